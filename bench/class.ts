@@ -18,13 +18,27 @@ export async function measureClass(): Promise<void> {
     const { folder, files } = await makeClass(paths, size)
     try {
       const json = join(folder, 'class.json')
-      const words = [START, 'scripts/grade-class.ts', '--jobs', '1', '--quiet', '--json', json, ...files]
+      const words = [
+        START,
+        'scripts/grade-class.ts',
+        '--jobs',
+        '1',
+        '--quiet',
+        '--json',
+        json,
+        ...files,
+      ]
       const [tool, ...rest] = [...oneCore, process.execPath, ...words] as [string, ...string[]]
       const { stdout, stderr } = spawnSync(tool, rest, { cwd: projectRoot, encoding: 'utf8' })
-      const { graded, refused, seconds }: { graded: unknown[]; refused: unknown[]; seconds: number } = JSON.parse(
+      const {
+        graded,
+        refused,
+        seconds,
+      }: { graded: unknown[]; refused: unknown[]; seconds: number } = JSON.parse(
         readFileSync(json, 'utf8'),
       )
-      const [, memory = '?', busy = '?'] = /most memory: (\d+) MB, processor: ([\d.]+) s/.exec(stdout + stderr) ?? []
+      const [, memory = '?', busy = '?'] =
+        /most memory: (\d+) MB, processor: ([\d.]+) s/.exec(stdout + stderr) ?? []
       console.log(
         `${size} submissions: ${seconds} s (${busy} s of the processor), ${((1000 * seconds) / size).toFixed(1)} ms each, ${graded.length} graded, ${refused.length} refused, at most ${memory} MB`,
       )

@@ -22,7 +22,9 @@ export async function measureClusters(): Promise<void> {
   const kernels = KERNELS.filter((kernel) => kernel === 'uml' || !trouble)
   for (const kernel of kernels) await measureStart(kernel)
   console.log(`From \`make lab-N\` without a cluster to its score:`)
-  console.log(['', ...kernels.map((kernel) => `KERNEL=${kernel}`)].map((text) => text.padStart(12)).join(''))
+  console.log(
+    ['', ...kernels.map((kernel) => `KERNEL=${kernel}`)].map((text) => text.padStart(12)).join(''),
+  )
   for (const lab of PLAYED) {
     const row = [`lab ${lab}`]
     for (const kernel of kernels) row.push(await playLab(lab, kernel))
@@ -36,11 +38,16 @@ async function measureStart(kernel: KernelName): Promise<void> {
   process.env.KERNEL = kernel
   try {
     const up = await seconds(() => cluster.up(progress))
-    console.log(`make up with KERNEL=${kernel}, packages cached: ${up.toFixed(1)} s until three nodes are Ready.`)
+    console.log(
+      `make up with KERNEL=${kernel}, packages cached: ${up.toFixed(1)} s until three nodes are Ready.`,
+    )
     const client = await kubeClient(cluster)
     const captures: number[] = []
-    for (let round = 0; round < 3; round++) captures.push(await seconds(() => takeCapture(cluster, client)))
-    console.log(`Three nodes and their objects, read for one grading round: ${Math.min(...captures).toFixed(2)} s.`)
+    for (let round = 0; round < 3; round++)
+      captures.push(await seconds(() => takeCapture(cluster, client)))
+    console.log(
+      `Three nodes and their objects, read for one grading round: ${Math.min(...captures).toFixed(2)} s.`,
+    )
   } finally {
     await cluster.down(progress)
   }

@@ -12,7 +12,11 @@ import { readSubmission, type Submission } from '../instructors/submission/read-
 /** The values that are replaced: those that a cluster generates at random, and those that differ between two runs of one cluster. */
 export type Rewritten = DrawnKind | 'dates' | 'counters'
 
-export const EVERYTHING: readonly Rewritten[] = [...(Object.keys(DRAWN_KINDS) as DrawnKind[]), 'dates', 'counters']
+export const EVERYTHING: readonly Rewritten[] = [
+  ...(Object.keys(DRAWN_KINDS) as DrawnKind[]),
+  'dates',
+  'counters',
+]
 
 const UUID = /\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g
 const VETH = /\bveth[0-9a-f]{8}\b/g
@@ -71,15 +75,30 @@ export class OtherCluster {
       ['veth', /./, VETH, (veth) => veths.get(veth) ?? interfaceName('veth', this.#hex(veth, 8))],
       ['uid', OBJECTS, UUID, (uid) => this.#uuid(uid)],
       ['container', OBJECTS, CONTAINER, (id) => this.#hex(id, 64)],
-      ['ages', OBJECTS, VERSION, (version) => String(Number(version) + this.#number('version', 5000) + 1)],
+      [
+        'ages',
+        OBJECTS,
+        VERSION,
+        (version) => String(Number(version) + this.#number('version', 5000) + 1),
+      ],
       ['dates', OBJECTS, DATE, (date) => this.date(date)],
       ['initval', /^ipset-save$/, INITVAL, (value) => this.#hex(value, 8)],
       ['flow', /^conntrack$/, LINE, (line) => this.#flow(line)],
-      ['log', LOG, FRACTION, (line) => line.replace(/\d+$/, String(this.#number(line, 10 ** 6)).padStart(6, '0'))],
+      [
+        'log',
+        LOG,
+        FRACTION,
+        (line) => line.replace(/\d+$/, String(this.#number(line, 10 ** 6)).padStart(6, '0')),
+      ],
       ['dates', LOG, LOGGED, (_line, ...moment) => this.#logged(moment)],
       ['boot', /^boot$/, UUID, (id) => this.#uuid(id)],
       ['dates', /^boot$/, BTIME, (seconds) => String(Number(seconds) + this.#shiftMs / 1000)],
-      ['counters', RULES, COUNTER, (counts) => counts.replace(/\d+/g, (count) => String(factor * Number(count)))],
+      [
+        'counters',
+        RULES,
+        COUNTER,
+        (counts) => counts.replace(/\d+/g, (count) => String(factor * Number(count))),
+      ],
       ['dates', RULES, SAVED, (saved) => this.#saved(saved)],
     ]
   }
@@ -97,7 +116,10 @@ export class OtherCluster {
   rewrite(capture: Capture): Capture {
     return withTexts(capture, (text, path) => {
       const own = this.#rewrites.filter(([, files]) => files.test(basename(path)))
-      return own.reduce((rewritten, [, , pattern, replace]) => rewritten.replace(pattern, replace), text)
+      return own.reduce(
+        (rewritten, [, , pattern, replace]) => rewritten.replace(pattern, replace),
+        text,
+      )
     })
   }
 
@@ -125,7 +147,9 @@ export class OtherCluster {
   }
 
   #letters(value: string): string {
-    return [0, 1, 2, 3, 4].map((place) => LETTERS[this.#number(`${value} ${place}`, LETTERS.length)]).join('')
+    return [0, 1, 2, 3, 4]
+      .map((place) => LETTERS[this.#number(`${value} ${place}`, LETTERS.length)])
+      .join('')
   }
 
   #number(value: string, below: number): number {
@@ -138,7 +162,10 @@ export class OtherCluster {
 }
 
 /** A capture with other texts in its files; `path` is as in a capture folder. */
-export const withTexts = ({ objects, nodes }: Capture, edit: (text: string, path: string) => string): Capture => ({
+export const withTexts = (
+  { objects, nodes }: Capture,
+  edit: (text: string, path: string) => string,
+): Capture => ({
   objects: JSON.parse(edit(JSON.stringify(objects), 'objects.json')),
   nodes: nodes.map(({ name, files }) => ({
     name,
@@ -183,21 +210,35 @@ function ownSubmission({ manifest, captures }: Submission, learner: string, earl
     takenAt: other.date(new Date(takenAt).toISOString()),
     capture: withOwnAddresses(other.rewrite(capture), key),
   }))
-  const passed = steps.map((step) => (step.passedAt ? { ...step, passedAt: other.date(step.passedAt) } : step))
-  const described = { ...about, learner, seed: seedOf(learner), submittedAt: other.date(submittedAt), steps: passed }
+  const passed = steps.map((step) =>
+    step.passedAt ? { ...step, passedAt: other.date(step.passedAt) } : step,
+  )
+  const described = {
+    ...about,
+    learner,
+    seed: seedOf(learner),
+    submittedAt: other.date(submittedAt),
+    steps: passed,
+  }
   return { file: `${learner}-lab${manifest.lab}.labgrade`, bytes: writeSubmission(described, own) }
 }
 
 function withOwnAddresses(capture: Capture, key: number): Capture {
   const drawn = drawnAddresses(JSON.stringify(capture.objects), key)
-  return withTexts(capture, (text) => text.replace(DRAWN, (address) => drawn.get(address) ?? address))
+  return withTexts(capture, (text) =>
+    text.replace(DRAWN, (address) => drawn.get(address) ?? address),
+  )
 }
 
 /** Randomly assigned ClusterIPs, each with a replacement. */
 function drawnAddresses(objects: string, key: number): Map<string, string> {
   const drawn = [...new Set(objects.match(DRAWN))].filter((address) => !GIVEN.includes(address))
   const thirds = drawn.map((address) => Number(address.split('.')[2]))
-  const other = [...Array(255).keys()].map((step) => 1 + ((key + step) % 255)).find((one) => !thirds.includes(one)) ?? 1
-  const moved = (address: string) => address.replace(/(?<=^\d+\.\d+\.)\d+/, (third) => String(Number(third) ^ other))
+  const other =
+    [...Array(255).keys()]
+      .map((step) => 1 + ((key + step) % 255))
+      .find((one) => !thirds.includes(one)) ?? 1
+  const moved = (address: string) =>
+    address.replace(/(?<=^\d+\.\d+\.)\d+/, (third) => String(Number(third) ^ other))
   return new Map(drawn.map((address) => [address, moved(address)]))
 }

@@ -50,7 +50,11 @@ const milliseconds = (ms: number) => cell(`${ms.toFixed(ms < 10 ? 1 : 0)} ms`)
 /** Prints a row for each size, and how long iptables-restore takes in the embedded kernel to read the rules of the largest. */
 export async function measureModel(): Promise<void> {
   console.log(`Services with ${ENDPOINTS_EACH} endpoints each, iptables mode, best of three:`)
-  console.log(['Services', 'lines', 'predict', 'parse', 'compare', 'per Service', 'memory'].map(cell).join(''))
+  console.log(
+    ['Services', 'lines', 'predict', 'parse', 'compare', 'per Service', 'memory']
+      .map(cell)
+      .join(''),
+  )
   let largest = { text: '', totalMs: 0 }
   for (const services of SIZES) largest = measureSize(services)
   const node = await MeasuringNode.boot('bench', 2048, createProgress())
@@ -72,9 +76,14 @@ function measureSize(services: number): { text: string; totalMs: number } {
   const text = printIptablesSave(prediction.result.iptables)
   const parsed = best(() => parseIptablesSave(text))
   const compared = best(() =>
-    compareNodeState(prediction.result, { ...prediction.result, iptables: parsed.result }, { mode: 'iptables' }),
+    compareNodeState(
+      prediction.result,
+      { ...prediction.result, iptables: parsed.result },
+      { mode: 'iptables' },
+    ),
   )
-  if (compared.result.length > 0) throw new Error(`the prediction of ${services} Services differs from itself`)
+  if (compared.result.length > 0)
+    throw new Error(`the prediction of ${services} Services differs from itself`)
   const totalMs = prediction.ms + parsed.ms + compared.ms
   const times = [prediction.ms, parsed.ms, compared.ms].map(milliseconds).join('')
   const each = cell(`${((totalMs / services) * 1000).toFixed(0)} µs`)

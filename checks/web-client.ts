@@ -1,7 +1,12 @@
 // The Pods of web and the learner's client Pod, as the checks of several labs need them.
 
 import type { CheckContext } from '../grading/check-context.ts'
-import { expectReadyPod, WEB_NAMESPACE, type WebService, webService } from '../grading/expect-object.ts'
+import {
+  expectReadyPod,
+  WEB_NAMESPACE,
+  type WebService,
+  webService,
+} from '../grading/expect-object.ts'
 import { expectThat } from '../grading/failure.ts'
 import { fromPod, type PodRequester } from '../grading/requests.ts'
 import type { Snapshot } from '../grading/snapshot.ts'
@@ -25,7 +30,9 @@ export function backendsOnTwoNodes({ snapshot }: CheckContext): void {
   expectThat(backends.length >= replicas && nodes.size >= 2, {
     inspect: 'kubectl get pods,endpointslices -l app=web -o wide',
     expected: `${replicas} ready endpoints, on two nodes or more, in the EndpointSlice of ${name}`,
-    ...(backends.length < replicas ? tooFew(snapshot, name, backends.length, replicas) : allOnOneNode(backends)),
+    ...(backends.length < replicas
+      ? tooFew(snapshot, name, backends.length, replicas)
+      : allOnOneNode(backends)),
   })
 }
 
@@ -38,7 +45,10 @@ function tooFew(snapshot: Snapshot, name: string, ready: number, replicas: numbe
           hint: `Deployment ${name} has ${wanted} of the ${replicas} Pods that this lab needs:`,
           next: `kubectl scale deployment ${name} --replicas=${replicas}`,
         }
-      : { hint: 'The events of the Pods show why they are not ready:', next: 'kubectl describe pods -l app=web' }),
+      : {
+          hint: 'The events of the Pods show why they are not ready:',
+          next: 'kubectl describe pods -l app=web',
+        }),
   }
 }
 

@@ -32,7 +32,12 @@ async function send(context: RequestContext, limitBytes: number): Promise<Respon
   const url = new URL(context.getUrl())
   const timeoutMs = ANSWER_MS * timeoutScale()
   const signal = AbortSignal.timeout(timeoutMs)
-  const options = { method: context.getHttpMethod(), headers: context.getHeaders(), signal, ...connectionOf(context) }
+  const options = {
+    method: context.getHttpMethod(),
+    headers: context.getHeaders(),
+    signal,
+    ...connectionOf(context),
+  }
   try {
     const request = (url.protocol === 'http:' ? httpRequest : httpsRequest)(url, options)
     request.end(bodyOf(context))
@@ -41,7 +46,8 @@ async function send(context: RequestContext, limitBytes: number): Promise<Respon
     let size = 0
     for await (const chunk of response) {
       size += chunk.length
-      if (size > limitBytes) throw new Error(`the API server answered with more than ${limitBytes / 2 ** 20} MiB`)
+      if (size > limitBytes)
+        throw new Error(`the API server answered with more than ${limitBytes / 2 ** 20} MiB`)
       chunks.push(chunk)
     }
     const bytes = Buffer.concat(chunks)
@@ -51,7 +57,9 @@ async function send(context: RequestContext, limitBytes: number): Promise<Respon
   } catch (error) {
     if (!signal.aborted) throw error
     const asked = `${options.method} ${url.pathname}`
-    throw new Error(`the API server gave no answer to ${asked} within ${Math.round(timeoutMs / 1000)} s`)
+    throw new Error(
+      `the API server gave no answer to ${asked} within ${Math.round(timeoutMs / 1000)} s`,
+    )
   }
 }
 
@@ -83,7 +91,9 @@ const reader =
     if (httpStatusCode === 404) return undefined
     const text = await body.text()
     if (httpStatusCode === 200) return JSON.parse(text)
-    throw new Error(`the API server answered ${httpStatusCode} to GET ${path}: ${refusalIn(text).slice(0, 300)}`)
+    throw new Error(
+      `the API server answered ${httpStatusCode} to GET ${path}: ${refusalIn(text).slice(0, 300)}`,
+    )
   }
 
 /** The message of a Status of the API; any other text as it is. */
@@ -99,16 +109,29 @@ function refusalIn(text: string): string {
 const serverOf = (config: KubeConfig) => config.getCurrentCluster()?.server ?? ''
 
 /** Makes every API of a configuration send its requests by `send`, and those that change a cluster that is not ours through guardWrite. */
-function sendThroughGuard(config: KubeConfig, cluster: GuardedCluster, read: ReadApi, limitBytes: number): void {
+function sendThroughGuard(
+  config: KubeConfig,
+  cluster: GuardedCluster,
+  read: ReadApi,
+  limitBytes: number,
+): void {
   const guarded = async (request: RequestContext) => {
     if (cluster.driver !== 'context') return send(request, limitBytes)
-    const change = { method: request.getHttpMethod().toString(), url: request.getUrl(), body: bodyOf(request) }
+    const change = {
+      method: request.getHttpMethod().toString(),
+      url: request.getUrl(),
+      body: bodyOf(request),
+    }
     request.setBody((await guardWrite(cluster, change, read)) ?? request.getBody())
     return send(request, limitBytes)
   }
   const baseServer = new ServerConfiguration(serverOf(config), {})
   const httpApi = wrapHttpLibrary({ send: guarded })
-  const configuration = createConfiguration({ baseServer, authMethods: { default: config }, httpApi })
+  const configuration = createConfiguration({
+    baseServer,
+    authMethods: { default: config },
+    httpApi,
+  })
   config.makeApiClient = (type) => new type(configuration)
 }
 
@@ -145,13 +168,28 @@ export function clientOfLearner(cluster: GuardedCluster, access: ClusterAccess):
   const { server, caData, tlsServerName, skipTLSVerify, token, certData, keyData } = access
   const config = new KubeConfig()
   config.loadFromClusterAndUser(
-    { name: 'cluster', server, skipTLSVerify, ...(caData && { caData }), ...(tlsServerName && { tlsServerName }) },
-    { name: 'user', ...(token && { token }), ...(certData && { certData }), ...(keyData && { keyData }) },
+    {
+      name: 'cluster',
+      server,
+      skipTLSVerify,
+      ...(caData && { caData }),
+      ...(tlsServerName && { tlsServerName }),
+    },
+    {
+      name: 'user',
+      ...(token && { token }),
+      ...(certData && { certData }),
+      ...(keyData && { keyData }),
+    },
   )
   return clientsOf(config, cluster, LEARNERS_ANSWER_BYTES)
 }
 
-function clientsOf(config: KubeConfig, cluster: GuardedCluster, limitBytes = Number.POSITIVE_INFINITY): KubeClient {
+function clientsOf(
+  config: KubeConfig,
+  cluster: GuardedCluster,
+  limitBytes = Number.POSITIVE_INFINITY,
+): KubeClient {
   const read = reader(config, limitBytes)
   sendThroughGuard(config, cluster, read, limitBytes)
   return {

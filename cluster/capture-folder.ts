@@ -30,13 +30,16 @@ export function readCaptureFolder(folder: string): Capture {
   const objectsFile = join(folder, 'objects.json')
   const nodesFolder = join(folder, 'nodes')
   for (const path of [folder, objectsFile, nodesFolder])
-    if (!existsSync(path)) throw new UserError(`"${path}" is missing: give a folder that \`make capture\` wrote.`)
-  if (!isFolder(nodesFolder)) throw new UserError(`"${nodesFolder}" is not a folder: take the capture again.`)
+    if (!existsSync(path))
+      throw new UserError(`"${path}" is missing: give a folder that \`make capture\` wrote.`)
+  if (!isFolder(nodesFolder))
+    throw new UserError(`"${nodesFolder}" is not a folder: take the capture again.`)
   const nodes = readdirSync(nodesFolder, { withFileTypes: true })
     .filter((entry) => entry.isDirectory())
     .map(({ name }) => ({ name, files: readNodeFolder(join(nodesFolder, name)) }))
     .sort((a, b) => (a.name < b.name ? -1 : 1))
-  if (nodes.length === 0) throw new UserError(`"${nodesFolder}" contains no node: take the capture again.`)
+  if (nodes.length === 0)
+    throw new UserError(`"${nodesFolder}" contains no node: take the capture again.`)
   return { objects: { apiVersion: 'v1', kind: 'List', items: readItems(objectsFile) }, nodes }
 }
 
@@ -48,8 +51,10 @@ function readItems(file: string): unknown[] {
   } catch {
     throw new UserError(`"${file}" is not JSON: take the capture again.`)
   }
-  const items = typeof json === 'object' && json !== null && 'items' in json ? json.items : undefined
-  if (!Array.isArray(items)) throw new UserError(`"${file}" is not a v1 List of objects: take the capture again.`)
+  const items =
+    typeof json === 'object' && json !== null && 'items' in json ? json.items : undefined
+  if (!Array.isArray(items))
+    throw new UserError(`"${file}" is not a v1 List of objects: take the capture again.`)
   return items
 }
 
@@ -62,7 +67,8 @@ export function readNodeFolder(folder: string): Map<string, string> {
 /** Writes a capture in the same format; creates missing folders and replaces files of the same name. */
 export function writeCaptureFolder(folder: string, capture: Capture): void {
   for (const { name, files } of capture.nodes) {
-    if (!NODE_NAME.test(name)) throw new UserError(`Node "${name}" can't name a folder: its files were not written.`)
+    if (!NODE_NAME.test(name))
+      throw new UserError(`Node "${name}" can't name a folder: its files were not written.`)
     const nodeFolder = join(folder, 'nodes', name)
     mkdirSync(nodeFolder, { recursive: true })
     for (const [file, text] of files) writeFileSync(join(nodeFolder, file), text)

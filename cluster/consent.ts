@@ -41,6 +41,8 @@ export async function askToContinue(announcement: string, refusal: string): Prom
   if (process.env.YES === '1') return
   if (!process.stdin.isTTY || !process.stdout.isTTY) throw new ConsentError(refusal)
   const { question } = await import('zx')
-  const answer = await question(plainText(`${announcement} Continue? [y/N] `), { output: rawOutput(process.stdout) })
+  const answer = await question(plainText(`${announcement} Continue? [y/N] `), {
+    output: rawOutput(process.stdout),
+  })
   if (!/^\s*y(es)?\s*$/i.test(answer)) throw new ConsentError('Nothing was changed.')
 }

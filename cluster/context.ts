@@ -61,14 +61,22 @@ export class ContextCluster implements Cluster {
     const wanted = await this.#nodeNames(client)
     const ready = await readyAccessPods(client)
     if (wanted.every((node) => ready.has(node)))
-      return progress.note(`The cluster of context "${this.name}" answers, and each node has its node-access Pod.`)
-    await consent(this, `run a privileged Pod on each of ${wanted.length} nodes, in namespace "${accessNamespace}",`)
+      return progress.note(
+        `The cluster of context "${this.name}" answers, and each node has its node-access Pod.`,
+      )
+    await consent(
+      this,
+      `run a privileged Pod on each of ${wanted.length} nodes, in namespace "${accessNamespace}",`,
+    )
     const starting = `Starting a node-access Pod on ${wanted.length} nodes (image ${accessImage()})`
     await withProgress(progress, starting, async () => {
       await installAccessPods(client)
       await waitFor('a node-access Pod on every node', readyDeadlineMs, async () => {
         const trouble = await accessPodTrouble(client)
-        if (trouble) throw new Error(`The node-access Pod can't start on ${trouble}. AGENT_IMAGE= names another image.`)
+        if (trouble)
+          throw new Error(
+            `The node-access Pod can't start on ${trouble}. AGENT_IMAGE= names another image.`,
+          )
         const there = await readyAccessPods(client)
         return wanted.every((node) => there.has(node))
       })
@@ -88,7 +96,11 @@ export class ContextCluster implements Cluster {
       const removing = `Removing what these labs created on the cluster of context "${this.name}"`
       await withProgress(progress, removing, async () => {
         await Promise.all(objects.map(({ remove }) => remove()))
-        await waitFor('our objects to be deleted', goneDeadlineMs, async () => (await ownObjects(client)).length === 0)
+        await waitFor(
+          'our objects to be deleted',
+          goneDeadlineMs,
+          async () => (await ownObjects(client)).length === 0,
+        )
       })
     }
     rmSync(contextFolder(this.name), { recursive: true, force: true })
@@ -108,15 +120,28 @@ export class ContextCluster implements Cluster {
     return this.#nodeNames(await this.client())
   }
 
-  async exec(node: string, command: readonly string[], options: ExecOptions = {}): Promise<ExecResult> {
+  async exec(
+    node: string,
+    command: readonly string[],
+    options: ExecOptions = {},
+  ): Promise<ExecResult> {
     const name = await this.#accessPodOn(node)
     const stdin = Buffer.from(options.stdin ?? '')
     const words = onNodeCommand(command, stdin.length)
-    return execInPod(await this.client(), { namespace: accessNamespace, name }, words, { ...options, stdin })
+    return execInPod(await this.client(), { namespace: accessNamespace, name }, words, {
+      ...options,
+      stdin,
+    })
   }
 
   async shell(node: string, command: readonly string[] = ['/bin/sh', '-l']): Promise<number> {
-    const kubectl = [await kubectlPath(silent), '--kubeconfig', this.kubeconfig, '-n', accessNamespace]
+    const kubectl = [
+      await kubectlPath(silent),
+      '--kubeconfig',
+      this.kubeconfig,
+      '-n',
+      accessNamespace,
+    ]
     return execOnTerminal(kubectl, [await this.#accessPodOn(node), '--', ...ENTER_NODE, ...command])
   }
 
@@ -133,10 +158,14 @@ export class ContextCluster implements Cluster {
       )
     })
     const isControlPlane = (labels: Record<string, string> = {}) =>
-      'node-role.kubernetes.io/control-plane' in labels || 'node-role.kubernetes.io/master' in labels
+      'node-role.kubernetes.io/control-plane' in labels ||
+      'node-role.kubernetes.io/master' in labels
     return items
       .filter(({ metadata }) => (metadata?.labels?.['kubernetes.io/os'] ?? 'linux') === 'linux')
-      .map(({ metadata }) => ({ name: metadata?.name ?? '', first: isControlPlane(metadata?.labels) }))
+      .map(({ metadata }) => ({
+        name: metadata?.name ?? '',
+        first: isControlPlane(metadata?.labels),
+      }))
       .sort((a, b) => Number(b.first) - Number(a.first) || (a.name < b.name ? -1 : 1))
       .map(({ name }) => name)
   }
@@ -145,6 +174,8 @@ export class ContextCluster implements Cluster {
     if (!this.#accessPods?.has(node)) this.#accessPods = await readyAccessPods(await this.client())
     const pod = this.#accessPods.get(node)
     if (pod) return pod
-    throw new Error(`Node "${node}" has no node-access Pod: run \`make up\` with CLUSTER="context:${this.name}" first.`)
+    throw new Error(
+      `Node "${node}" has no node-access Pod: run \`make up\` with CLUSTER="context:${this.name}" first.`,
+    )
   }
 }

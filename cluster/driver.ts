@@ -64,7 +64,8 @@ export interface Cluster {
 export type NodeAccess = Pick<Cluster, 'driver' | 'name' | 'exec' | 'script' | 'ownIptables'>
 
 /** A clause for messages: when and why a cluster ended by itself. */
-export const endText = ({ at, reason }: UnexpectedEnd) => (at === undefined ? reason : `at ${at}, ${reason}`)
+export const endText = ({ at, reason }: UnexpectedEnd) =>
+  at === undefined ? reason : `at ${at}, ${reason}`
 
 type EndedCluster = Pick<Cluster, 'name' | 'unexpectedEnd'>
 
@@ -77,7 +78,8 @@ export function downText(cluster: EndedCluster): string {
 /** The error of a command that needs a running cluster. */
 export const notUp = (cluster: EndedCluster): UserError =>
   new UserError(
-    downText(cluster) + (cluster.unexpectedEnd?.() ? '. Run `make up` to start a new one.' : ': run `make up`.'),
+    downText(cluster) +
+      (cluster.unexpectedEnd?.() ? '. Run `make up` to start a new one.' : ': run `make up`.'),
   )
 
 /** @throws UserError from notUp when a cluster is not up */

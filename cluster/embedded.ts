@@ -70,19 +70,26 @@ export class EmbeddedCluster implements Cluster {
     if ('refusal' in choice) throw new UserError(choice.refusal)
     if (choice.note !== undefined) progress.note(choice.note)
     const packages = await fetchPackages()
-    const options = { name: this.name, packages, kernel: choice.kernel, kubeProxy: process.env.KUBE_PROXY }
+    const options = {
+      name: this.name,
+      packages,
+      kernel: choice.kernel,
+      kubeProxy: process.env.KUBE_PROXY,
+    }
     try {
       await this.startDaemon(options, progress)
     } catch (error) {
       const damage = provePackages(packages)
       if (!damage) throw error
       progress.note(`"${packages}" is damaged (${damage}): creating it again.`)
-      await this.startDaemon({ ...options, packages: await fetchPackages() }, progress).catch((second: unknown) => {
-        const reason = reasonOf(second).replace(/\.$/, '')
-        throw new UserError(
-          `${reason}. It also failed with newly created files: delete the folder "${cacheFolder}", then run \`make up\`.`,
-        )
-      })
+      await this.startDaemon({ ...options, packages: await fetchPackages() }, progress).catch(
+        (second: unknown) => {
+          const reason = reasonOf(second).replace(/\.$/, '')
+          throw new UserError(
+            `${reason}. It also failed with newly created files: delete the folder "${cacheFolder}", then run \`make up\`.`,
+          )
+        },
+      )
     }
   }
 
@@ -98,9 +105,13 @@ export class EmbeddedCluster implements Cluster {
     const lacking = own === 'uml' ? kernelLacks('embedded', lab?.kernelOfSteps ?? []) : []
     const isLacking = lacking.length > 0 && !hostKernelTrouble()
     if (process.env.KERNEL !== other && !isLacking) return
-    const why = isLacking ? `, without ${lacking.join(' and ')}: steps that need it are not applicable` : ''
+    const why = isLacking
+      ? `, without ${lacking.join(' and ')}: steps that need it are not applicable`
+      : ''
     const command = `NAME=${this.name}-${other} KERNEL=${other} make ${lab ? `lab-${lab.number}` : 'up'}`
-    progress.note(`It keeps its kernel, ${KERNEL_TITLES[own]}${why}; \`${command}\` starts a second cluster.`)
+    progress.note(
+      `It keeps its kernel, ${KERNEL_TITLES[own]}${why}; \`${command}\` starts a second cluster.`,
+    )
   }
 
   /** Starts the daemon and shows its progress until it is ready. Ctrl-C, or the end of this process, also ends the daemon. */
@@ -154,7 +165,8 @@ export class EmbeddedCluster implements Cluster {
   private async endDaemon(): Promise<void> {
     const pid = daemonOf(this.name)
     if (pid === undefined) return
-    const gone = () => waitFor(`process ${pid} to end`, endingMs, async () => daemonOf(this.name) !== pid)
+    const gone = () =>
+      waitFor(`process ${pid} to end`, endingMs, async () => daemonOf(this.name) !== pid)
     try {
       process.kill(pid, 'SIGTERM')
       await gone()
@@ -222,7 +234,9 @@ function untilReady(daemon: ChildProcess, logFile: string, progress: Progress): 
     daemon.on('exit', (code, signal) => {
       const lines = readFileSync(logFile, 'utf8').trim().split('\n')
       reject(
-        new Error(`The embedded cluster ended while it started (${signal ?? code}): ${lines.at(-1)}. See ${logFile}`),
+        new Error(
+          `The embedded cluster ended while it started (${signal ?? code}): ${lines.at(-1)}. See ${logFile}`,
+        ),
       )
     })
   })

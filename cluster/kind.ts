@@ -60,7 +60,10 @@ export class KindCluster implements Cluster {
     recordComplete(kindFolder(this.name), await inspect(engine, ADDRESS, nodes))
     const [node = ''] = nodes
     const { name } = this
-    await loadLabImages({ engine, name, nodes, kind: async (words) => (await this.#kind(progress))(words) }, progress)
+    await loadLabImages(
+      { engine, name, nodes, kind: async (words) => (await this.#kind(progress))(words) },
+      progress,
+    )
     const image = (await inspect(engine, IMAGE, [node])).get(node) ?? ''
     await startBalancer({ engine, name, image }, progress)
   }
@@ -69,7 +72,8 @@ export class KindCluster implements Cluster {
     const kind = await this.#kind(progress)
     mkdirSync(kindFolder(this.name), { recursive: true, mode: 0o700 })
     const containers = await this.#containers()
-    const isComplete = containers.length > 0 && (await this.#complete(kind, containers, wasInterrupted, progress))
+    const isComplete =
+      containers.length > 0 && (await this.#complete(kind, containers, wasInterrupted, progress))
     if (!isComplete) await createCluster(this, kind, await this.engine(), progress)
     await this.#awaitReady(progress)
   }
@@ -83,7 +87,9 @@ export class KindCluster implements Cluster {
     await stopBalancer(await this.engine(), this.name)
     if (await this.exists()) {
       const kind = await this.#kind(progress)
-      await withProgress(progress, `Deleting the kind cluster "${this.name}"`, () => deleteCluster(this, kind))
+      await withProgress(progress, `Deleting the kind cluster "${this.name}"`, () =>
+        deleteCluster(this, kind),
+      )
     }
     rmSync(kindFolder(this.name), { recursive: true, force: true })
   }
@@ -120,8 +126,16 @@ export class KindCluster implements Cluster {
     return containers.map(({ name }) => name)
   }
 
-  async exec(node: string, command: readonly string[], options: ExecOptions = {}): Promise<ExecResult> {
-    return execInContainer({ engine: await this.engine(), container: this.#containerOf(node), node }, command, options)
+  async exec(
+    node: string,
+    command: readonly string[],
+    options: ExecOptions = {},
+  ): Promise<ExecResult> {
+    return execInContainer(
+      { engine: await this.engine(), container: this.#containerOf(node), node },
+      command,
+      options,
+    )
   }
 
   async shell(node: string, command: readonly string[] = ['bash', '-l']): Promise<number> {
@@ -131,7 +145,8 @@ export class KindCluster implements Cluster {
   /** The engine of this cluster. Throws with the next command if none responds. */
   async engine(): Promise<EngineName> {
     this.#engine ??= await containerEngine()
-    if (!this.#engine) throw new Error('No Docker or Podman engine responds: start one, or use CLUSTER=embedded.')
+    if (!this.#engine)
+      throw new Error('No Docker or Podman engine responds: start one, or use CLUSTER=embedded.')
     return this.#engine
   }
 
@@ -144,7 +159,9 @@ export class KindCluster implements Cluster {
   }
 
   /** Nodes that the API server lists, with their kubelets' last heartbeats; undefined when it does not respond. */
-  async #apiNodes(): Promise<{ name: string; ready: boolean; heardAt: Date | undefined }[] | undefined> {
+  async #apiNodes(): Promise<
+    { name: string; ready: boolean; heardAt: Date | undefined }[] | undefined
+  > {
     try {
       const { items } = await (await kubeClient(this)).core.listNode()
       return items.map(({ metadata, status }) => {
@@ -177,7 +194,9 @@ export class KindCluster implements Cluster {
     const stopped = containers.filter((container) => !isRunning(container))
     if (stopped.length > 0) {
       const names = stopped.map(({ name }) => name).join(', ')
-      await withProgress(progress, `Starting ${names} again`, () => startContainers(engine, stopped))
+      await withProgress(progress, `Starting ${names} again`, () =>
+        startContainers(engine, stopped),
+      )
     }
     await restoreAddresses(engine, this.name, progress)
     const damage = await this.#damage(kind, containers.length, wasInterrupted, progress)
@@ -204,8 +223,16 @@ export class KindCluster implements Cluster {
     wasInterrupted: boolean,
     progress: Progress,
   ): Promise<{ trouble: string; incomplete: boolean } | undefined> {
-    const exported = await kind(['export', 'kubeconfig', '--name', this.name, '--kubeconfig', this.kubeconfig])
-    if (exported.exitCode !== 0) return { trouble: 'its control plane has no kubeconfig', incomplete: true }
+    const exported = await kind([
+      'export',
+      'kubeconfig',
+      '--name',
+      this.name,
+      '--kubeconfig',
+      this.kubeconfig,
+    ])
+    if (exported.exitCode !== 0)
+      return { trouble: 'its control plane has no kubeconfig', incomplete: true }
     const deadlineMs = answerDeadlineMs[wasInterrupted ? 'interrupted' : 'whole']
     const seconds = Math.round((deadlineMs * timeoutScale()) / 1000)
     const waiting = `Waiting for the API server of "${this.name}" (up to ${seconds} s)`
@@ -218,7 +245,10 @@ export class KindCluster implements Cluster {
       return { trouble: known, incomplete: nodes.length < count }
     } catch (error) {
       if (!(error instanceof DeadlineError)) throw error
-      return { trouble: `its API server did not respond within ${seconds} s`, incomplete: wasInterrupted }
+      return {
+        trouble: `its API server did not respond within ${seconds} s`,
+        incomplete: wasInterrupted,
+      }
     }
   }
 

@@ -28,13 +28,20 @@ export async function listObjects<T extends object = KubernetesObject>(
   for (const path of paths) {
     const list = (await read(path)) as { apiVersion: string; kind: string; items: T[] } | undefined
     if (list)
-      return list.items.map((item) => ({ apiVersion: list.apiVersion, kind: list.kind.replace(/List$/, ''), ...item }))
+      return list.items.map((item) => ({
+        apiVersion: list.apiVersion,
+        kind: list.kind.replace(/List$/, ''),
+        ...item,
+      }))
   }
   throw new Error(`the API server has no ${paths[0]}`)
 }
 
 /** The answer to a request; undefined when the API server refuses it with this code: 404 for no such object, 409 for an existing one. */
-export async function unlessCode<Answer>(code: 404 | 409, request: Promise<Answer>): Promise<Answer | undefined> {
+export async function unlessCode<Answer>(
+  code: 404 | 409,
+  request: Promise<Answer>,
+): Promise<Answer | undefined> {
   try {
     return await request
   } catch (error) {

@@ -123,10 +123,19 @@ export function nodeReportRequest(depth: ReportDepth): NodeReportRequest {
   const mark = `==${randomUUID()}`
   const sections = Object.entries(SECTIONS[depth])
   const commands = sections.map(
-    ([file, command]) => `echo '${mark} ${file}'\n{ ${command}; } 2>/dev/null\nprintf '\\n${mark}. %s\\n' $?`,
+    ([file, command]) =>
+      `echo '${mark} ${file}'\n{ ${command}; } 2>/dev/null\nprintf '\\n${mark}. %s\\n' $?`,
   )
   return {
-    script: [WITH_BACKEND, IP6_RULES, NFT, proxyModeScript(), NODE_BOOT, ...commands, `echo '${mark}! end'`].join('\n'),
+    script: [
+      WITH_BACKEND,
+      IP6_RULES,
+      NFT,
+      proxyModeScript(),
+      NODE_BOOT,
+      ...commands,
+      `echo '${mark}! end'`,
+    ].join('\n'),
     read: (output) => readReport(output, mark),
   }
 }

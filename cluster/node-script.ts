@@ -4,7 +4,8 @@ import { consent } from './consent.ts'
 import type { NodeAccess } from './driver.ts'
 
 /** Shell: the tools are in sbin, which is not on every node's default PATH. */
-const PATH = 'case :$PATH: in *:/usr/sbin:*) ;; *) PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin ;; esac'
+const PATH =
+  'case :$PATH: in *:/usr/sbin:*) ;; *) PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin ;; esac'
 
 /** Shell: kube-proxy uses the node's own iptables, so its process is not searched for. */
 const ownIptables = 'own_iptables=yes'
@@ -30,7 +31,13 @@ export async function runOnNode(
   cluster: NodeAccess,
   node: string,
   text: string,
-  { args = [], timeoutMs: usualMs = 60_000, readOnly = false, noted = false, signal }: NodeScriptOptions = {},
+  {
+    args = [],
+    timeoutMs: usualMs = 60_000,
+    readOnly = false,
+    noted = false,
+    signal,
+  }: NodeScriptOptions = {},
 ): Promise<ExecResult> {
   if (!readOnly) await consent(cluster, `change node "${node}" by a script that runs there as root`)
   const timeoutMs = usualMs * timeoutScale()
@@ -110,7 +117,10 @@ echo "\${backend:-$node} $node"`
 
 /** A clause for messages: the iptables back end with which kube-proxy's rules are read on a node, and if the node's own is another. */
 export async function describeBackend(cluster: NodeAccess, node: string): Promise<string> {
-  const { stdout } = await runOnNode(cluster, node, backendsScript, { timeoutMs: 30_000, readOnly: true })
+  const { stdout } = await runOnNode(cluster, node, backendsScript, {
+    timeoutMs: 30_000,
+    readOnly: true,
+  })
   const [used, own] = stdout.trim().split(' ')
   const words = `kube-proxy's rules are read through iptables-${used || 'save (one back end only)'}`
   return own && own !== used ? `${words}; the node's own iptables is ${own}` : words

@@ -1,5 +1,13 @@
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { basename, join } from 'node:path'
 import { which } from 'zx/core'
 import { aptDownload } from '../host/apt-download.ts'
@@ -19,7 +27,8 @@ const nodeTools: readonly string[] = ['ipset', 'ipvsadm']
 const locate = 'for tool; do command -v "$tool"; done; true'
 
 /** A node without a network must fail fast. */
-const fastFailure = '-o Acquire::Retries=0 -o Acquire::http::Timeout=15 -o Acquire::https::Timeout=15'
+const fastFailure =
+  '-o Acquire::Retries=0 -o Acquire::http::Timeout=15 -o Acquire::https::Timeout=15'
 const installOnNode = (names: readonly string[]) =>
   `export DEBIAN_FRONTEND=noninteractive
 apt-get ${fastFailure} update -q && apt-get ${fastFailure} install -qy --no-install-recommends ${names.join(' ')}`
@@ -48,16 +57,30 @@ export async function installNodeTools(cluster: Cluster, node: string, fetch: Fe
 }
 
 async function pathsOf(cluster: Cluster, node: string): Promise<string[]> {
-  const { stdout } = await runOnNode(cluster, node, locate, { args: nodeTools, timeoutMs: 30_000, readOnly: true })
+  const { stdout } = await runOnNode(cluster, node, locate, {
+    args: nodeTools,
+    timeoutMs: 30_000,
+    readOnly: true,
+  })
   return stdout.split('\n').filter((line) => line.startsWith('/'))
 }
 
-async function fromOwnApt(cluster: Cluster, node: string, names: readonly string[]): Promise<string | undefined> {
-  const { exitCode, stdout, stderr } = await runOnNode(cluster, node, installOnNode(names), { timeoutMs: 300_000 })
+async function fromOwnApt(
+  cluster: Cluster,
+  node: string,
+  names: readonly string[],
+): Promise<string | undefined> {
+  const { exitCode, stdout, stderr } = await runOnNode(cluster, node, installOnNode(names), {
+    timeoutMs: 300_000,
+  })
   if (exitCode === 0) return undefined
   if (/apt-get: (command )?not found/.test(stderr)) return 'it has no apt-get'
   const lines = `${stdout}\n${stderr}`.trim().split('\n')
-  return lines.find((line) => line.startsWith('E: '))?.replace(/^E: /, '') ?? lines.at(-1) ?? `exit code ${exitCode}`
+  return (
+    lines.find((line) => line.startsWith('E: '))?.replace(/^E: /, '') ??
+    lines.at(-1) ??
+    `exit code ${exitCode}`
+  )
 }
 
 async function fromHost(
@@ -68,9 +91,13 @@ async function fromHost(
   fetch: Fetch,
 ): Promise<void> {
   const failed = (reason: string) => {
-    const image = '`make node-image` builds them into the node image where there is a network, `make down up` uses it.'
-    const advice = cluster.driver === 'kind' ? image : 'Install them with the package manager of the node.'
-    return new UserError(`${names.join(' and ')} can't be installed on ${node}: ${refusal}; ${reason}. ${advice}`)
+    const image =
+      '`make node-image` builds them into the node image where there is a network, `make down up` uses it.'
+    const advice =
+      cluster.driver === 'kind' ? image : 'Install them with the package manager of the node.'
+    return new UserError(
+      `${names.join(' and ')} can't be installed on ${node}: ${refusal}; ${reason}. ${advice}`,
+    )
   }
   const archives = await fetch(node, names).catch((error: unknown) => {
     throw error instanceof SystemTrouble ? error : failed(reasonOf(error))
@@ -82,7 +109,8 @@ async function fromHost(
   }
   const install = `dpkg --install ${inbox}/*.deb; code=$?; rm -r ${inbox}; exit $code`
   const { exitCode, stderr } = await runOnNode(cluster, node, install, { timeoutMs: 120_000 })
-  if (exitCode !== 0) throw failed(`dpkg refuses the packages (${stderr.trim().split('\n').at(-1)})`)
+  if (exitCode !== 0)
+    throw failed(`dpkg refuses the packages (${stderr.trim().split('\n').at(-1)})`)
 }
 
 /**
@@ -91,7 +119,10 @@ async function fromHost(
  */
 export async function installToolsEverywhere(cluster: Cluster): Promise<string[]> {
   const nodes = await cluster.nodes()
-  await consent(cluster, `install ipset and ipvsadm on the nodes that lack them (of ${nodes.length})`)
+  await consent(
+    cluster,
+    `install ipset and ipvsadm on the nodes that lack them (of ${nodes.length})`,
+  )
   // All nodes have the same distribution: one fetches for all.
   const fetches = new Map<string, Promise<string[]>>()
   const fetch: Fetch = (node, names) => {
@@ -102,7 +133,10 @@ export async function installToolsEverywhere(cluster: Cluster): Promise<string[]
   return Promise.all(
     nodes.map(async (node) => {
       const { installed, from, paths } = await installNodeTools(cluster, node, fetch)
-      const how = from === undefined ? 'already installed' : `installed ${installed.join(' and ')} from ${from}`
+      const how =
+        from === undefined
+          ? 'already installed'
+          : `installed ${installed.join(' and ')} from ${from}`
       return `${node}: ${how} (${paths.join(', ')}); ${await describeBackend(cluster, node)}`
     }),
   )
@@ -130,7 +164,10 @@ export async function fetchForNode(
   cache = cacheFolder,
 ): Promise<string[]> {
   const { architecture, release, files } = await readNodePackages(cluster, node)
-  const key = createHash('sha256').update(`${architecture} ${release} ${names.join()}`).digest('hex').slice(0, 12)
+  const key = createHash('sha256')
+    .update(`${architecture} ${release} ${names.join()}`)
+    .digest('hex')
+    .slice(0, 12)
   const folder = join(cache, 'node-packages', key)
   const make = async (fresh: string) => {
     if (!(await which('apt-get', { nothrow: true }))) throw new Error('this machine has no apt-get')
@@ -148,12 +185,18 @@ async function readNodePackages(cluster: Cluster, node: string) {
 }
 
 /** Downloads packages for a node into a folder, with apt's settings for the copied files of the node. */
-async function download(folder: string, files: Buffer, architecture: string, names: readonly string[]): Promise<void> {
+async function download(
+  folder: string,
+  files: Buffer,
+  architecture: string,
+  names: readonly string[],
+): Promise<void> {
   const root = join(folder, 'root')
   mkdirSync(root, { recursive: true })
   const unpacked = await $({ quiet: true, nothrow: true, input: files })`tar -xf - -C ${root}`
   if (unpacked.exitCode !== 0) throw new Error("the node's package lists can't be unpacked")
-  for (const file of sourceFiles(root)) writeFileSync(file, withOwnKeys(readFileSync(file, 'utf8'), root))
+  for (const file of sourceFiles(root))
+    writeFileSync(file, withOwnKeys(readFileSync(file, 'utf8'), root))
   const settings = {
     'Dir::State::status': `${root}/var/lib/dpkg/status`,
     'Dir::Etc::sourcelist': `${root}/etc/apt/sources.list`,
@@ -163,13 +206,24 @@ async function download(folder: string, files: Buffer, architecture: string, nam
     'APT::Architecture': architecture,
     'APT::Architectures': architecture,
   }
-  const wanted = { cache: folder, name: 'archives', packages: names, closure: 'missing', settings } as const
+  const wanted = {
+    cache: folder,
+    name: 'archives',
+    packages: names,
+    closure: 'missing',
+    settings,
+  } as const
   const archives = await aptDownload(wanted, silent).catch((error: unknown) => {
     if (error instanceof SystemTrouble) throw error
-    throw new Error(`apt on this machine can't fetch them either (${reasonOf(error).replace(/\.$/, '')})`)
+    throw new Error(
+      `apt on this machine can't fetch them either (${reasonOf(error).replace(/\.$/, '')})`,
+    )
   })
-  const unknown = names.filter((name) => !readdirSync(archives).some((file) => file.startsWith(`${name}_`)))
-  if (unknown.length > 0) throw new Error(`the node's package sources have no ${unknown.join(' and ')}`)
+  const unknown = names.filter(
+    (name) => !readdirSync(archives).some((file) => file.startsWith(`${name}_`)),
+  )
+  if (unknown.length > 0)
+    throw new Error(`the node's package sources have no ${unknown.join(' and ')}`)
   // Only the archives are kept: lists and keys are read from the node each time.
   renameSync(archives, join(folder, 'archives'))
   for (const each of ['root', 'apt']) rmSync(join(folder, each), { recursive: true })
@@ -184,7 +238,10 @@ function sourceFiles(root: string): string[] {
 
 /** Rewrites the paths of keys on the node to their copies below `root`. */
 export function withOwnKeys(sources: string, root: string): string {
-  return sources.replace(/((?:Signed-By:|signed-by=)\s*)(\/(?:usr\/share|etc\/apt)\/)/gi, `$1${root}$2`)
+  return sources.replace(
+    /((?:Signed-By:|signed-by=)\s*)(\/(?:usr\/share|etc\/apt)\/)/gi,
+    `$1${root}$2`,
+  )
 }
 
 function archivesIn(folder: string): string[] {

@@ -56,7 +56,12 @@ const platformName = `${platform()}-${arch() === 'x64' ? 'amd64' : arch()}`
  * Fetches a program once, verified by its checksum; `sum` replaces the published one in tests.
  * @throws Error in one sentence
  */
-async function fetchProgram(program: OfficialProgram, path: string, progress: Progress, sum?: string): Promise<string> {
+async function fetchProgram(
+  program: OfficialProgram,
+  path: string,
+  progress: Progress,
+  sum?: string,
+): Promise<string> {
   const { name, release, address, mirror, file, checksums } = program
   const expected = sum ?? checksums[platformName]
   if (!expected) throw new Error(`No ${name} is known for "${platformName}".`)
@@ -66,15 +71,22 @@ async function fetchProgram(program: OfficialProgram, path: string, progress: Pr
 }
 
 /** The kind on PATH and its release; undefined if there is none. */
-export async function installedKind(): Promise<{ path: string; release: string | undefined } | undefined> {
+export async function installedKind(): Promise<
+  { path: string; release: string | undefined } | undefined
+> {
   const path = await which('kind', { nothrow: true })
   if (!path) return undefined
-  const { stdout } = await $({ quiet: true, nothrow: true, timeout: 10_000 * timeoutScale() })`${path} version`
+  const { stdout } = await $({
+    quiet: true,
+    nothrow: true,
+    timeout: 10_000 * timeoutScale(),
+  })`${path} version`
   return { path, release: kindVersion(stdout) }
 }
 
 /** The release number in the output of `kind version`, such as `v0.33.0`. */
-export const kindVersion = (text: string): string | undefined => /\bv\d+\.\d+\.\d+\S*/.exec(text)?.[0]
+export const kindVersion = (text: string): string | undefined =>
+  /\bv\d+\.\d+\.\d+\S*/.exec(text)?.[0]
 
 /** Where the pinned kind is cached. */
 export const cachedKind = (cache = cacheFolder) => join(cache, 'bin', `kind-${kindRelease}`)
@@ -100,7 +112,9 @@ export async function kindPath(
         `${reason} Put kind ${kindRelease} on PATH, name a mirror with KIND_MIRROR=, or use CLUSTER=embedded.`,
       )
     const release = installed.release ?? 'of an unknown release'
-    progress.note(`${reason} Continuing with kind ${release} from PATH; kind.yaml is written for ${kindRelease}.`)
+    progress.note(
+      `${reason} Continuing with kind ${release} from PATH; kind.yaml is written for ${kindRelease}.`,
+    )
     return installed.path
   }
 }

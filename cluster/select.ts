@@ -40,7 +40,9 @@ export async function selectCluster(
     return ContextCluster.open(wish.slice(contextPrefix.length))
   }
   if (wish !== 'auto')
-    throw new Error(`CLUSTER="${wish}" is not known: use "auto", "embedded", "kind" or "context:NAME".`)
+    throw new Error(
+      `CLUSTER="${wish}" is not known: use "auto", "embedded", "kind" or "context:NAME".`,
+    )
   return automatic(name, purpose)
 }
 
@@ -80,7 +82,10 @@ async function requireMeasurable(lab: LabNeeds): Promise<void> {
 async function automatic(name: string, { creating, lab }: Purpose): Promise<Cluster> {
   const embedded = new EmbeddedCluster(name, lab)
   if ((await embedded.running()) || embedded.unexpectedEnd()) return embedded
-  const [{ containerEngine }, { KindCluster }] = await Promise.all([import('./kind/engine.ts'), import('./kind.ts')])
+  const [{ containerEngine }, { KindCluster }] = await Promise.all([
+    import('./kind/engine.ts'),
+    import('./kind.ts'),
+  ])
   const engine = await containerEngine()
   const kindWasMade = existsSync(join(kindFolder(name), 'kubeconfig'))
   if (!engine && !kindWasMade) return embedded
@@ -89,7 +94,11 @@ async function automatic(name: string, { creating, lab }: Purpose): Promise<Clus
   const needsKernel = (lab?.kernel ?? []).length > 0
   if (kindExists && !needsKernel) return kind
   const { gatherFacts } = await import('./doctor/gather.ts')
-  const facts = await gatherFacts(name, engine, { kernel: needsKernel, exists: kindExists, creating })
+  const facts = await gatherFacts(name, engine, {
+    kernel: needsKernel,
+    exists: kindExists,
+    creating,
+  })
   const choice = chooseCluster({ name, engine, kindExists, kindWasMade }, facts, lab)
   if ('refusal' in choice) throw new Error(choice.refusal)
   if (choice.note !== undefined) process.stderr.write(` • ${choice.note}\n`)

@@ -29,7 +29,10 @@ export async function takeCapture(
 }
 
 /** The API objects of a capture, without nodes. Throws UserError as takeCapture does. */
-export async function takeObjects(cluster: Cluster, client: KubeClient): Promise<Capture & { takenAt: number }> {
+export async function takeObjects(
+  cluster: Cluster,
+  client: KubeClient,
+): Promise<Capture & { takenAt: number }> {
   const takenAt = Date.now()
   const items = await allObjects(client).catch(troubleOf(cluster))
   return { objects: { apiVersion: 'v1', kind: 'List', items }, nodes: [], takenAt }
@@ -37,7 +40,9 @@ export async function takeObjects(cluster: Cluster, client: KubeClient): Promise
 
 const troubleOf = (cluster: Cluster) => async (error: unknown) => {
   await requireUp(cluster)
-  throw new UserError(`The cluster "${cluster.name}" does not respond (${reasonOf(error)}): run \`make up\`.`)
+  throw new UserError(
+    `The cluster "${cluster.name}" does not respond (${reasonOf(error)}): run \`make up\`.`,
+  )
 }
 
 /**
@@ -59,7 +64,11 @@ async function tryReadNode(cluster: Cluster, name: string, depth: ReportDepth): 
     const { files } = await readNode(cluster, name, depth)
     return { name, files }
   } catch (error) {
-    return { name, files: new Map(), trouble: `node ${name} could not be read (${reasonOf(error)})` }
+    return {
+      name,
+      files: new Map(),
+      trouble: `node ${name} could not be read (${reasonOf(error)})`,
+    }
   }
 }
 
@@ -71,7 +80,10 @@ async function allObjects(client: KubeClient): Promise<unknown[]> {
     listObjects(client, '/api/v1/services'),
     listObjects(client, `${discovery}/v1/endpointslices`, `${discovery}/v1beta1/endpointslices`),
     listObjects(client, '/api/v1/pods'),
-    listObjects(client, '/api/v1/namespaces/kube-system/configmaps?fieldSelector=metadata.name%3Dkube-proxy'),
+    listObjects(
+      client,
+      '/api/v1/namespaces/kube-system/configmaps?fieldSelector=metadata.name%3Dkube-proxy',
+    ),
     listObjects(client, '/api/v1/namespaces/default/configmaps'),
     listObjects(client, '/apis/apps/v1/namespaces/kube-system/daemonsets'),
   ])
@@ -82,7 +94,11 @@ async function allObjects(client: KubeClient): Promise<unknown[]> {
  * kube-proxy's log per node, by the API. A Pod without a log (not started yet) adds none; a node that does not respond gets
  * `trouble`.
  */
-async function addKubeProxyLogs(client: KubeClient, items: unknown[], nodes: NodeFiles[]): Promise<void> {
+async function addKubeProxyLogs(
+  client: KubeClient,
+  items: unknown[],
+  nodes: NodeFiles[],
+): Promise<void> {
   await Promise.all(
     kubeProxyPods(items as V1Pod[]).map(async ({ metadata, spec }) => {
       const entry = nodes.find(({ name }) => name === spec?.nodeName)

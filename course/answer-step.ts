@@ -11,7 +11,13 @@ import { failureLines, measuredLines, outcomeLine } from '../grading/learner-rep
 import { askedLines, learningLines, priceOfWrong } from '../grading/learning-lines.ts'
 import { learningCost } from '../grading/learning-notes.ts'
 import type { OpenedCluster } from '../grading/live-cluster.ts'
-import { keepAnswer, keepGivenUp, keepPrediction, storedPrediction, type Truth } from '../grading/question.ts'
+import {
+  keepAnswer,
+  keepGivenUp,
+  keepPrediction,
+  storedPrediction,
+  type Truth,
+} from '../grading/question.ts'
 import { recallKey } from '../grading/recall.ts'
 import { revealStep } from '../grading/reveal.ts'
 import { ExitCode } from '../host/main.ts'
@@ -62,12 +68,20 @@ export async function answerStep(
 }
 
 /** Shows what a step's prediction and question come to, which costs its points for understanding if it had not been answered. */
-export async function showAnswer(spec: LabSpec, step: CheckedStep, source: OpenedCluster): Promise<AnswerResult> {
+export async function showAnswer(
+  spec: LabSpec,
+  step: CheckedStep,
+  source: OpenedCluster,
+): Promise<AnswerResult> {
   const lab = spec.lab.number
   const revealed = await revealStep(spec, step.id, source)
   if ('verdict' in revealed) {
-    const sentence = 'There is nothing to show yet: the state that this step is about does not hold.'
-    return { lines: [sentence, ...resultLines(lab, step, revealed, false)], exitCode: exitCodeOf(revealed) }
+    const sentence =
+      'There is nothing to show yet: the state that this step is about does not hold.'
+    return {
+      lines: [sentence, ...resultLines(lab, step, revealed, false)],
+      exitCode: exitCodeOf(revealed),
+    }
   }
   const before = await judgeStepOf(spec, step.id, source)
   if (before.verdict !== 'passed') await keepGivenUp(source.live.client, lab, step.id)
@@ -95,14 +109,32 @@ async function judgeStepOf(spec: LabSpec, id: string, source: OpenedCluster): Pr
 }
 
 /** The verdict, what was learnt, and for an answer that is not right the failure. A first prediction is not told what else is open. */
-function resultLines(lab: number, step: CheckedStep, outcome: StepOutcome, isPrediction: boolean): string[] {
+function resultLines(
+  lab: number,
+  step: CheckedStep,
+  outcome: StepOutcome,
+  isPrediction: boolean,
+): string[] {
   const learnt = learningLines(outcome.learning)
   if (isPrediction && outcome.verdict !== 'passed')
-    return [...(outcome.learning?.prediction?.accepts ? learnt : []), 'Now go on with the commands of this step.']
-  const cost = learningCost(step.understanding, outcome.learning ?? { wrongTries: 0, gaveUp: false })
-  const lost = outcome.verdict === 'passed' && cost > 0 ? [`Answers have cost ${cost} of its points.`] : []
+    return [
+      ...(outcome.learning?.prediction?.accepts ? learnt : []),
+      'Now go on with the commands of this step.',
+    ]
+  const cost = learningCost(
+    step.understanding,
+    outcome.learning ?? { wrongTries: 0, gaveUp: false },
+  )
+  const lost =
+    outcome.verdict === 'passed' && cost > 0 ? [`Answers have cost ${cost} of its points.`] : []
   const shown = outcome.verdict === 'passed' ? learnt : []
-  return [outcomeLine(outcome, step), ...lost, ...shown, ...measuredLines(outcome), ...failureLines(lab, step, outcome)]
+  return [
+    outcomeLine(outcome, step),
+    ...lost,
+    ...shown,
+    ...measuredLines(outcome),
+    ...failureLines(lab, step, outcome),
+  ]
 }
 
 function exitCodeOf({ verdict }: StepOutcome): number {
@@ -111,8 +143,16 @@ function exitCodeOf({ verdict }: StepOutcome): number {
 }
 
 /** Keeps the right answer to a recall question in the notes of a running cluster. */
-export async function keepRecall(cluster: Cluster, lab: number, id: string, text: string): Promise<void> {
-  await consent(cluster, `write the answer into ConfigMap "${notesName(lab)}" in namespace "default"`)
+export async function keepRecall(
+  cluster: Cluster,
+  lab: number,
+  id: string,
+  text: string,
+): Promise<void> {
+  await consent(
+    cluster,
+    `write the answer into ConfigMap "${notesName(lab)}" in namespace "default"`,
+  )
   const note = JSON.stringify({ text, at: new Date().toISOString() })
   await writeNotes(await kubeClient(cluster), lab, { [recallKey(id)]: note })
 }

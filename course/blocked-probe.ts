@@ -21,7 +21,9 @@ export async function explainBlockedProbe(cluster: Cluster, { core }: KubeClient
     if (!probe) continue
     const reading = readLiveNode(cluster, pod.spec?.nodeName ?? '', probe.destination)
     // A node that can't be read now explains nothing: the Pod may still become ready.
-    const blocked = await reading.then(({ state }) => blockedBy(state, pod, probe)).catch(() => undefined)
+    const blocked = await reading
+      .then(({ state }) => blockedBy(state, pod, probe))
+      .catch(() => undefined)
     if (blocked !== undefined) throw new UserError(blocked)
   }
 }
@@ -29,9 +31,13 @@ export async function explainBlockedProbe(cluster: Cluster, { core }: KubeClient
 /** The first packet of the readiness probe of a container that runs and is not ready; undefined if there is none. */
 export function probeOf({ metadata, spec, status }: V1Pod): Packet | undefined {
   if (!status?.podIP || metadata?.deletionTimestamp) return undefined
-  const unready = status.containerStatuses?.find(({ ready, state }) => !ready && state?.running)?.name
+  const unready = status.containerStatuses?.find(
+    ({ ready, state }) => !ready && state?.running,
+  )?.name
   const port = probedPort(spec?.containers.find(({ name }) => name === unready))
-  return port === undefined ? undefined : { from: 'host', destination: status.podIP, port, protocol: 'tcp' }
+  return port === undefined
+    ? undefined
+    : { from: 'host', destination: status.podIP, port, protocol: 'tcp' }
 }
 
 function probedPort({ readinessProbe, ports }: Partial<V1Container> = {}): number | undefined {
@@ -40,7 +46,11 @@ function probedPort({ readinessProbe, ports }: Partial<V1Container> = {}): numbe
 }
 
 /** The message about the rule of the Pod's node that stops every probe; undefined if one may reach the Pod. */
-export function blockedBy(state: NodeState, { metadata, spec }: V1Pod, probe: Packet): string | undefined {
+export function blockedBy(
+  state: NodeState,
+  { metadata, spec }: V1Pod,
+  probe: Packet,
+): string | undefined {
   const node = spec?.nodeName ?? ''
   const { destination: address, port } = probe
   const { lost, outcomes } = tracePacket(state, probe, { matchingOnly: true })

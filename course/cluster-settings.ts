@@ -14,7 +14,10 @@ import type { Progress } from '../host/progress.ts'
  * The variant of this cluster's labs. The learner in LEARNER is stored in the cluster; without LEARNER, the stored one is used.
  * @throws Error when LEARNER is not a valid name
  */
-export async function ownVariant(client: KubeClient, wanted = process.env.LEARNER): Promise<Variant> {
+export async function ownVariant(
+  client: KubeClient,
+  wanted = process.env.LEARNER,
+): Promise<Variant> {
   const learner = (await readConfigMap(client, LEARNER_MAP))?.learner
   if (!wanted || wanted === learner) return variantFor(learner)
   await writeConfigMap(client, LEARNER_MAP, { learner: learnerName(wanted) })
@@ -33,20 +36,27 @@ mkdir -p ${CLASS_MARK_FILE.replace(/\/[^/]*$/, '')} && printf '%s\\n' "$mark" >$
  * to nodes that have restarted.
  * @throws Error when the word is invalid, or a node can't be written to
  */
-export async function putClassWord(cluster: Cluster, client: KubeClient, progress: Progress): Promise<void> {
+export async function putClassWord(
+  cluster: Cluster,
+  client: KubeClient,
+  progress: Progress,
+): Promise<void> {
   const before = (await readConfigMap(client, CLASS_MAP))?.word
   const word = wordFromEnvironment() ?? before
   if (!word) return
   await consent(cluster, `write a file under /run on every node (the class's word)`)
   if (word !== before) {
     await writeConfigMap(client, CLASS_MAP, { word })
-    progress.note(`The cluster now contains the word of your class${before ? ` in place of "${before}"` : ''}.`)
+    progress.note(
+      `The cluster now contains the word of your class${before ? ` in place of "${before}"` : ''}.`,
+    )
   }
   const nodes = await cluster.nodes()
   await Promise.all(
     nodes.map(async (node) => {
       const { exitCode, stderr } = await runOnNode(cluster, node, MARK, { args: [word] })
-      if (exitCode !== 0) throw new Error(`The word of the class can't be written on ${node}: ${stderr.trim()}.`)
+      if (exitCode !== 0)
+        throw new Error(`The word of the class can't be written on ${node}: ${stderr.trim()}.`)
     }),
   )
 }

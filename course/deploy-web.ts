@@ -43,9 +43,12 @@ export async function deployWeb(bench: LabBench): Promise<string[]> {
     await bench.create('Deployment', name, labels, { spec: deployment(variant) }),
     await bench.create('Service', name, labels, { spec: service(variant) }),
   ]
-  if (created.includes(false)) progress.note(`Part of ${name} already existed and was left unchanged.`)
+  if (created.includes(false))
+    progress.note(`Part of ${name} already existed and was left unchanged.`)
   const everyReplica = () =>
-    withProgress(progress, `Waiting for every replica of ${name}`, () => bench.rolledOut('Deployment', name))
+    withProgress(progress, `Waiting for every replica of ${name}`, () =>
+      bench.rolledOut('Deployment', name),
+    )
   await everyReplica()
   if (await spreadPods(bench)) await everyReplica()
   const { clusterIP, ports } = await bench.service(name)

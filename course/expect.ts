@@ -32,10 +32,21 @@ type Choice<Option extends keyof typeof CHOICES> = (typeof CHOICES)[Option][numb
 const text = { type: 'string' } as const
 /** The options of scripts/expect.ts, for parseArgs. */
 export const expectOptions = {
-  ...{ objects: text, node: text, mode: text, 'kube-proxy': text, as: text, diff: text, config: text, family: text },
+  ...{
+    objects: text,
+    node: text,
+    mode: text,
+    'kube-proxy': text,
+    as: text,
+    diff: text,
+    config: text,
+    family: text,
+  },
   address: { type: 'string', multiple: true },
 } as const
-type ExpectOptions = { [Name in Exclude<keyof typeof expectOptions, 'address'>]?: string } & { address?: string[] }
+type ExpectOptions = { [Name in Exclude<keyof typeof expectOptions, 'address'>]?: string } & {
+  address?: string[]
+}
 
 /**
  * Prints the state that kube-proxy programs on a node, or its differences from a recorded node. Returns the exit code.
@@ -46,9 +57,12 @@ export async function expectNode(options: ExpectOptions): Promise<number> {
   const observed = options.diff === undefined ? undefined : recordedNode(options.diff, node, family)
   const objects = await givenObjects(options)
   const configured =
-    options.config === undefined ? clusterConfig(objects) : parseKubeProxyConfiguration(await readInput(options.config))
+    options.config === undefined
+      ? clusterConfig(objects)
+      : parseKubeProxyConfiguration(await readInput(options.config))
   const mode = wanted ?? configured.mode
-  if (mode === undefined) throw new UserError('--mode is missing, and no kube-proxy configuration sets it.')
+  if (mode === undefined)
+    throw new UserError('--mode is missing, and no kube-proxy configuration sets it.')
   const version = options['kube-proxy'] ?? versionOf(objects, node)
   const given = options.address && { nodeAddresses: options.address }
   if (!observed) {
@@ -56,7 +70,12 @@ export async function expectNode(options: ExpectOptions): Promise<number> {
     process.stdout.write(printState(expected, as))
     return ExitCode.passed
   }
-  const circumstances = observedOptions(objects, observed, { node, mode, version, config: configured })
+  const circumstances = observedOptions(objects, observed, {
+    node,
+    mode,
+    version,
+    config: configured,
+  })
   const { findings } = findingsOn(objects, observed, { ...circumstances, family, ...given }, true)
   process.stdout.write(report(findings))
   return findings.length === 0 ? ExitCode.passed : ExitCode.notYet
@@ -64,30 +83,42 @@ export async function expectNode(options: ExpectOptions): Promise<number> {
 
 function checked(options: ExpectOptions) {
   const faults: string[] = []
-  const choice = <Option extends keyof typeof CHOICES>(option: Option): Choice<Option> | undefined => {
+  const choice = <Option extends keyof typeof CHOICES>(
+    option: Option,
+  ): Choice<Option> | undefined => {
     const choices: readonly Choice<Option>[] = CHOICES[option]
     const found = choices.find((one) => one === options[option])
     if (options[option] !== undefined && found === undefined)
       faults.push(`--${option} "${options[option]}" is not one of ${choices.join(', ')}.`)
     return found
   }
-  const chosen = { mode: choice('mode'), as: choice('as') ?? 'json', family: choice('family') ?? 'ipv4' } as const
+  const chosen = {
+    mode: choice('mode'),
+    as: choice('as') ?? 'json',
+    family: choice('family') ?? 'ipv4',
+  } as const
   if (!options.node) faults.push('--node is missing.')
-  if (options.objects === undefined && options.diff === undefined) faults.push('--objects is missing.')
-  if (options.as !== undefined && options.diff !== undefined) faults.push('--as and --diff cannot be used together.')
+  if (options.objects === undefined && options.diff === undefined)
+    faults.push('--objects is missing.')
+  if (options.as !== undefined && options.diff !== undefined)
+    faults.push('--as and --diff cannot be used together.')
   for (const address of options.address ?? [])
     if (!acceptedFamily(address)) faults.push(`--address "${address}" is not an IP address.`)
-  if (faults.length > 0) throw new UserError(`${faults.join('\n')}\nSee: node --import tsx scripts/expect.ts --help`)
+  if (faults.length > 0)
+    throw new UserError(`${faults.join('\n')}\nSee: node --import tsx scripts/expect.ts --help`)
   return { ...chosen, node: options.node ?? '' }
 }
 
 /** The version in the Node's status; for a version later than the modelled ones the newest, with a note. */
 function versionOf(objects: ClusterObjects, node: string): string {
   const own = objects.nodes.find(({ name }) => name === node)?.kubeProxyVersion
-  if (own === undefined) throw new UserError(`Node "${node}" does not report its version; add --kube-proxy v1.30.`)
+  if (own === undefined)
+    throw new UserError(`Node "${node}" does not report its version; add --kube-proxy v1.30.`)
   const newest = newestBefore(own)
   if (newest === undefined) return own
-  process.stderr.write(`kube-proxy "${own}" is newer than the modelled versions; using ${newest}.\n`)
+  process.stderr.write(
+    `kube-proxy "${own}" is newer than the modelled versions; using ${newest}.\n`,
+  )
   return newest
 }
 
@@ -103,7 +134,9 @@ function report(findings: readonly Finding[]): string {
     findings.filter((finding) => (finding.interferes ?? false) === interferes),
   )
   const section = (heading: string, listed: readonly Finding[] = []) =>
-    listed.length === 0 ? '' : `${heading} (${listed.length}):\n${listed.map(({ text }) => `  ${text}\n`).join('')}`
+    listed.length === 0
+      ? ''
+      : `${heading} (${listed.length}):\n${listed.map(({ text }) => `  ${text}\n`).join('')}`
   const differences = HEADINGS.map(([kind, heading]) =>
     section(
       heading,
@@ -125,7 +158,9 @@ async function readInput(path: string): Promise<string> {
   try {
     return readPlainFile(path)
   } catch (error) {
-    throw error instanceof PlainFileError ? new UserError(`"${path}" ${error.fault}; ${ADVICE}`) : error
+    throw error instanceof PlainFileError
+      ? new UserError(`"${path}" ${error.fault}; ${ADVICE}`)
+      : error
   }
 }
 
@@ -137,7 +172,8 @@ async function readInput(path: string): Promise<string> {
 async function givenObjects({ objects, diff }: ExpectOptions): Promise<ClusterObjects> {
   const beside = diff === undefined ? undefined : join(diff, 'objects.json')
   const path = objects ?? (beside !== undefined && existsSync(beside) ? beside : undefined)
-  if (path === undefined) throw new UserError(`"${diff}" does not contain "objects.json"; add --objects FILE.`)
+  if (path === undefined)
+    throw new UserError(`"${diff}" does not contain "objects.json"; add --objects FILE.`)
   const input = await readInput(path)
   const name = path === '-' ? 'Standard input' : `"${path}"`
   if (input.trim() === '') throw new UserError(`${name} is empty; ${ADVICE}`)
@@ -160,10 +196,17 @@ async function givenObjects({ objects, diff }: ExpectOptions): Promise<ClusterOb
 
 function toJson({ iptables, ipsets, virtualServers, links, nftables }: NodeState): unknown {
   const chainsIn = (table: Table) =>
-    [...table].map(([name, { policy, rules }]) => [name, { policy, rules: rules.map(({ spec }) => spec) }] as const)
+    [...table].map(
+      ([name, { policy, rules }]) =>
+        [name, { policy, rules: rules.map(({ spec }) => spec) }] as const,
+    )
   const state = {
-    iptables: new Map([...inKernelOrder(iptables)].map(([name, table]) => [name, new Map(chainsIn(table))])),
-    ipsets: new Map([...ipsets].map(([name, { type, options, members }]) => [name, { type, options, members }])),
+    iptables: new Map(
+      [...inKernelOrder(iptables)].map(([name, table]) => [name, new Map(chainsIn(table))]),
+    ),
+    ipsets: new Map(
+      [...ipsets].map(([name, { type, options, members }]) => [name, { type, options, members }]),
+    ),
     ...{ virtualServers, links, nftables },
   }
   return JSON.parse(JSON.stringify(state, withoutMaps))

@@ -9,7 +9,8 @@ import { projectRoot } from '../host/layout.ts'
 import { UserError } from '../host/main.ts'
 
 /** The file that lists the shown hints, one per line; `make reset-N` deletes it. */
-const memory = (lab: number, cluster: string) => join(projectRoot, evidenceFolder(lab, cluster), 'hints.txt')
+const memory = (lab: number, cluster: string) =>
+  join(projectRoot, evidenceFolder(lab, cluster), 'hints.txt')
 
 /** The highest shown tier of each step. */
 export function shownHints(lab: number, cluster: string): Map<string, number> {
@@ -37,10 +38,16 @@ export function rememberHint(lab: number, cluster: string, step: string, tier: n
  * The wanted tier, else the next one after those that were shown; the last one again after all.
  * @throws UserError for a tier that the step does not have
  */
-export function chosenTier({ id, hints }: StepDefinition, wish: string | undefined, shown = 0): number {
+export function chosenTier(
+  { id, hints }: StepDefinition,
+  wish: string | undefined,
+  shown = 0,
+): number {
   const tier = Number(wish || Math.min(shown + 1, hints.length))
   if (Number.isInteger(tier) && tier >= 1 && tier <= hints.length) return tier
-  throw new UserError(`"${wish}" is not a hint of step "${id}": it has ${hints.length}, TIER=1 is the most general.`)
+  throw new UserError(
+    `"${wish}" is not a hint of step "${id}": it has ${hints.length}, TIER=1 is the most general.`,
+  )
 }
 
 /**
@@ -51,8 +58,11 @@ export async function labInWork(cluster: Cluster): Promise<number> {
   await requireUp(cluster)
   const [last, ...others] = await begunLabs(await kubeClient(cluster))
   if (last === undefined)
-    throw new UserError('Which lab? None was started on this cluster: choose one, for example `make hint LAB=2`.')
-  const rest = others.length > 0 ? `, of labs ${[last, ...others].toSorted((a, b) => a - b).join(', ')}` : ''
+    throw new UserError(
+      'Which lab? None was started on this cluster: choose one, for example `make hint LAB=2`.',
+    )
+  const rest =
+    others.length > 0 ? `, of labs ${[last, ...others].toSorted((a, b) => a - b).join(', ')}` : ''
   console.log(`Lab ${last}, worked on last${rest}. LAB= chooses another one.`)
   return last
 }
@@ -64,7 +74,9 @@ export async function firstOpenStep(
 ): Promise<StepDefinition | undefined> {
   const report = await grade({ lab: lab.number, source: { kind: 'cluster', driver, name } })
   if (report.trouble !== undefined)
-    throw new UserError(`${report.trouble} Or name a step: make hint LAB=${lab.number} STEP=${lab.steps[0]?.id}`)
+    throw new UserError(
+      `${report.trouble} Or name a step: make hint LAB=${lab.number} STEP=${lab.steps[0]?.id}`,
+    )
   const open = report.steps.find(({ verdict }) => verdict === 'failed' || verdict === 'not yet')
   return open && findStep(lab, open.id)
 }

@@ -40,7 +40,10 @@ export class LabBench extends LabObjects {
   static async open(cluster: Cluster, progress: Progress, purpose?: string): Promise<LabBench> {
     if (purpose !== undefined) await consent(cluster, labChange(purpose))
     const client = await kubeClient(cluster)
-    const [variant] = await Promise.all([ownVariant(client), putClassWord(cluster, client, progress)])
+    const [variant] = await Promise.all([
+      ownVariant(client),
+      putClassWord(cluster, client, progress),
+    ])
     return new LabBench(cluster, client, progress, variant)
   }
 
@@ -72,7 +75,9 @@ export class LabBench extends LabObjects {
   async flush(): Promise<void> {
     const reports = await flushNat(this.cluster, { progress: this.progress })
     for (const { node, removed } of reports)
-      this.progress.note(removed.length > 0 ? `${node}: removed ${removed.join(', ')}` : `${node}: no leftovers`)
+      this.progress.note(
+        removed.length > 0 ? `${node}: removed ${removed.join(', ')}` : `${node}: no leftovers`,
+      )
   }
 
   /** `kubectl -n kube-system edit configmap kube-proxy`; restarts nothing. */
@@ -94,8 +99,11 @@ export class LabBench extends LabObjects {
 
   /** `make exec NODE=… CMD='…'`. Returns its output; throws Error with its standard error if it fails. */
   async onNode(node: string, script: string): Promise<string> {
-    const { exitCode, stdout, stderr } = await runOnNode(this.cluster, node, script, { noted: true })
-    if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode} on ${node}: ${stderr.trim()}`)
+    const { exitCode, stdout, stderr } = await runOnNode(this.cluster, node, script, {
+      noted: true,
+    })
+    if (exitCode !== 0)
+      throw new Error(`"${script}" ended with ${exitCode} on ${node}: ${stderr.trim()}`)
     return stdout
   }
 
@@ -107,18 +115,25 @@ export class LabBench extends LabObjects {
   async inPod(name: string, script: string): Promise<string> {
     const live = new LiveCluster(this.cluster, this.client, { keepMoments: false })
     const { exitCode, stdout, stderr } = await live.inPod({ namespace, name }, script)
-    if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode} in Pod ${name}: ${stderr.trim()}`)
+    if (exitCode !== 0)
+      throw new Error(`"${script}" ended with ${exitCode} in Pod ${name}: ${stderr.trim()}`)
     return stdout
   }
 
   /** The client that Pods log for a request with this mark in its URL, as `kubectl logs -l app=…` shows it. */
-  async clientInLogs(app: string, send: (mark: string) => Promise<unknown>, container?: string): Promise<string> {
+  async clientInLogs(
+    app: string,
+    send: (mark: string) => Promise<unknown>,
+    container?: string,
+  ): Promise<string> {
     const mark = `who-${Date.now()}`
     await send(mark)
     const place = { namespace, ...(container !== undefined && { container }) }
     return waitFor('the request in the logs', 10_000, async () => {
       const names = (await this.pods(app)).map(({ metadata }) => metadata?.name ?? '')
-      const logs = names.map((name) => this.client.core.readNamespacedPodLog({ ...place, name }).catch(() => ''))
+      const logs = names.map((name) =>
+        this.client.core.readNamespacedPodLog({ ...place, name }).catch(() => ''),
+      )
       const lines = (await Promise.all(logs)).flatMap((log) => log.split('\n'))
       return lines.find((line) => line.includes(mark))?.split(' ', 1)[0]
     })
@@ -126,20 +141,31 @@ export class LabBench extends LabObjects {
 
   /** `kubectl get nodes -o wide`: names and addresses, control plane first. */
   async nodes(): Promise<{ name: string; address: string }[]> {
-    const [names, { items }] = await Promise.all([this.cluster.nodes(), this.client.core.listNode()])
+    const [names, { items }] = await Promise.all([
+      this.cluster.nodes(),
+      this.client.core.listNode(),
+    ])
     return names.map((name) => {
       const { status } = items.find(({ metadata }) => metadata?.name === name) ?? {}
-      return { name, address: status?.addresses?.find(({ type }) => type === 'InternalIP')?.address ?? '' }
+      return {
+        name,
+        address: status?.addresses?.find(({ type }) => type === 'InternalIP')?.address ?? '',
+      }
     })
   }
 
   /**
    * Deletes the kube-proxy of a node, as for a restart, and waits until the new Pod runs (or, for `in trouble`, has failed).
    */
-  async replaceKubeProxyPod(node: string, wanted: 'running' | 'in trouble' = 'running'): Promise<void> {
-    const onNode = async () => (await listKubeProxyPods(this.client)).filter((pod) => pod.node === node)
+  async replaceKubeProxyPod(
+    node: string,
+    wanted: 'running' | 'in trouble' = 'running',
+  ): Promise<void> {
+    const onNode = async () =>
+      (await listKubeProxyPods(this.client)).filter((pod) => pod.node === node)
     const old = (await onNode()).map(({ pod }) => pod)
-    for (const name of old) await this.client.core.deleteNamespacedPod({ namespace: kubeProxy.namespace, name })
+    for (const name of old)
+      await this.client.core.deleteNamespacedPod({ namespace: kubeProxy.namespace, name })
     await waitFor(`a new kube-proxy on ${node}`, 60_000, async () => {
       const started = (await onNode()).find(({ pod }) => !old.includes(pod))
       return wanted === 'running'

@@ -34,7 +34,12 @@ export class LabObjects {
   }
 
   /** `kubectl create` of an object in the default namespace; an existing one is not changed. Resolves to whether it is new. */
-  async create(kind: string, name: string, labels: Record<string, string>, body: object): Promise<boolean> {
+  async create(
+    kind: string,
+    name: string,
+    labels: Record<string, string>,
+    body: object,
+  ): Promise<boolean> {
     const object = { ...typeOf(kind), metadata: { name, namespace, labels }, ...body }
     return this.#createMissing(object)
   }
@@ -43,7 +48,9 @@ export class LabObjects {
    * Creates an object unless it exists; resolves to whether it is new. Of an object that exists, an API server reports first that its
    * node port is allocated (422), and only then that it exists (409).
    */
-  async #createMissing(object: KubernetesObject & { metadata: { name: string; namespace: string } }): Promise<boolean> {
+  async #createMissing(
+    object: KubernetesObject & { metadata: { name: string; namespace: string } },
+  ): Promise<boolean> {
     try {
       return (await unlessCode(409, this.#objects.create(object))) !== undefined
     } catch (error) {
@@ -56,7 +63,9 @@ export class LabObjects {
 
   /** `kubectl delete -f --ignore-not-found` */
   async remove(file: string): Promise<void> {
-    await Promise.all(readManifest(file).map(({ kind, metadata }) => this.delete(kind, metadata.name)))
+    await Promise.all(
+      readManifest(file).map(({ kind, metadata }) => this.delete(kind, metadata.name)),
+    )
   }
 
   /**
@@ -121,20 +130,35 @@ export class LabObjects {
     const { apps } = this.client
     await this.#whenReady(`every Pod of ${name}`, async () => {
       if (kind === 'Deployment') {
-        const { metadata, spec, status = {} } = await apps.readNamespacedDeployment({ namespace, name })
+        const {
+          metadata,
+          spec,
+          status = {},
+        } = await apps.readNamespacedDeployment({ namespace, name })
         const counts = [status.replicas, status.updatedReplicas, status.readyReplicas]
         return isObserved(metadata, status) && counts.every((count = 0) => count === spec?.replicas)
       }
       const { metadata, status } = await apps.readNamespacedDaemonSet({ namespace, name })
-      const { desiredNumberScheduled = 0, updatedNumberScheduled = 0, numberAvailable = 0 } = status ?? {}
+      const {
+        desiredNumberScheduled = 0,
+        updatedNumberScheduled = 0,
+        numberAvailable = 0,
+      } = status ?? {}
       const ready = Math.min(updatedNumberScheduled, numberAvailable)
-      return isObserved(metadata, status) && desiredNumberScheduled > 0 && ready >= desiredNumberScheduled
+      return (
+        isObserved(metadata, status) &&
+        desiredNumberScheduled > 0 &&
+        ready >= desiredNumberScheduled
+      )
     })
   }
 
   /** `kubectl get pods -l app=…`, without those that terminate, which can take 30 s. */
   async pods(app: string): Promise<V1Pod[]> {
-    const { items } = await this.client.core.listNamespacedPod({ namespace, labelSelector: `app=${app}` })
+    const { items } = await this.client.core.listNamespacedPod({
+      namespace,
+      labelSelector: `app=${app}`,
+    })
     return items.filter(({ metadata }) => !metadata?.deletionTimestamp)
   }
 

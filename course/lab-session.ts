@@ -18,7 +18,14 @@ import type { Progress } from '../host/progress.ts'
 import { showAnswer } from './answer-step.ts'
 import { rememberHint, shownHints } from './hints.ts'
 import { LabBench } from './lab-bench.ts'
-import { type GuideLab, type GuideNote, guideNote, idOf, type LabProgress, startProgress } from './lab-progress.ts'
+import {
+  type GuideLab,
+  type GuideNote,
+  guideNote,
+  idOf,
+  type LabProgress,
+  startProgress,
+} from './lab-progress.ts'
 import { endIncidentsOfOthers, type LabSolution, resetLab } from './lab-solution.ts'
 import { readLabText } from './lab-text.ts'
 import { gradeLab, type OpenLab, openLab, playSteps } from './play-lab.ts'
@@ -62,7 +69,9 @@ export class LabSession {
     const begun = await readConfigMap(bench.client, notesName(lab.number))
     if (begun) {
       await endIncidentsOfOthers(lab, bench)
-      progress.note(`Lab ${lab.number} continues with the state of the cluster; make reset-${lab.number} starts over.`)
+      progress.note(
+        `Lab ${lab.number} continues with the state of the cluster; make reset-${lab.number} starts over.`,
+      )
     } else await resetLab(lab, bench)
     return new LabSession(await openLab(lab, bench, { depth }), readNote(begun?.[NOTE_KEY]))
   }
@@ -76,7 +85,9 @@ export class LabSession {
   /** Checks a step completely, including its requests. */
   async check(step: string): Promise<StepOutcome> {
     const { outcomes } = await judge(this.#open.spec, this.source, { only: [step] })
-    return outcomes[0] ?? { id: step, verdict: 'could not check', reason: 'the step was not judged' }
+    return (
+      outcomes[0] ?? { id: step, verdict: 'could not check', reason: 'the step was not judged' }
+    )
   }
 
   /**
@@ -113,7 +124,8 @@ export class LabSession {
   async finish({ shown, held, hints }: LabProgress): Promise<string> {
     const { lab, steps } = this.#open.spec
     const report = await gradeLab(this.#open)
-    const idsWith = (isWanted: (step: StepReport) => boolean) => report.steps.filter(isWanted).map(({ id }) => id)
+    const idsWith = (isWanted: (step: StepReport) => boolean) =>
+      report.steps.filter(isWanted).map(({ id }) => id)
     const open = idsWith(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable')
     const unseen = idsWith(({ id, verdict }) => verdict === 'passed' && !shown.has(id))
     // A capture cannot show them: their checks consist of real requests.
@@ -134,7 +146,8 @@ export class LabSession {
       `Hand in: \`make submit LEARNER=your-name LAB=${lab.number}\``,
       uncounted.length > 0 &&
         `It is graded from captures of the nodes, without the steps that real requests prove: ${uncounted.join(', ')}.`,
-      next && `Read on: labs/${next.folder}/README.md, ${readLab(next.number).title}: \`make lab-${next.number}\``,
+      next &&
+        `Read on: labs/${next.folder}/README.md, ${readLab(next.number).title}: \`make lab-${next.number}\``,
       `The terms of this lab: labs/GLOSSARY.md. Its slides: \`make present\`.`,
     ]
     return paragraphs.filter((paragraph) => typeof paragraph === 'string').join('\n\n')
@@ -163,8 +176,17 @@ export class LabSession {
   save(progress: LabProgress): void {
     const { place, shown, held, passed } = progress
     const at = place === 'intro' ? '' : idOf(progress)
-    const note: GuideNote = { at, workedMs: this.workedMs(), shown: [...shown], held: [...held], passed: [...passed] }
-    const write = () => writeNotes(this.bench.client, this.lab.definition.number, { [NOTE_KEY]: JSON.stringify(note) })
+    const note: GuideNote = {
+      at,
+      workedMs: this.workedMs(),
+      shown: [...shown],
+      held: [...held],
+      passed: [...passed],
+    }
+    const write = () =>
+      writeNotes(this.bench.client, this.lab.definition.number, {
+        [NOTE_KEY]: JSON.stringify(note),
+      })
     this.#saved = this.#saved.then(write).catch(() => undefined)
   }
 }

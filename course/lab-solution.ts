@@ -64,7 +64,9 @@ true`
 export async function removeRules(cluster: Cluster, comments: readonly string[]): Promise<void> {
   if (comments.length === 0) return
   const args = [comments.join('|')]
-  await Promise.all((await cluster.nodes()).map((node) => runOnNode(cluster, node, script, { args })))
+  await Promise.all(
+    (await cluster.nodes()).map((node) => runOnNode(cluster, node, script, { args })),
+  )
 }
 
 /**
@@ -73,9 +75,14 @@ export async function removeRules(cluster: Cluster, comments: readonly string[])
  */
 export async function leaveOthers(number: number, bench: LabBench): Promise<void> {
   const others = (await begunLabs(bench.client)).filter((other) => other !== number)
-  const solutions = await Promise.all([number, ...others].map((lab) => loadSolution(readLab(lab).folder)))
+  const solutions = await Promise.all(
+    [number, ...others].map((lab) => loadSolution(readLab(lab).folder)),
+  )
   const words = solutions.flatMap(({ comments = [] }) => comments)
-  await Promise.all([removeRules(bench.cluster, words), ...solutions.slice(1).map((other) => other.leave?.(bench))])
+  await Promise.all([
+    removeRules(bench.cluster, words),
+    ...solutions.slice(1).map((other) => other.leave?.(bench)),
+  ])
 }
 
 /**
@@ -83,7 +90,9 @@ export async function leaveOthers(number: number, bench: LabBench): Promise<void
  * is recorded. Evidence and hints of earlier attempts are deleted.
  */
 export function resetLab(lab: LabDefinition, bench: LabBench): Promise<void> {
-  return changeCluster(bench.cluster, `resets lab ${lab.number} on`, bench.progress, () => resetAlone(lab, bench))
+  return changeCluster(bench.cluster, `resets lab ${lab.number} on`, bench.progress, () =>
+    resetAlone(lab, bench),
+  )
 }
 
 async function resetAlone(lab: LabDefinition, bench: LabBench): Promise<void> {
@@ -91,7 +100,10 @@ async function resetAlone(lab: LabDefinition, bench: LabBench): Promise<void> {
   await leaveIncidents(bench)
   await leaveOthers(lab.number, bench)
   await (solution.reset?.(bench) ?? startOver(lab.number, solution, bench))
-  rmSync(join(projectRoot, evidenceFolder(lab.number, bench.cluster.name)), { recursive: true, force: true })
+  rmSync(join(projectRoot, evidenceFolder(lab.number, bench.cluster.name)), {
+    recursive: true,
+    force: true,
+  })
   const source = await openCluster(bench.cluster)
   await judgeRound(await loadSpec(lab), await source.snapshot(), source.live, [])
 }
@@ -100,12 +112,22 @@ async function resetAlone(lab: LabDefinition, bench: LabBench): Promise<void> {
 export function endIncidentsOfOthers({ number }: LabDefinition, bench: LabBench): Promise<void> {
   return changeCluster(bench.cluster, 'ends an incident on', bench.progress, async () => {
     for (const lab of await leaveIncidents(bench, number))
-      bench.progress.note(`The incident of lab ${lab} was not repaired. It was undone, because lab ${number} starts.`)
+      bench.progress.note(
+        `The incident of lab ${lab} was not repaired. It was undone, because lab ${number} starts.`,
+      )
   })
 }
 
 /** The starting state of most labs. */
-export async function startOver(number: number, { leave }: LabSolution, bench: LabBench): Promise<void> {
-  await Promise.all([leave?.(bench), bench.deleteLabelled('app=web'), bench.delete('ConfigMap', notesName(number))])
+export async function startOver(
+  number: number,
+  { leave }: LabSolution,
+  bench: LabBench,
+): Promise<void> {
+  await Promise.all([
+    leave?.(bench),
+    bench.deleteLabelled('app=web'),
+    bench.delete('ConfigMap', notesName(number)),
+  ])
   await bench.startIn('iptables')
 }

@@ -84,7 +84,12 @@ export function parseLabText(text: string, file: string): LabText {
       const line = map?.[0] ?? 0
       const step = parts.findLast(({ start }) => start <= line)?.step
       const timeout = readTimeout(info, `${file}:${line + 1}`)
-      return { commands: content.trim(), timeout, line: line + 1, ...(step !== undefined && { step }) }
+      return {
+        commands: content.trim(),
+        timeout,
+        line: line + 1,
+        ...(step !== undefined && { step }),
+      }
     })
   const quotes = tokens
     .filter(({ type, level }) => type === 'blockquote_open' && level === 0)
@@ -132,7 +137,9 @@ function readTimeout(info: string, place: string): number {
   for (const attribute of info.split(/\s+/).slice(1)) {
     const value = /^timeout=(\d+)$/.exec(attribute)?.[1]
     if (value === undefined)
-      throw new Error(`${place}: "${attribute}" is not an attribute of a fence; the only one is timeout=SECONDS.`)
+      throw new Error(
+        `${place}: "${attribute}" is not an attribute of a fence; the only one is timeout=SECONDS.`,
+      )
     timeout = Number(value)
   }
   return timeout

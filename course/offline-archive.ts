@@ -30,12 +30,18 @@ const neededMegabytes = 1200
 
 /** Copies the tracked files of the repository in their current state. */
 async function copyRepository(to: string): Promise<void> {
-  const { exitCode, stdout, stderr } = await $({ cwd: projectRoot, quiet: true, nothrow: true })`git ls-files -z`
+  const { exitCode, stdout, stderr } = await $({
+    cwd: projectRoot,
+    quiet: true,
+    nothrow: true,
+  })`git ls-files -z`
   if (exitCode !== 0)
     throw new UserError(
       `git can't list the files of "${projectRoot}" (${stderr.trim().split('\n')[0]}): run \`make bundle\` in a clone of the repository.`,
     )
-  for (const name of stdout.split('\0').filter((one) => one !== '' && existsSync(join(projectRoot, one)))) {
+  for (const name of stdout
+    .split('\0')
+    .filter((one) => one !== '' && existsSync(join(projectRoot, one)))) {
     mkdirSync(dirname(join(to, name)), { recursive: true })
     copyFileSync(join(projectRoot, name), join(to, name))
     chmodSync(join(to, name), statSync(join(projectRoot, name)).mode & 0o111 ? 0o755 : 0o644)
@@ -52,7 +58,10 @@ function copyPackages(to: string): void {
     if (!dev && existsSync(join(projectRoot, path)))
       cpSync(join(projectRoot, path), join(to, path), { recursive: true })
   const programs = 'node_modules/.bin'
-  cpSync(join(projectRoot, programs), join(to, programs), { recursive: true, verbatimSymlinks: true })
+  cpSync(join(projectRoot, programs), join(to, programs), {
+    recursive: true,
+    verbatimSymlinks: true,
+  })
   for (const name of readdirSync(join(to, programs)))
     if (!existsSync(join(to, programs, name))) rmSync(join(to, programs, name))
   // Written last, because make treats packages that are older than package.json as outdated.
@@ -80,7 +89,9 @@ async function takeOfficialKubectl(offline: string, progress: Progress): Promise
  */
 export async function writeOfflineArchive(progress: Progress): Promise<string> {
   if (offlineRoot !== undefined)
-    throw new UserError('This is an unpacked offline archive already: run `make bundle` in a clone of the repository.')
+    throw new UserError(
+      'This is an unpacked offline archive already: run `make bundle` in a clone of the repository.',
+    )
   const stage = join(cacheFolder, 'bundle')
   rmSync(stage, { recursive: true, force: true })
   requireSpace(cacheFolder, neededMegabytes)

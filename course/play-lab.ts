@@ -6,7 +6,12 @@ import type { StepOutcome } from '../grading/failure.ts'
 import { gradeWith, loadSpec } from '../grading/grader.ts'
 import { judge } from '../grading/judge.ts'
 import type { LabDefinition, StepDefinition } from '../grading/lab-definition.ts'
-import { failureLines, learnerReport, measuredLines, outcomeLine } from '../grading/learner-report.ts'
+import {
+  failureLines,
+  learnerReport,
+  measuredLines,
+  outcomeLine,
+} from '../grading/learner-report.ts'
 import { learningLines } from '../grading/learning-lines.ts'
 import { type LiveCluster, openCluster, type SnapshotSource } from '../grading/live-cluster.ts'
 import type { Report } from '../grading/report-schema.ts'
@@ -41,7 +46,11 @@ export async function openLab(
 /** Grades every step of an open lab. */
 export function gradeLab({ spec, bench, source }: OpenLab): Promise<Report> {
   const { driver, name } = bench.cluster
-  return gradeWith(spec, { lab: spec.lab.number, source: { kind: 'cluster', driver, name } }, () => source)
+  return gradeWith(
+    spec,
+    { lab: spec.lab.number, source: { kind: 'cluster', driver, name } },
+    () => source,
+  )
 }
 
 /**
@@ -77,7 +86,11 @@ async function playAlone(
       }
       console.log(`  ${outcomeLine(outcome, step)}`)
       for (const line of learningLines(outcome.learning)) console.log(`    ${line}`)
-      for (const line of [...measuredLines(outcome), ...failureLines(spec.lab.number, step, outcome)]) console.log(line)
+      for (const line of [
+        ...measuredLines(outcome),
+        ...failureLines(spec.lab.number, step, outcome),
+      ])
+        console.log(line)
       outcomes.push(outcome)
     }
     if (judged.some(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable')) break
@@ -104,7 +117,8 @@ async function playWords(words: readonly SolutionStep[], bench: LabBench): Promi
 const wordsOf = (entry: SolutionStep): readonly SolutionStep[] => entry.words ?? [entry]
 
 /** A step whose words change nothing on the cluster. */
-const onlyReads = (entry: SolutionStep): boolean => wordsOf(entry).every(({ play, reads }) => !play || reads)
+const onlyReads = (entry: SolutionStep): boolean =>
+  wordsOf(entry).every(({ play, reads }) => !play || reads)
 
 function printCommands(commands: readonly string[], { variant }: LabBench): void {
   for (const command of commands) console.log(`  $ ${personalise(command, variant)}`)
@@ -139,10 +153,16 @@ function announce({ lab }: LabSpec, step: StepDefinition): void {
 }
 
 /** Plays a lab without a terminal: the reference solution from start to end, graded after each step. */
-export async function play(lab: LabDefinition, cluster: Cluster, progress: Progress): Promise<number> {
+export async function play(
+  lab: LabDefinition,
+  cluster: Cluster,
+  progress: Progress,
+): Promise<number> {
   const bench = await LabBench.open(cluster, progress, `work through lab ${lab.number}`)
   console.log(chalk.bold(`Lab ${lab.number}: ${lab.title}`))
-  console.log('There is no terminal for the guide, so the reference solution is played and graded step by step.')
+  console.log(
+    'There is no terminal for the guide, so the reference solution is played and graded step by step.',
+  )
   await resetLab(lab, bench)
   const open = await openLab(lab, bench)
   await playSteps(open, lab.steps)

@@ -27,7 +27,12 @@ const serviceName = /^svc\/(?:([a-z0-9.-]+)\/)?([a-z0-9.-]+)(:\d+)?(\/\w+)?$/
  * requested one, else the Pod's, else the first worker. Throws UserError for a Pod or Service that does not exist or has no
  * address.
  */
-export async function resolveRoute(cluster: Cluster, from: string, to: string, wish?: string): Promise<LiveRoute> {
+export async function resolveRoute(
+  cluster: Cluster,
+  from: string,
+  to: string,
+  wish?: string,
+): Promise<LiveRoute> {
   const { core } = await kubeClient(cluster)
   const [, podNamespace = 'default', pod] = podName.exec(from) ?? []
   const [, namespace = 'default', service, port, protocol = ''] = serviceName.exec(to) ?? []
@@ -35,11 +40,16 @@ export async function resolveRoute(cluster: Cluster, from: string, to: string, w
   const missing = (what: string) =>
     new UserError(`There is no ${what}; \`kubectl get pods,services -A\` lists the existing ones.`)
   if (pod) {
-    const found = await unlessCode(404, core.readNamespacedPod({ namespace: podNamespace, name: pod }))
+    const found = await unlessCode(
+      404,
+      core.readNamespacedPod({ namespace: podNamespace, name: pod }),
+    )
     if (!found) throw missing(`Pod "${pod}" in namespace "${podNamespace}"`)
     const { spec, status } = found
     if (!status?.podIP)
-      throw new UserError(`Pod "${pod}" has no address yet; \`kubectl get pod ${pod} -o wide\` shows it.`)
+      throw new UserError(
+        `Pod "${pod}" has no address yet; \`kubectl get pod ${pod} -o wide\` shows it.`,
+      )
     route.from = spec?.hostNetwork ? 'host' : `pod:${status.podIP}`
     route.node ??= spec?.nodeName
   }
@@ -49,7 +59,9 @@ export async function resolveRoute(cluster: Cluster, from: string, to: string, w
     const { spec } = found
     const address = spec?.clusterIP
     if (!address || address === 'None')
-      throw new UserError(`Service "${service}" has no ClusterIP: DNS returns the addresses of its Pods.`)
+      throw new UserError(
+        `Service "${service}" has no ClusterIP: DNS returns the addresses of its Pods.`,
+      )
     route.to = `${address.includes(':') ? `[${address}]` : address}${port ?? `:${spec.ports?.[0]?.port}`}${protocol}`
   }
   return { ...route, node: await chosenNode(cluster, route.node) }
@@ -80,15 +92,26 @@ export async function livePacket(
 }
 
 /** A packet on a node of a capture. Throws UserError as recordedNode does. */
-export function recordedPacket(capture: string, from: string, to: string, node: string): PacketOnNode {
+export function recordedPacket(
+  capture: string,
+  from: string,
+  to: string,
+  node: string,
+): PacketOnNode {
   const packet = parsePacket(from, to)
   return { packet, state: recordedNode(capture, node, familyOf(packet.destination)) }
 }
 
-function readable(name: string, files: ReadonlyMap<string, string>, family: Family | undefined): NodeState {
+function readable(
+  name: string,
+  files: ReadonlyMap<string, string>,
+  family: Family | undefined,
+): NodeState {
   const { state, faults } = readCapturedNode(files, { family })
   if (faults.length === 0) return state
-  throw new UserError(`${name} cannot be read: ${faults.map(({ message }) => message).join('\n  ')}`)
+  throw new UserError(
+    `${name} cannot be read: ${faults.map(({ message }) => message).join('\n  ')}`,
+  )
 }
 
 /**
@@ -104,7 +127,8 @@ export function recordedNode(capture: string, node: string, family: Family | und
 }
 
 function nodeFolder(capture: string, node: string): string {
-  if (!isFolder(capture)) throw new UserError(`"${capture}" is not a folder; make a capture with: make capture`)
+  if (!isFolder(capture))
+    throw new UserError(`"${capture}" is not a folder; make a capture with: make capture`)
   if (existsSync(join(capture, 'iptables-save'))) return capture
   const nodes = join(capture, 'nodes')
   if (!isFolder(nodes))
@@ -113,7 +137,10 @@ function nodeFolder(capture: string, node: string): string {
     )
   const names = readdirSync(nodes).filter((name) => isFolder(join(nodes, name)))
   const chosen = node || (names.length === 1 ? names[0] : undefined)
-  if (chosen === undefined) throw new UserError(`--node must be given; "${capture}" has: ${names.join(', ') || 'none'}`)
+  if (chosen === undefined)
+    throw new UserError(`--node must be given; "${capture}" has: ${names.join(', ') || 'none'}`)
   if (names.includes(chosen)) return join(nodes, chosen)
-  throw new UserError(`"${chosen}" is not a node of "${capture}"; it has: ${names.join(', ') || 'none'}`)
+  throw new UserError(
+    `"${chosen}" is not a node of "${capture}"; it has: ${names.join(', ') || 'none'}`,
+  )
 }

@@ -33,7 +33,9 @@ interface Place {
  */
 export async function programmed({ cluster, client }: Place, syncMs = SYNC_MS): Promise<void> {
   if (cluster.synced) return cluster.synced(syncMs)
-  await isMetWithin(READ_MS, async () => isProgrammed(new Snapshot(await takeCapture(cluster, client))))
+  await isMetWithin(READ_MS, async () =>
+    isProgrammed(new Snapshot(await takeCapture(cluster, client))),
+  )
 }
 
 /** Resolves when the API shows no pending change and every kube-proxy has synced, or after the deadline. */
@@ -67,7 +69,11 @@ function holdsPrediction(node: NodeView): boolean {
  * True as soon as every node is in that mode, has exactly its predicted state, and no leftovers of another mode; false after the
  * deadline, or at once if another mode runs.
  */
-export async function holdsOnly(mode: SwitchedMode, { cluster, client }: Place, progress: Progress): Promise<boolean> {
+export async function holdsOnly(
+  mode: SwitchedMode,
+  { cluster, client }: Place,
+  progress: Progress,
+): Promise<boolean> {
   progress.start(`Checking that every node runs mode "${mode}" and nothing else`)
   let holds = false
   try {

@@ -46,11 +46,17 @@ export const tools: SolutionStep = {
 export const flush: SolutionStep = { commands: ['make flush-nat'], play: (bench) => bench.flush() }
 
 /** `make ipvs SCHEDULER=lc KUBE_PROXY_VERSION=1.20` */
-export function mode(name: RunnableMode, options: { scheduler?: string; version?: string } = {}): SolutionStep {
+export function mode(
+  name: RunnableMode,
+  options: { scheduler?: string; version?: string } = {},
+): SolutionStep {
   const { scheduler, version } = options
   const scheduling = scheduler === undefined ? '' : ` SCHEDULER=${scheduler}`
   const versioned = version === undefined ? '' : ` KUBE_PROXY_VERSION=${version}`
-  return { commands: [`make ${name}${scheduling}${versioned}`], play: (bench) => bench.mode(name, options) }
+  return {
+    commands: [`make ${name}${scheduling}${versioned}`],
+    play: (bench) => bench.mode(name, options),
+  }
 }
 
 export const apply = (...files: readonly string[]): SolutionStep => ({
@@ -77,7 +83,11 @@ export const podsReady = (...names: readonly string[]): SolutionStep => ({
   },
 })
 
-export const rolledOut = (kind: 'Deployment' | 'DaemonSet', name: string, seconds = 90): SolutionStep => ({
+export const rolledOut = (
+  kind: 'Deployment' | 'DaemonSet',
+  name: string,
+  seconds = 90,
+): SolutionStep => ({
   commands: [`kubectl rollout status ${kind.toLowerCase()}/${name} --timeout=${seconds}s`],
   play: (bench) => bench.rolledOut(kind, name === 'web' ? bench.variant.name : name),
 })
@@ -101,7 +111,9 @@ export const patchService = (name: string, patch: object): SolutionStep => ({
 
 /** Deletes the kube-proxy of a node; its successor writes everything again. */
 export const replaceKubeProxyOn = (node: string): SolutionStep => ({
-  commands: [`kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName=${node}`],
+  commands: [
+    `kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName=${node}`,
+  ],
   play: (bench) => bench.replaceKubeProxyPod(node),
 })
 
@@ -119,7 +131,11 @@ export const patchLoadBalancer = (spec: object): SolutionStep => ({
   play: (bench) => bench.patch('Service', `${bench.variant.name}-lb`, { spec }),
 })
 
-type Question = (id: string, typed: string, read: string | ((bench: LabBench) => Promise<string>)) => SolutionStep
+type Question = (
+  id: string,
+  typed: string,
+  read: string | ((bench: LabBench) => Promise<string>),
+) => SolutionStep
 
 /**
  * The word for a lab's answers: the question, the answer as typed, and what it is on this cluster.
@@ -130,7 +146,8 @@ export const answers =
   (id, typed, read) => ({
     commands: [`${written} Q=${id} A=${typed}`],
     reads: true,
-    play: async (bench) => bench.answer(lab, id, typeof read === 'string' ? read : await read(bench)),
+    play: async (bench) =>
+      bench.answer(lab, id, typeof read === 'string' ? read : await read(bench)),
   })
 
 /**
@@ -142,7 +159,8 @@ export const predictions =
   (id, typed, read) => ({
     commands: [`${written} Q=${id} A=${typed}`],
     reads: true,
-    play: async (bench) => bench.predict(lab, id, typeof read === 'string' ? read : await read(bench)),
+    play: async (bench) =>
+      bench.predict(lab, id, typeof read === 'string' ? read : await read(bench)),
   })
 
 /** The values of a lab's shell variables on a cluster. */
@@ -154,14 +172,20 @@ const expand = (word: string, known: Variables): string =>
     ? word.slice(1, -1)
     : word
         .replace(/^"|"$/g, '')
-        .replace(/\\\$|\$([A-Z][A-Z0-9_]*)\b/g, (all, name?: string) => (name ? (known[name] ?? all) : '$'))
+        .replace(/\\\$|\$([A-Z][A-Z0-9_]*)\b/g, (all, name?: string) =>
+          name ? (known[name] ?? all) : '$',
+        )
 
 /** A command on a machine as typed in `make exec NODE=… CMD=…`: the machine, and the command with its quotes. */
 export type OnMachine = readonly [node: string, command: string]
 
 /** Words for commands on machines, in which the variables that the lab's README sets are replaced by what `read` returns. */
 export function withVariables(read: (bench: LabBench) => Promise<Variables> = async () => ({})) {
-  const run = async (bench: LabBench, known: Variables, [node, command]: OnMachine): Promise<string> => {
+  const run = async (
+    bench: LabBench,
+    known: Variables,
+    [node, command]: OnMachine,
+  ): Promise<string> => {
     const machine = node === '' ? await chosenNode(bench.cluster, node) : expand(node, known)
     return bench.onNode(machine, personalise(expand(command, known), bench.variant))
   }

@@ -72,7 +72,8 @@ export class Watch {
       const isBusy = began - Math.max(this.#signAt, this.#programAt) < BUSY_MS
       if (isBusy) await this.#until(Math.max(BUSY_PAUSE_MS, now - began), this.#over.signal)
       else if (observed === 'unread') await this.#until(UNREAD_PAUSE_MS)
-      else await this.#untilProgram(quietPauseMs(now - this.#signAt, reportsPrograms(this.#cluster)))
+      else
+        await this.#untilProgram(quietPauseMs(now - this.#signAt, reportsPrograms(this.#cluster)))
     }
   }
 
@@ -91,7 +92,9 @@ export class Watch {
       waiting.abort()
     }
     if (reportsPrograms(this.#cluster))
-      void watchPrograms(this.#cluster, onProgram, waiting.signal).catch(() => waiting.signal.aborted || this.sign())
+      void watchPrograms(this.#cluster, onProgram, waiting.signal).catch(
+        () => waiting.signal.aborted || this.sign(),
+      )
     await this.#until(ms)
     waiting.abort()
   }
@@ -134,17 +137,29 @@ exit 1'`
 const reportsPrograms = ({ sharedKernel }: Cluster): boolean => sharedKernel === true
 
 /** Calls `onSign` when a program is started on any node of such a cluster, until `signal` aborts. Rejects if the cluster can't be reached. */
-async function watchPrograms(cluster: Cluster, onSign: () => void, signal: AbortSignal): Promise<void> {
+async function watchPrograms(
+  cluster: Cluster,
+  onSign: () => void,
+  signal: AbortSignal,
+): Promise<void> {
   const [node] = await cluster.nodes()
   if (node === undefined) return
   while (!signal.aborted) {
-    const { exitCode } = await runOnNode(cluster, node, UNTIL_PROGRAM, { readOnly: true, timeoutMs: 60_000, signal })
+    const { exitCode } = await runOnNode(cluster, node, UNTIL_PROGRAM, {
+      readOnly: true,
+      timeoutMs: 60_000,
+      signal,
+    })
     if (exitCode === 0) return onSign()
   }
 }
 
 /** Calls `onSign` on every API event about objects that steps check, until `signal` aborts. */
-export async function watchObjects(cluster: Cluster, onSign: () => void, signal: AbortSignal): Promise<void> {
+export async function watchObjects(
+  cluster: Cluster,
+  onSign: () => void,
+  signal: AbortSignal,
+): Promise<void> {
   const { Watch: ApiWatch } = await import('../cluster/kubernetes.ts')
   // One listener for all watches: each of them ends and begins again as often as the cluster goes down.
   const open = new Map<string, AbortController>()

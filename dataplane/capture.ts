@@ -36,13 +36,20 @@ export const CAPTURE_FILES = [
 
 type CaptureFile = (typeof CAPTURE_FILES)[number]
 
-const REQUIRED: ReadonlySet<CaptureFile> = new Set<CaptureFile>(['iptables-save', 'ip6tables-save', 'ip-addr.json'])
+const REQUIRED: ReadonlySet<CaptureFile> = new Set<CaptureFile>([
+  'iptables-save',
+  'ip6tables-save',
+  'ip-addr.json',
+])
 
 /**
  * Reads one node's files (name → text) into its state, with every fault. The rules are those of one IP family (`ipv4` by default,
  * with those of IPv6 beside them if they were recorded); `ip-route` contains IPv4 routes only.
  */
-export function readCapturedNode(files: ReadonlyMap<string, string>, options: { family?: Family } = {}): CapturedNode {
+export function readCapturedNode(
+  files: ReadonlyMap<string, string>,
+  options: { family?: Family } = {},
+): CapturedNode {
   const rules = options.family === 'ipv6' ? 'ip6tables-save' : 'iptables-save'
   const faults: CaptureFault[] = []
   const state: NodeState = {
@@ -55,11 +62,20 @@ export function readCapturedNode(files: ReadonlyMap<string, string>, options: { 
     const ip6tables = readFile(files, 'ip6tables-save', parseIptablesSave, faults)
     if (ip6tables && ip6tables.size > 0) state.ip6tables = ip6tables
   }
-  const tables = (['nft-ip.json', 'nft-ip6.json'] as const).map((file) => readFile(files, file, parseNftList, faults))
-  if (tables.some((list) => list !== undefined)) state.nftables = tables.flatMap((list) => list ?? [])
-  const others = readFile(files, 'nft-others.json', (text) => linesOf(text).flatMap(parseNftList), faults)
+  const tables = (['nft-ip.json', 'nft-ip6.json'] as const).map((file) =>
+    readFile(files, file, parseNftList, faults),
+  )
+  if (tables.some((list) => list !== undefined))
+    state.nftables = tables.flatMap((list) => list ?? [])
+  const others = readFile(
+    files,
+    'nft-others.json',
+    (text) => linesOf(text).flatMap(parseNftList),
+    faults,
+  )
   if (others !== undefined && others.length > 0) state.foreignNftables = others
-  const routes = options.family === 'ipv6' ? undefined : readFile(files, 'ip-route', parseIpRoute, faults)
+  const routes =
+    options.family === 'ipv6' ? undefined : readFile(files, 'ip-route', parseIpRoute, faults)
   return { state: routes ? { ...state, routes } : state, faults }
 }
 

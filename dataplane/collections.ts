@@ -1,7 +1,10 @@
 // Lists and maps: grouping, pairing, and what two lists differ in.
 
 /** The items by key, in their order; items without a key are left out. */
-export function groupBy<Item>(items: readonly Item[], keyOf: (item: Item) => string | undefined): Map<string, Item[]> {
+export function groupBy<Item>(
+  items: readonly Item[],
+  keyOf: (item: Item) => string | undefined,
+): Map<string, Item[]> {
   const groups = new Map<string, Item[]>()
   for (const item of items) {
     const key = keyOf(item)
@@ -14,14 +17,19 @@ export function groupBy<Item>(items: readonly Item[], keyOf: (item: Item) => str
 }
 
 /** The values of two maps by key. */
-export const pairsOf = <Value>(expected: ReadonlyMap<string, Value>, actual: ReadonlyMap<string, Value>) =>
+export const pairsOf = <Value>(
+  expected: ReadonlyMap<string, Value>,
+  actual: ReadonlyMap<string, Value>,
+) =>
   [...new Set([...expected.keys(), ...actual.keys()])].map((key) => {
     return { key, wanted: expected.get(key), found: actual.get(key) }
   })
 
 /** Whether both contain the same texts in the same order. */
 export function sameSequence(expected: readonly string[], actual: readonly string[]): boolean {
-  return expected.length === actual.length && expected.every((text, index) => text === actual[index])
+  return (
+    expected.length === actual.length && expected.every((text, index) => text === actual[index])
+  )
 }
 
 /** The texts that only one of two multisets contains, with their multiplicity. */

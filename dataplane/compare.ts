@@ -15,9 +15,15 @@ export type { CompareOptions, Finding, Where } from './compare/finding.ts'
  * assigned to listeners of userspace mode are ignored. The IPv6 rules are compared if both states have them. An empty list
  * means that they are equal.
  */
-export function compareNodeState(expected: NodeState, actual: NodeState, options: CompareOptions): Finding[] {
+export function compareNodeState(
+  expected: NodeState,
+  actual: NodeState,
+  options: CompareOptions,
+): Finding[] {
   const rules =
-    options.mode === 'userspace' ? withAssignedListeners(expected.iptables, actual.iptables) : expected.iptables
+    options.mode === 'userspace'
+      ? withAssignedListeners(expected.iptables, actual.iptables)
+      : expected.iptables
   return [
     ...compareIptables(rules, actual.iptables, options),
     ...compareIp6tables(expected.ip6tables, actual.ip6tables, options),

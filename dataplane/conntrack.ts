@@ -29,13 +29,25 @@ export function parseConntrack(text: string): Connection[] {
   readLines('conntrack -L', text, (line) => {
     if (line.trim() === '' || SUMMARY.test(line)) return
     const [original, reply] = [...line.matchAll(TUPLE)].map(readTuple)
-    if (!PROTOCOL.test(line) || !original || !reply) throw new LineFault('not a line of conntrack -L')
+    if (!PROTOCOL.test(line) || !original || !reply)
+      throw new LineFault('not a line of conntrack -L')
     connections.push({ original, reply })
   })
   return connections
 }
 
-function readTuple([, source = '', destination = '', sourcePort, destinationPort]: RegExpMatchArray): Tuple {
+function readTuple([
+  ,
+  source = '',
+  destination = '',
+  sourcePort,
+  destinationPort,
+]: RegExpMatchArray): Tuple {
   if (sourcePort === undefined) return { source, destination }
-  return { source, destination, sourcePort: Number(sourcePort), destinationPort: Number(destinationPort) }
+  return {
+    source,
+    destination,
+    sourcePort: Number(sourcePort),
+    destinationPort: Number(destinationPort),
+  }
 }

@@ -50,7 +50,12 @@ export function parseIpAddr(text: string): Link[] {
 
 function readLink(ifname: string, link: z.infer<typeof linkSchema>): Link {
   const name = ifname.split('@')[0] ?? ifname
-  const { flags = [], operstate = 'UNKNOWN', address: hardwareAddress, linkinfo: { info_kind: kind } = {} } = link
+  const {
+    flags = [],
+    operstate = 'UNKNOWN',
+    address: hardwareAddress,
+    linkinfo: { info_kind: kind } = {},
+  } = link
   const result: Link = {
     name,
     ...(kind !== undefined && { kind }),
@@ -62,7 +67,12 @@ function readLink(ifname: string, link: z.infer<typeof linkSchema>): Link {
   for (const { family, local, prefixlen } of link.addr_info ?? []) {
     if ((family !== 'inet' && family !== 'inet6') || local === undefined) continue
     if (familyOf(local) !== (family === 'inet' ? 'ipv4' : 'ipv6')) {
-      throw new ParseError(SOURCE, 1, local, `${name} has an address that is not an ${family} address`)
+      throw new ParseError(
+        SOURCE,
+        1,
+        local,
+        `${name} has an address that is not an ${family} address`,
+      )
     }
     const prefixLength = prefixlen ?? (family === 'inet' ? 32 : 128)
     result.addresses.push({ family, address: canonicalAddress(local), prefixLength })

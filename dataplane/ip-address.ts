@@ -5,7 +5,11 @@ import { BoundedCache } from './bounded-cache.ts'
 export type Family = 'ipv4' | 'ipv6'
 
 /** Names of protocol numbers. Source: IANA. */
-export const PROTOCOL_NUMBERS: Readonly<Record<string, string>> = { '6': 'tcp', '17': 'udp', '132': 'sctp' }
+export const PROTOCOL_NUMBERS: Readonly<Record<string, string>> = {
+  '6': 'tcp',
+  '17': 'udp',
+  '132': 'sctp',
+}
 
 /** The number of bits of an address of the family. */
 export const addressBits = (family: Family): 32 | 128 => (family === 'ipv4' ? 32 : 128)
@@ -13,7 +17,8 @@ export const addressBits = (family: Family): 32 | 128 => (family === 'ipv4' ? 32
 /** `10.0.0.1/32`, `fd00::1/128`: a single address as iptables-save prints it. */
 export const asHost = (address: string): string => `${address}/${address.includes(':') ? 128 : 32}`
 
-export const loopbackRange = (family: Family): string => (family === 'ipv4' ? '127.0.0.0/8' : '::1/128')
+export const loopbackRange = (family: Family): string =>
+  family === 'ipv4' ? '127.0.0.0/8' : '::1/128'
 
 /** An address or prefix as a number: comparing and masking need no text. */
 export interface Prefix {
@@ -33,7 +38,8 @@ export function parsePrefix(text: string): Prefix | undefined {
 function readPrefix(text: string): Prefix | undefined {
   const slash = text.indexOf('/')
   const address = slash === -1 ? text : text.slice(0, slash)
-  if (!ipaddr.IPv4.isValidFourPartDecimal(address) && !ipaddr.IPv6.isValid(address)) return undefined
+  if (!ipaddr.IPv4.isValidFourPartDecimal(address) && !ipaddr.IPv6.isValid(address))
+    return undefined
   const bytes = ipaddr.parse(address).toByteArray()
   const family = bytes.length === 4 ? 'ipv4' : 'ipv6'
   const width = addressBits(family)
@@ -71,7 +77,12 @@ export const parseRange = (text: string): AddressRange | undefined =>
 /** Whether `range` (as parseRange reads it) contains `address`; false if either is invalid or the families differ. */
 export function contains(range: string, address: string): boolean {
   const [within, host] = [parseRange(range), parsePrefix(address)]
-  return within !== undefined && within.family === host?.family && within.first <= host.bits && host.bits <= within.last
+  return (
+    within !== undefined &&
+    within.family === host?.family &&
+    within.first <= host.bits &&
+    host.bits <= within.last
+  )
 }
 
 /** The number of leading bits that two addresses of one family share; 0 for different families. */
@@ -93,7 +104,9 @@ const SLOPPY_IPV4 = new RegExp(`^(?:${OCTET}\\.){3}${OCTET}$`)
 /** The family of an address as kube-proxy accepts it in an object (dotted quad, or IPv6 without a zone), or undefined. */
 export function acceptedFamily(address: string): Family | undefined {
   if (SLOPPY_IPV4.test(address)) return 'ipv4'
-  return address.includes(':') && !address.includes('%') && ipaddr.IPv6.isValid(address) ? 'ipv6' : undefined
+  return address.includes(':') && !address.includes('%') && ipaddr.IPv6.isValid(address)
+    ? 'ipv6'
+    : undefined
 }
 
 /** True for `address/length` with an address that kube-proxy accepts and a length that fits its family. */
@@ -119,7 +132,8 @@ export function canonicalCidr(cidr: string): string {
 /** True for 0.0.0.0/0 and ::/0. */
 export const isZeroCidr = (cidr: string): boolean => cidr.endsWith('/0')
 
-export const isLoopback = (address: string): boolean => address === '::1' || address.startsWith('127.')
+export const isLoopback = (address: string): boolean =>
+  address === '::1' || address.startsWith('127.')
 
 /** fe80::/10, which kube-proxy never serves node ports on. */
 export const isIPv6LinkLocal = (address: string): boolean => /^fe[89ab]/i.test(address)
@@ -138,7 +152,8 @@ export function parseEndpoint(text: string): { address: string; port: number } |
   const address = bracketed ? host.slice(1, -1) : host
   const family = address.includes('/') ? undefined : familyOf(address)
   const port = parsePort(text.slice(colon + 1))
-  if (port === undefined || family === undefined || bracketed !== (family === 'ipv6')) return undefined
+  if (port === undefined || family === undefined || bracketed !== (family === 'ipv6'))
+    return undefined
   return { address: canonicalAddress(address), port }
 }
 

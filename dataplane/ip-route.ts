@@ -14,7 +14,9 @@ export interface Route {
   metric: number
 }
 
-const TYPES = new Set('unicast local broadcast multicast anycast blackhole unreachable prohibit throw'.split(' '))
+const TYPES = new Set(
+  'unicast local broadcast multicast anycast blackhole unreachable prohibit throw'.split(' '),
+)
 const NEXT_HOP = /^\s+nexthop\s/
 
 /**
@@ -29,7 +31,8 @@ export function parseIpRoute(text: string): Route[] {
     if (NEXT_HOP.test(line)) {
       const route = routes.at(-1)
       if (!route) throw new LineFault('a next hop without its route')
-      if (route.device === undefined && route.via === undefined) readAttributes(words.slice(1), route)
+      if (route.device === undefined && route.via === undefined)
+        readAttributes(words.slice(1), route)
       return
     }
     const type = TYPES.has(words[0] ?? '') ? (words.shift() ?? '') : 'unicast'
@@ -37,8 +40,13 @@ export function parseIpRoute(text: string): Route[] {
     if (target !== 'default' && !parsePrefix(target))
       throw new LineFault('not a route: the line does not begin with a destination')
     const via = words[words.indexOf('via') + 1]
-    const everywhere = words.includes('via') && via !== undefined && familyOf(via) === 'ipv6' ? '::/0' : '0.0.0.0/0'
-    const route: Route = { type, destination: target === 'default' ? everywhere : target, metric: 0 }
+    const everywhere =
+      words.includes('via') && via !== undefined && familyOf(via) === 'ipv6' ? '::/0' : '0.0.0.0/0'
+    const route: Route = {
+      type,
+      destination: target === 'default' ? everywhere : target,
+      metric: 0,
+    }
     readAttributes(words, route)
     routes.push(route)
   })

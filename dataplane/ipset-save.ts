@@ -17,7 +17,9 @@ export type IpSets = Map<string, IpSet>
 /** Options of a create line without a value; they are kept with the value ''. */
 const FLAGS = new Set(['counters', 'comment', 'skbinfo', 'forceadd', 'wildcard'])
 /** Extensions of a member line with one value each, which do not affect which packets match. */
-const EXTENSIONS = new Set('timeout packets bytes comment skbmark skbprio skbqueue before after'.split(' '))
+const EXTENSIONS = new Set(
+  'timeout packets bytes comment skbmark skbprio skbqueue before after'.split(' '),
+)
 
 /** Reads the output of `ipset save`. Throws ParseError for any other line, a member of a set not created above it, and a set created twice. */
 export function parseIpsetSave(text: string): IpSets {
@@ -25,14 +27,16 @@ export function parseIpsetSave(text: string): IpSets {
   readLines('ipset save', text, (line) => {
     if (line.startsWith('add ')) readMember(line, sets)
     else if (line.startsWith('create ')) readSet(line, sets)
-    else if (line.trim() !== '' && !line.startsWith('#')) throw new LineFault('not a line of ipset save')
+    else if (line.trim() !== '' && !line.startsWith('#'))
+      throw new LineFault('not a line of ipset save')
   })
   return sets
 }
 
 function readSet(line: string, sets: IpSets): void {
   const [, name, type, ...words] = splitWords(line) ?? []
-  if (name === undefined || type === undefined) throw new LineFault('not of the form "create NAME TYPE …"')
+  if (name === undefined || type === undefined)
+    throw new LineFault('not of the form "create NAME TYPE …"')
   if (sets.has(name)) throw new LineFault('this set is created twice')
   const options = new Map<string, string>()
   for (let at = 0; at < words.length; at++) {
@@ -75,10 +79,14 @@ function readElement(text: string): string | undefined {
 /** Prints sets as `ipset save` does; `ipset restore` reads it. Lists of sets follow the sets that they may contain. */
 export function printIpsetSave(sets: IpSets): string {
   const lines: string[] = []
-  const ordered = [...sets.values()].sort((a, b) => Number(a.type === 'list:set') - Number(b.type === 'list:set'))
+  const ordered = [...sets.values()].sort(
+    (a, b) => Number(a.type === 'list:set') - Number(b.type === 'list:set'),
+  )
   for (const set of ordered) {
     const options = Object.entries(set.options).map(([option, value]) => {
-      return value === '' ? ` ${option}` : ` ${option} ${/[\s"\\]/.test(value) ? quoteWord(value) : value}`
+      return value === ''
+        ? ` ${option}`
+        : ` ${option} ${/[\s"\\]/.test(value) ? quoteWord(value) : value}`
     })
     lines.push(`create ${set.name} ${set.type}${options.join('')}`)
     for (const member of set.members) lines.push(`add ${set.name} ${member}`)

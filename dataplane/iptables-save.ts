@@ -64,7 +64,8 @@ export function parseIptablesSave(text: string): Ruleset {
 
 function readChain(line: string, table: Table): void {
   const [, name, policy = '', packets, bytes] = CHAIN.exec(line) ?? []
-  if (name === undefined) throw new LineFault('not a chain line of the form ":NAME POLICY [packets:bytes]"')
+  if (name === undefined)
+    throw new LineFault('not a chain line of the form ":NAME POLICY [packets:bytes]"')
   if (table.has(name)) throw new LineFault('this chain is declared twice')
   table.set(name, { name, policy, ...counters(packets, bytes), rules: [] })
 }

@@ -25,8 +25,17 @@ export interface VirtualServer {
   realServers: RealServer[]
 }
 
-const SERVICE_OPTION: Record<IpvsProtocol, string> = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service', FWM: '-f' }
-const FORWARD_OPTION: Record<RealServer['forward'], string> = { masq: '-m', route: '-g', tunnel: '-i' }
+const SERVICE_OPTION: Record<IpvsProtocol, string> = {
+  TCP: '-t',
+  UDP: '-u',
+  SCTP: '--sctp-service',
+  FWM: '-f',
+}
+const FORWARD_OPTION: Record<RealServer['forward'], string> = {
+  masq: '-m',
+  route: '-g',
+  tunnel: '-i',
+}
 /** As ipvsadm -S prints options that it reads in another spelling. */
 const ALIASES = new Map([
   ['ops', '-o'],
@@ -37,10 +46,19 @@ const VALUED = new Set([
   ...Object.values(SERVICE_OPTION),
   ...'-s -p -M -b --pe -r -w -x -y --tun-type --tun-port'.split(' '),
 ])
-const UNVALUED = new Set([...Object.values(FORWARD_OPTION), '-o', '-6', '--tun-nocsum', '--tun-csum', '--tun-remcsum'])
+const UNVALUED = new Set([
+  ...Object.values(FORWARD_OPTION),
+  '-o',
+  '-6',
+  '--tun-nocsum',
+  '--tun-csum',
+  '--tun-remcsum',
+])
 
 /** The key of a virtual server: `TCP 10.96.0.1:443`, `FWM 5`. */
-export function virtualServerKey(server: Pick<VirtualServer, 'protocol' | 'address' | 'port'>): string {
+export function virtualServerKey(
+  server: Pick<VirtualServer, 'protocol' | 'address' | 'port'>,
+): string {
   if (server.protocol === 'FWM') return `FWM ${server.address}`
   return `${server.protocol} ${printEndpoint(server.address, server.port)}`
 }
@@ -53,7 +71,8 @@ export const parseIpvsadmList = (text: string): LiveConnections =>
   readRealServers(text, /^ +-> (\S+) +\S+ +\d+ +(\d+) +(\d+) *$/)
 
 /** The same from `ipvsadm -Ln --stats --exact`, which counts every connection since the real server was added; none is inactive. */
-export const parseIpvsadmStats = (text: string): LiveConnections => readRealServers(text, /^ +-> (\S+) +(\d+)/)
+export const parseIpvsadmStats = (text: string): LiveConnections =>
+  readRealServers(text, /^ +-> (\S+) +(\d+)/)
 
 function readRealServers(text: string, pattern: RegExp): LiveConnections {
   const connections = new Map<string, { active: number; inactive: number }>()
@@ -61,7 +80,8 @@ function readRealServers(text: string, pattern: RegExp): LiveConnections {
   for (const line of text.split('\n')) {
     server = /^((?:TCP|UDP|SCTP|FWM) +\S+) /.exec(line)?.[1]?.replace(/ +/, ' ') ?? server
     const [, real, active, inactive = 0] = pattern.exec(line) ?? []
-    if (real !== undefined) connections.set(`${server} ${real}`, { active: Number(active), inactive: Number(inactive) })
+    if (real !== undefined)
+      connections.set(`${server} ${real}`, { active: Number(active), inactive: Number(inactive) })
   }
   return connections
 }
@@ -96,7 +116,8 @@ function readOptions(words: readonly string[]): Options {
   const options = new Map<string, string>()
   for (let at = 0; at < words.length; at++) {
     const option = ALIASES.get(words[at] ?? '') ?? words[at] ?? ''
-    if (!VALUED.has(option) && !UNVALUED.has(option)) throw new LineFault(`unknown option ${option}`)
+    if (!VALUED.has(option) && !UNVALUED.has(option))
+      throw new LineFault(`unknown option ${option}`)
     const value = VALUED.has(option) ? words[++at] : ''
     if (value === undefined) throw new LineFault(`the option ${option} has no value`)
     options.set(option, value)
@@ -122,13 +143,23 @@ function readVirtualServer(options: Options): Omit<VirtualServer, 'protocol' | '
     options.has('-o') ? 'ops' : [],
   ].flat()
   const persistent = options.has('-p') && { persistent: readNumber('-p', options) }
-  return { scheduler, flags, realServers: [], ...persistent, ...(netmask !== undefined && { netmask }) }
+  return {
+    scheduler,
+    flags,
+    realServers: [],
+    ...persistent,
+    ...(netmask !== undefined && { netmask }),
+  }
 }
 
 function readRealServer(options: Options): RealServer {
   if (!options.has('-r')) throw new LineFault('the line names no real server (-r)')
   const weight = options.has('-w') ? readNumber('-w', options) : 1
-  return { ...readEndpoint('-r', 'real server', options), forward: keyOf(FORWARD_OPTION, options) ?? 'route', weight }
+  return {
+    ...readEndpoint('-r', 'real server', options),
+    forward: keyOf(FORWARD_OPTION, options) ?? 'route',
+    weight,
+  }
 }
 
 const keyOf = <Key extends string>(names: Record<Key, string>, options: Options): Key | undefined =>
@@ -141,9 +172,16 @@ function readNumber(option: string, options: Options): number {
   return value
 }
 
-function readEndpoint(option: string, what: string, options: Options): { address: string; port: number } {
+function readEndpoint(
+  option: string,
+  what: string,
+  options: Options,
+): { address: string; port: number } {
   const endpoint = parseEndpoint(options.get(option) ?? '')
-  if (!endpoint) throw new LineFault(`the ${what} is not a numeric ADDRESS:PORT (take the output with ipvsadm -Sn)`)
+  if (!endpoint)
+    throw new LineFault(
+      `the ${what} is not a numeric ADDRESS:PORT (take the output with ipvsadm -Sn)`,
+    )
   return endpoint
 }
 
@@ -168,7 +206,9 @@ export function printIpvsadmSave(servers: readonly VirtualServer[]): string {
 function printServiceOptions(server: VirtualServer): string {
   let text = server.persistent === undefined ? '' : ` -p ${server.persistent}`
   if (server.netmask !== undefined) text += ` -M ${server.netmask}`
-  const scheduler = server.flags.filter((flag) => flag !== 'ops' && flag !== 'inet6' && !flag.startsWith('pe='))
+  const scheduler = server.flags.filter(
+    (flag) => flag !== 'ops' && flag !== 'inet6' && !flag.startsWith('pe='),
+  )
   if (scheduler.length > 0) text += ` -b ${scheduler.join(',')}`
   for (const flag of server.flags) if (flag.startsWith('pe=')) text += ` --pe ${flag.slice(3)}`
   return server.flags.includes('ops') ? `${text} -o` : text

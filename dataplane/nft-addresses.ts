@@ -1,11 +1,19 @@
 // Sets of addresses as nft lists them.
 
 import ipaddr from 'ipaddr.js'
-import { type AddressRange, addressBits, canonicalAddress, type Family, parseRange } from './ip-address.ts'
+import {
+  type AddressRange,
+  addressBits,
+  canonicalAddress,
+  type Family,
+  parseRange,
+} from './ip-address.ts'
 
 function merge(ranges: readonly AddressRange[]): AddressRange[] {
   const merged: AddressRange[] = []
-  for (const range of [...ranges].sort((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0))) {
+  for (const range of [...ranges].sort((a, b) =>
+    a.first < b.first ? -1 : a.first > b.first ? 1 : 0,
+  )) {
     const before = merged.at(-1)
     if (!before || range.first > before.last + 1n) merged.push({ ...range })
     else if (range.last > before.last) before.last = range.last
@@ -33,7 +41,8 @@ function print({ family, first, last }: AddressRange): string {
  */
 export function mergeAddresses(members: readonly string[]): string[] | undefined {
   const ranges = members.flatMap((member) => parseRange(member) ?? [])
-  const isComplete = ranges.length === members.length && ranges.every(({ family }) => family === ranges[0]?.family)
+  const isComplete =
+    ranges.length === members.length && ranges.every(({ family }) => family === ranges[0]?.family)
   return isComplete && ranges.length > 0 ? merge(ranges).map(print) : undefined
 }
 

@@ -25,7 +25,12 @@ const chainSchema = z.object({
   prio: z.number().int().optional(),
   policy: z.string().max(16).optional(),
 })
-const ruleSchema = z.object({ ...inTable, chain: name, comment: z.string().optional(), expr: z.array(z.unknown()) })
+const ruleSchema = z.object({
+  ...inTable,
+  chain: name,
+  comment: z.string().optional(),
+  expr: z.array(z.unknown()),
+})
 const setSchema = z.object({
   ...inTable,
   name,
@@ -34,7 +39,12 @@ const setSchema = z.object({
   timeout: z.number().int().min(0).optional(),
   elem: z.array(z.unknown()).optional(),
 })
-const mapSchema = z.object({ ...inTable, name, type: oneOrMore.optional(), elem: z.array(z.unknown()).optional() })
+const mapSchema = z.object({
+  ...inTable,
+  name,
+  type: oneOrMore.optional(),
+  elem: z.array(z.unknown()).optional(),
+})
 const itemSchema = z.object({
   table: tableSchema.optional(),
   chain: chainSchema.optional(),
@@ -46,7 +56,8 @@ const listingSchema = z.object({ nftables: z.array(itemSchema) })
 
 type Item = z.infer<typeof itemSchema>
 
-const list = (value: string | string[] | undefined): string[] => (Array.isArray(value) ? value : value ? [value] : [])
+const list = (value: string | string[] | undefined): string[] =>
+  Array.isArray(value) ? value : value ? [value] : []
 
 /**
  * Reads the tables of families ip, ip6 and inet from a JSON listing of nft, with rules in nft syntax. Other families and unknown
@@ -80,7 +91,13 @@ function readItems(items: readonly Item[]): NftTable[] {
     const key = `${of} ${called}`
     const known = tables.get(key)
     if (known) return known
-    const table = { family: of, name: called, chains: new Map(), sets: new Map(), maps: new Map() } as const
+    const table = {
+      family: of,
+      name: called,
+      chains: new Map(),
+      sets: new Map(),
+      maps: new Map(),
+    } as const
     tables.set(key, table)
     return table
   }
@@ -90,7 +107,10 @@ function readItems(items: readonly Item[]): NftTable[] {
     if (set) tableOf(set.family, set.table)?.sets.set(set.name, readSet(set))
     if (map) tableOf(map.family, map.table)?.maps.set(map.name, readMap(map))
     if (!rule) continue
-    const line = { text: ruleText(rule.expr), ...(rule.comment === undefined ? {} : { comment: rule.comment }) }
+    const line = {
+      text: ruleText(rule.expr),
+      ...(rule.comment === undefined ? {} : { comment: rule.comment }),
+    }
     tableOf(rule.family, rule.table)?.chains.get(rule.chain)?.rules.push(line)
   }
   return [...tables.values()]
@@ -121,7 +141,9 @@ function readMap({ type, elem = [] }: z.infer<typeof mapSchema>): NftMap {
 function element(key: unknown, types: readonly string[]): string {
   const value = isObject(key) && isObject(key.elem) ? key.elem.val : key
   const parts = isObject(value) && Array.isArray(value.concat) ? value.concat : [value]
-  return parts.map((part, at) => expression(part, types[at] === 'inet_proto' ? 'protocol' : 'decimal')).join(' . ')
+  return parts
+    .map((part, at) => expression(part, types[at] === 'inet_proto' ? 'protocol' : 'decimal'))
+    .join(' . ')
 }
 
 /** nft prints marks with eight hexadecimal digits, and protocols by name; in JSON by number on a node without /etc/protocols. */
@@ -129,7 +151,8 @@ type Radix = 'decimal' | 'mark' | 'protocol'
 
 type Json = Record<string, unknown>
 
-const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+const isObject = (value: unknown): value is Json =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 const only = (value: Json): [string, unknown] | undefined => {
   const keys = Object.keys(value)
   return keys.length === 1 ? [keys[0] as string, value[keys[0] as string]] : undefined
@@ -146,7 +169,8 @@ const pair = ([key, value]: readonly unknown[]): string =>
 const quotedKeys = new Set(['iifname', 'oifname', 'iif', 'oif'])
 const verdicts = new Set(['accept', 'drop', 'return', 'continue', 'jump', 'goto'])
 const isVerdict = (value: Json): boolean => verdicts.has(only(value)?.[0] ?? '')
-const word = (value: unknown): string => (Array.isArray(value) ? value.map(String).join(',') : String(value))
+const word = (value: unknown): string =>
+  Array.isArray(value) ? value.map(String).join(',') : String(value)
 
 /** The printer of each kind of expression, by its only key. */
 const KINDS: Record<string, (value: never, radix: Radix) => string> = {
@@ -154,8 +178,10 @@ const KINDS: Record<string, (value: never, radix: Radix) => string> = {
     protocol === undefined ? `@${base},${offset},${len}` : `${protocol} ${field}`,
   meta: ({ key }: Json) => (quotedKeys.has(String(key)) ? String(key) : `meta ${key}`),
   ct: ({ key, dir }: Json) => `ct ${dir === undefined ? '' : `${dir} `}${key}`,
-  fib: ({ result, flags }: Json) => `fib ${Array.isArray(flags) ? flags.join(' . ') : flags} ${result}`,
-  numgen: ({ mode, mod, offset }: Json) => `numgen ${mode} mod ${mod}${offset ? ` offset ${offset}` : ''}`,
+  fib: ({ result, flags }: Json) =>
+    `fib ${Array.isArray(flags) ? flags.join(' . ') : flags} ${result}`,
+  numgen: ({ mode, mod, offset }: Json) =>
+    `numgen ${mode} mod ${mod}${offset ? ` offset ${offset}` : ''}`,
   prefix: ({ addr, len }: Json) => `${addr}/${len}`,
   concat: (parts: unknown[], radix) => parts.map((part) => expression(part, radix)).join(' . '),
   set: (items: unknown, radix) => anonymousSet(Array.isArray(items) ? items : [items], radix),
@@ -165,12 +191,15 @@ const KINDS: Record<string, (value: never, radix: Radix) => string> = {
 }
 
 for (const operator of ['&', '|', '^'])
-  KINDS[operator] = (sides: unknown[], radix) => sides.map((side) => expression(side, radix)).join(` ${operator} `)
+  KINDS[operator] = (sides: unknown[], radix) =>
+    sides.map((side) => expression(side, radix)).join(` ${operator} `)
 
 function expression(value: unknown, radix: Radix = 'decimal'): string {
   if (typeof value === 'string') return value
-  if (typeof value === 'number' && radix === 'mark') return `0x${value.toString(16).padStart(8, '0')}`
-  if (typeof value === 'number') return (radix === 'protocol' && PROTOCOL_NUMBERS[value]) || `${value}`
+  if (typeof value === 'number' && radix === 'mark')
+    return `0x${value.toString(16).padStart(8, '0')}`
+  if (typeof value === 'number')
+    return (radix === 'protocol' && PROTOCOL_NUMBERS[value]) || `${value}`
   if (Array.isArray(value)) return value.map((item) => expression(item, radix)).join(',')
   if (!isObject(value)) return JSON.stringify(value)
   const [kind, inner] = only(value) ?? []
@@ -179,7 +208,8 @@ function expression(value: unknown, radix: Radix = 'decimal'): string {
   return print && fits ? print(inner as never, radix) : JSON.stringify(value)
 }
 
-const isMark = (value: unknown): boolean => JSON.stringify(value)?.includes('{"key":"mark"}') ?? false
+const isMark = (value: unknown): boolean =>
+  JSON.stringify(value)?.includes('{"key":"mark"}') ?? false
 
 function match({ op, left, right }: Json): string {
   const key = isObject(left) && isObject(left.meta) ? String(left.meta.key) : ''
@@ -197,7 +227,9 @@ function nat(kind: string, { family, addr, port, flags }: Json): string {
   const host = address.includes(':') && port !== undefined ? `[${address}]` : address
   const to = `${host}${port === undefined ? '' : `:${expression(port)}`}`
   const ofFamily = family === undefined || port !== undefined ? '' : `${family} `
-  return [kind, to === '' ? [] : `${ofFamily}to ${to}`, flags === undefined ? [] : word(flags)].flat().join(' ')
+  return [kind, to === '' ? [] : `${ofFamily}to ${to}`, flags === undefined ? [] : word(flags)]
+    .flat()
+    .join(' ')
 }
 
 /** `reject`, or with another reply to the sender than the default, which some versions of nft print and others leave out. */
@@ -207,7 +239,14 @@ function reject({ type, expr }: Json): string {
 }
 
 /** Without the burst that is the default, as nft prints it; rates and bursts of packets have no unit in JSON. */
-function limit({ inv, rate, rate_unit: rateUnit, per, burst, burst_unit: burstUnit }: Json): string {
+function limit({
+  inv,
+  rate,
+  rate_unit: rateUnit,
+  per,
+  burst,
+  burst_unit: burstUnit,
+}: Json): string {
   const words = [
     'limit rate',
     inv === true ? 'over' : [],
@@ -220,7 +259,11 @@ function limit({ inv, rate, rate_unit: rateUnit, per, burst, burst_unit: burstUn
 /** `update @seen { ip saddr timeout 5s limit rate over 10/second }`; an element without its own timeout has the set's. */
 function update({ op, elem, set, stmt = [] }: Json): string {
   const { timeout } = (isObject(elem) && isObject(elem.elem) && elem.elem) || {}
-  const words = [expression(elem), timeout === undefined ? [] : `timeout ${timeout}s`, ruleText(stmt)]
+  const words = [
+    expression(elem),
+    timeout === undefined ? [] : `timeout ${timeout}s`,
+    ruleText(stmt),
+  ]
   return `${op} ${set} { ${words.flat().join(' ').trimEnd()} }`
 }
 
@@ -229,7 +272,8 @@ function statement(value: unknown): string {
   if (kind === 'reject') return reject(isObject(inner) ? inner : {})
   if (kind === 'log') return kind
   if (kind === 'accept' || kind === 'drop' || kind === 'return' || kind === 'continue') return kind
-  if ((kind === 'masquerade' || kind === 'notrack' || kind === 'redirect') && !isObject(inner)) return kind
+  if ((kind === 'masquerade' || kind === 'notrack' || kind === 'redirect') && !isObject(inner))
+    return kind
   if (kind === undefined || !isObject(inner)) return JSON.stringify(value)
   switch (kind) {
     case 'match':

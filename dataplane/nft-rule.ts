@@ -67,7 +67,8 @@ const SELECTOR = new RegExp(
     'fib [^{},]+? type',
   ].join('|')})${END}`,
 )
-const NUMBER = /^(?:numgen|jhash|symhash) (?:[^{}]*? )?mod ([1-9]\d*)(?!\S)((?: (?:seed|offset) \S+)*)/
+const NUMBER =
+  /^(?:numgen|jhash|symhash) (?:[^{}]*? )?mod ([1-9]\d*)(?!\S)((?: (?:seed|offset) \S+)*)/
 const VALUE = '(?:"[^"]*"|[^\\s{},]+)(?: \\. [^\\s{},]+)*'
 const VALUES = new RegExp(`^${VALUE}(?:, ?${VALUE})*`)
 
@@ -125,7 +126,11 @@ class RuleReader {
     if (set !== undefined) return new RuleReader(key).#update(set)
     const [, type, to] = this.#next(NAT) ?? []
     if (type === undefined) return this.#match()
-    const nat = { kind: 'nat', type: type as NatType, ...(to !== undefined && { to: this.#expression() }) } as const
+    const nat = {
+      kind: 'nat',
+      type: type as NatType,
+      ...(to !== undefined && { to: this.#expression() }),
+    } as const
     this.#next(NAT_FLAGS)
     return nat
   }
@@ -142,11 +147,20 @@ class RuleReader {
   #match(): NftStatement {
     const left = this.#expression()
     if (left.kind === 'selector' && /^(meta|ct) mark$/.test(left.text) && this.#next(/^set /))
-      return { kind: 'mark', of: left.text === 'ct mark' ? 'ct' : 'meta', value: this.#expression() }
+      return {
+        kind: 'mark',
+        of: left.text === 'ct mark' ? 'ct' : 'meta',
+        value: this.#expression(),
+      }
     if (this.#next(/^vmap\b/)) return { kind: 'vmap', key: left, data: this.#elements() }
     if (left.kind === 'literal') throw new UnknownStatement()
     const [, operator = '=='] = this.#next(/^([=!<>]=|[<>]) /) ?? []
-    return { kind: 'match', left, operator, right: /^[{@]/.test(this.#rest) ? this.#elements() : this.#values() }
+    return {
+      kind: 'match',
+      left,
+      operator,
+      right: /^[{@]/.test(this.#rest) ? this.#elements() : this.#values(),
+    }
   }
 
   /** One value, or alternatives: `new,established`. */
@@ -170,19 +184,32 @@ class RuleReader {
   #expression(): NftExpression {
     const parts = [this.#primary()]
     while (this.#next(/^\. /)) parts.push(this.#primary())
-    let left: NftExpression = parts.length > 1 ? { kind: 'concat', parts } : (parts[0] as NftExpression)
+    let left: NftExpression =
+      parts.length > 1 ? { kind: 'concat', parts } : (parts[0] as NftExpression)
     for (let sign = this.#next(/^[&|^] /); sign; sign = this.#next(/^[&|^] /))
-      left = { kind: 'binary', operator: sign[0]?.trim() as BinaryOperator, left, right: this.#primary() }
+      left = {
+        kind: 'binary',
+        operator: sign[0]?.trim() as BinaryOperator,
+        left,
+        right: this.#primary(),
+      }
     return this.#next(/^map /) ? { kind: 'map', key: left, data: this.#elements() } : left
   }
 
   #primary(): NftExpression {
     const [, modulus, options = ''] = this.#next(NUMBER) ?? []
     if (modulus !== undefined)
-      return { kind: 'number', modulus: Number(modulus), offset: Number(/ offset (\d+)/.exec(options)?.[1] ?? 0) }
+      return {
+        kind: 'number',
+        modulus: Number(modulus),
+        offset: Number(/ offset (\d+)/.exec(options)?.[1] ?? 0),
+      }
     const [selector] = this.#next(SELECTOR) ?? []
     if (selector !== undefined)
-      return { kind: 'selector', text: selector.replace(/^meta (?=[io]if)/, '').replace(/^mark$/, 'meta mark') }
+      return {
+        kind: 'selector',
+        text: selector.replace(/^meta (?=[io]if)/, '').replace(/^mark$/, 'meta mark'),
+      }
     const [literal] = this.#next(/^(?:"[^"]*"|[^\s{},]+)/) ?? []
     if (literal === undefined) throw new UnknownStatement()
     return { kind: 'literal', text: unquoted(literal) }

@@ -47,7 +47,8 @@ export interface NftTable {
 }
 
 /** `ip kube-proxy`, as commands and traces name a table. */
-export const nftTitle = ({ family, name }: Pick<NftTable, 'family' | 'name'>): string => `${family} ${name}`
+export const nftTitle = ({ family, name }: Pick<NftTable, 'family' | 'name'>): string =>
+  `${family} ${name}`
 
 /** The name of kube-proxy's own table, one in family ip and one in family ip6. */
 export const KUBE_PROXY_TABLE = 'kube-proxy'

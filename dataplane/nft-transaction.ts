@@ -9,7 +9,10 @@ const listed = ({ elements }: NftSet | NftMap): string[] =>
 function printFrame(name: string, frame: NftSet | NftMap): string {
   if (!('flags' in frame)) return `map ${name} { type ${frame.type} : verdict; `
   const { type, flags, timeout } = frame
-  const options = [flags.length > 0 ? `flags ${flags.join(',')}; ` : '', timeout ? `timeout ${timeout}s; ` : '']
+  const options = [
+    flags.length > 0 ? `flags ${flags.join(',')}; ` : '',
+    timeout ? `timeout ${timeout}s; ` : '',
+  ]
   return `set ${name} { type ${type}; ${options.join('')}`
 }
 
@@ -21,7 +24,8 @@ function printBase({ base }: NftChain): string {
 
 const printRules = (table: string, chain: string, { rules }: NftChain): string[] =>
   rules.map(
-    ({ text, comment }) => `add rule ${table} ${chain} ${text}${comment === undefined ? '' : ` comment "${comment}"`}`,
+    ({ text, comment }) =>
+      `add rule ${table} ${chain} ${text}${comment === undefined ? '' : ` comment "${comment}"`}`,
   )
 
 const framesOf = ({ sets, maps }: Pick<NftTable, 'sets' | 'maps'>) =>
@@ -39,7 +43,8 @@ function changesOf(held: NftTable, wanted: NftTable, rewrite = false): string[] 
     const there = held.chains.get(name)
     if (there && !rewrite && there.rules === chain.rules) continue
     const rules = printRules(table, name, chain)
-    if (there && !rewrite && printRules(table, name, there).join('\n') === rules.join('\n')) continue
+    if (there && !rewrite && printRules(table, name, there).join('\n') === rules.join('\n'))
+      continue
     if (there) empty.push(`flush chain ${table} ${name}`)
     else make.push(`add chain ${table} ${name} {${printBase(chain)} }`)
     fill.push(...rules)
@@ -55,7 +60,9 @@ function changesOf(held: NftTable, wanted: NftTable, rewrite = false): string[] 
     if (!old) make.push(`add ${printFrame(`${table} ${name}`, frame)}}`)
     if ('flags' in frame && frame.flags.includes('dynamic')) continue
     const [now, before] = [new Set(listed(frame)), new Set(old && listed(old))]
-    const gone = [...before].filter((item) => !now.has(item)).map((item) => item.replace(/ : .*/s, ''))
+    const gone = [...before]
+      .filter((item) => !now.has(item))
+      .map((item) => item.replace(/ : .*/s, ''))
     const added = [...now].filter((item) => !before.has(item))
     for (const items of inGroups(gone)) empty.push(`delete element ${table} ${name} { ${items} }`)
     for (const items of inGroups(added)) fill.push(`add element ${table} ${name} { ${items} }`)
@@ -83,12 +90,18 @@ const TRANSACTION_LENGTH = 40_000
  * Chains, sets and maps come first, so that later scripts refer only to what exists.
  * @param held undefined if the table does not exist, or is to be replaced
  */
-export function printNftTransactions(held: NftTable | undefined, wanted: NftTable, rewrite = false): string[] {
+export function printNftTransactions(
+  held: NftTable | undefined,
+  wanted: NftTable,
+  rewrite = false,
+): string[] {
   const table = nftTitle(wanted)
   const nothing: NftTable = { ...wanted, chains: new Map(), sets: new Map(), maps: new Map() }
   const replace = [`add table ${table}`, `delete table ${table}`, `add table ${table}`]
   const lines =
-    held && isSameFrame(held, wanted) ? changesOf(held, wanted, rewrite) : [...replace, ...changesOf(nothing, wanted)]
+    held && isSameFrame(held, wanted)
+      ? changesOf(held, wanted, rewrite)
+      : [...replace, ...changesOf(nothing, wanted)]
   const scripts: string[] = []
   let next = ''
   for (const line of lines) {
@@ -102,7 +115,8 @@ export function printNftTransactions(held: NftTable | undefined, wanted: NftTabl
 }
 
 /** Prints a table as a script for `nft -f` that replaces a table of the same name. */
-export const printNftTable = (table: NftTable): string => printNftTransactions(undefined, table).join('')
+export const printNftTable = (table: NftTable): string =>
+  printNftTransactions(undefined, table).join('')
 
 /** Whether the properties that a transaction can't change are equal: hooks of chains, types of sets and maps. */
 function isSameFrame(held: NftTable, wanted: NftTable): boolean {
@@ -112,5 +126,7 @@ function isSameFrame(held: NftTable, wanted: NftTable): boolean {
       ...[...framesOf(table)].map(([name, frame]) => [name, printFrame(name, frame)] as const),
     ])
   const now = declarations(wanted)
-  return [...declarations(held)].every(([name, declaration]) => (now.get(name) ?? declaration) === declaration)
+  return [...declarations(held)].every(
+    ([name, declaration]) => (now.get(name) ?? declaration) === declaration,
+  )
 }

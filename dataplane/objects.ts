@@ -1,7 +1,18 @@
 // Output of `kubectl get nodes,services,endpointslices,configmaps -A -o json`: a v1 List of API objects.
 
-import { type Fault, FaultsError, FieldReader, isObject, type JsonObject } from './objects/field-reader.ts'
-import { type EndpointSlice, readEndpointSlice, readService, type Service } from './objects/service.ts'
+import {
+  type Fault,
+  FaultsError,
+  FieldReader,
+  isObject,
+  type JsonObject,
+} from './objects/field-reader.ts'
+import {
+  type EndpointSlice,
+  readEndpointSlice,
+  readService,
+  type Service,
+} from './objects/service.ts'
 
 export type { Fault } from './objects/field-reader.ts'
 export type { Endpoint, EndpointSlice, Service, ServicePortSpec } from './objects/service.ts'
@@ -13,7 +24,9 @@ function readNode(read: FieldReader, name: string) {
   const status = read.child('status')
   const addresses = status.children('addresses')
   const ofType = (type: string) =>
-    addresses.filter(({ raw }) => raw.type === type).flatMap((entry) => entry.address('address', true) ?? [])
+    addresses
+      .filter(({ raw }) => raw.type === type)
+      .flatMap((entry) => entry.address('address', true) ?? [])
   const single = spec.raw.podCIDR ? [spec.cidr(spec.raw.podCIDR, 'podCIDR') ?? []].flat() : []
   const info = status.child('nodeInfo')
   // The kubelet's version since the field of kube-proxy's is empty (1.33).
@@ -52,19 +65,30 @@ export function leftOutObjects(faults: readonly Fault[]): string[] {
 }
 
 /** What one object of a kind adds to the others; kinds without a reader are ignored. */
-const READERS: Record<string, (read: FieldReader, namespace: string, name: string) => Partial<ClusterObjects>> = {
+const READERS: Record<
+  string,
+  (read: FieldReader, namespace: string, name: string) => Partial<ClusterObjects>
+> = {
   Node: (read, _namespace, name) => ({ nodes: [readNode(read, name)] }),
   Service: (...given) => ({ services: [readService(...given)] }),
   EndpointSlice: (...given) => ({ endpointSlices: [readEndpointSlice(...given)] }),
   ServiceCIDR: (read) => ({ serviceCIDRs: read.child('spec').cidrs('cidrs') }),
   ConfigMap: (read, namespace, name) =>
-    namespace === 'kube-system' && name === 'kube-proxy' ? { kubeProxyConfigMap: read.labels('data') } : {},
+    namespace === 'kube-system' && name === 'kube-proxy'
+      ? { kubeProxyConfigMap: read.labels('data') }
+      : {},
 }
 
 const CLUSTER_SCOPED = new Set(['Node', 'ServiceCIDR'])
 
 /** Flattens Lists (also typed ones such as ServiceList, whose items have no kind). */
-function flatten(json: unknown, path: string, faults: Fault[], kind: string, found: [JsonObject, string][]): void {
+function flatten(
+  json: unknown,
+  path: string,
+  faults: Fault[],
+  kind: string,
+  found: [JsonObject, string][],
+): void {
   if (!isObject(json)) {
     faults.push({ object: 'input', field: path, message: 'is not an API object' })
     return
@@ -79,7 +103,11 @@ function flatten(json: unknown, path: string, faults: Fault[], kind: string, fou
     const itemKind = own === 'List' ? '' : own.slice(0, -'List'.length)
     for (const [index, item] of items.entries()) {
       if (isObject(item) && typeof item.kind === 'string' && item.kind.endsWith('List'))
-        faults.push({ object: 'input', field: `${path}.items[${index}]`, message: 'is a list inside a list' })
+        faults.push({
+          object: 'input',
+          field: `${path}.items[${index}]`,
+          message: 'is a list inside a list',
+        })
       else flatten(item, `${path}.items[${index}]`, faults, itemKind, found)
     }
     return

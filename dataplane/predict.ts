@@ -60,8 +60,13 @@ export function proxiersOf(objects: ClusterObjects, options: PredictOptions): Pr
   const config = options.mode === 'nftables' ? withNftablesDefaults(given) : given
   const family = options.family ?? 'ipv4'
   const addresses = options.nodeAddresses ?? defaultNodeAddresses(objects, options.node)
-  const served = options.mode === 'nftables' || options.mode === 'ipvs' ? families(features, config, family) : [family]
-  return new Map(served.map((of) => [of, proxierOf(objects, options.node, of, features, config, addresses)]))
+  const served =
+    options.mode === 'nftables' || options.mode === 'ipvs'
+      ? families(features, config, family)
+      : [family]
+  return new Map(
+    served.map((of) => [of, proxierOf(objects, options.node, of, features, config, addresses)]),
+  )
 }
 
 /** The state that proxiers of a mode write; the iptables rules are those of one family. */
@@ -69,11 +74,20 @@ export function writeState(
   proxiers: Proxiers,
   { mode, family = 'ipv4' }: Pick<PredictOptions, 'mode' | 'family'>,
 ): NodeState {
-  const nothing: NodeState = { iptables: new Map(), ipsets: new Map(), virtualServers: [], links: [] }
-  if (mode === 'nftables') return { ...nothing, nftables: [...proxiers.values()].map(nftablesTable) }
+  const nothing: NodeState = {
+    iptables: new Map(),
+    ipsets: new Map(),
+    virtualServers: [],
+    links: [],
+  }
+  if (mode === 'nftables')
+    return { ...nothing, nftables: [...proxiers.values()].map(nftablesTable) }
   const own = proxiers.get(family) as Proxier
   if (mode !== 'ipvs')
-    return { ...nothing, iptables: mode === 'iptables' ? iptablesRuleset(own) : userspaceRuleset(own) }
+    return {
+      ...nothing,
+      iptables: mode === 'iptables' ? iptablesRuleset(own) : userspaceRuleset(own),
+    }
   const states = new Map([...proxiers].map(([of, proxier]) => [of, ipvsState(proxier)]))
   const all = [...states.values()]
   return {

@@ -16,7 +16,10 @@ const LONGEST_QUOTE = 200
 /** One line of untrusted text for printing: control characters are escaped, and it is truncated to 200 characters. */
 function readable(text: string): string {
   const cut = text.length > LONGEST_QUOTE ? `${text.slice(0, LONGEST_QUOTE)}…` : text
-  return cut.replace(/[\x00-\x1f\x7f]/g, (control) => `\\x${control.charCodeAt(0).toString(16).padStart(2, '0')}`)
+  return cut.replace(
+    /[\x00-\x1f\x7f]/g,
+    (control) => `\\x${control.charCodeAt(0).toString(16).padStart(2, '0')}`,
+  )
 }
 
 /**
@@ -39,7 +42,9 @@ export function parseJson<Schema extends z.ZodType>(
   const { data, error } = schema.safeParse(json)
   if (!error) return data
   const [issue] = error.issues
-  throw fail(`${issue?.path.join('.') || 'the text'} is not output of ${source.split(' ')[0]} (${issue?.message})`)
+  throw fail(
+    `${issue?.path.join('.') || 'the text'} is not output of ${source.split(' ')[0]} (${issue?.message})`,
+  )
 }
 
 /** Why a line is not output of its program, to be thrown while it is read. */
@@ -57,7 +62,9 @@ export function readLines(source: string, text: string, read: (line: string) => 
     try {
       read(line)
     } catch (error) {
-      throw error instanceof LineFault ? new ParseError(source, index + 1, line, error.message) : error
+      throw error instanceof LineFault
+        ? new ParseError(source, index + 1, line, error.message)
+        : error
     }
   }
   return lines.length

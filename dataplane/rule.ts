@@ -40,7 +40,13 @@ class NotARule extends Error {}
 const PROTOCOL_MATCHES = new Set(['tcp', 'udp', 'sctp', 'icmp'])
 const PROTOCOL_OPTION = /^--([sd]port|syn|tcp-flags|tcp-option|chunk-types|icmp-type)$/
 /** Options with any text as their one value, which iptables-save quotes unless it contains only letters, digits, `-` and `_`. */
-const TEXT_OPTIONS = new Set(['--comment', '--log-prefix', '--nflog-prefix', '--string', '--nfacct-name'])
+const TEXT_OPTIONS = new Set([
+  '--comment',
+  '--log-prefix',
+  '--nflog-prefix',
+  '--string',
+  '--nfacct-name',
+])
 /** The options of a rule itself, in the order in which iptables-save prints them. */
 const FIELDS = new Map([
   ['-s', 'source'],
@@ -103,7 +109,11 @@ class RuleReader {
   /** An option belongs to the match or target before it; `-p tcp --dport 80` has an implicit match. */
   #extension(option: string, negated: boolean): void {
     const protocol = this.#rule.protocol?.value ?? ''
-    if (PROTOCOL_OPTION.test(option) && PROTOCOL_MATCHES.has(protocol) && this.#holder?.name !== protocol)
+    if (
+      PROTOCOL_OPTION.test(option) &&
+      PROTOCOL_MATCHES.has(protocol) &&
+      this.#holder?.name !== protocol
+    )
       this.#match(protocol)
     if (!option.startsWith('-') || !this.#holder) throw new NotARule()
     const value = TEXT_OPTIONS.has(option) ? [this.#next()] : this.#untilOption()
@@ -112,7 +122,8 @@ class RuleReader {
 
   #untilOption(): string[] {
     const words: string[] = []
-    while (this.#at < this.#words.length && !/^(-|!$)/.test(this.#words[this.#at] ?? '')) words.push(this.#next())
+    while (this.#at < this.#words.length && !/^(-|!$)/.test(this.#words[this.#at] ?? ''))
+      words.push(this.#next())
     return words
   }
 
@@ -184,4 +195,5 @@ export function normaliseSpec(spec: string): string {
 const known = new BoundedCache<ParsedRule | undefined>(5000)
 
 /** parseRule with a cache: the object is shared for equal texts and must not be changed. */
-export const knownRule = (spec: string): ParsedRule | undefined => known.getOrCreate(spec, parseRule)
+export const knownRule = (spec: string): ParsedRule | undefined =>
+  known.getOrCreate(spec, parseRule)

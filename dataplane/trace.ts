@@ -10,7 +10,10 @@ export type { Step } from './trace/step.ts'
 export { CircleError } from './trace/walk-chain.ts'
 
 /** A rule that matched, as listed in the JSON of a trace; the counters of these rules would show a real packet. */
-export type Hop = Pick<Step, 'hook' | 'table' | 'chain' | 'rule' | 'verdict' | 'reason' | 'probability'>
+export type Hop = Pick<
+  Step,
+  'hook' | 'table' | 'chain' | 'rule' | 'verdict' | 'reason' | 'probability'
+>
 
 /** A possible end of a new connection, with its probability. */
 export interface Outcome {
@@ -91,7 +94,8 @@ function endedFlows({ delivered, lost }: KernelPath): EndedFlow[] {
 function enter(packet: Packet, network: NodeNetwork): Flow {
   const { from, destination, port, protocol } = packet
   const source =
-    packet.source ?? (from === 'host' ? network.sourceTo(destination) : network.neighbourOutside(destination))
+    packet.source ??
+    (from === 'host' ? network.sourceTo(destination) : network.neighbourOutside(destination))
   if (source === undefined) {
     throw new PacketError(
       `the node has no address to reach "${destination}" from; inspect with: ip route get ${destination}`,
@@ -134,7 +138,8 @@ function gather(delivered: readonly Flow[]): Outcome[] {
 }
 
 function judge({ delivered, lost }: KernelPath): Trace['verdict'] {
-  if (delivered.length > 0) return delivered.some((flow) => flow.translated || flow.ipvs) ? 'dnat' : 'accept'
+  if (delivered.length > 0)
+    return delivered.some((flow) => flow.translated || flow.ipvs) ? 'dnat' : 'accept'
   return lost.some(({ verdict }) => verdict === 'reject') ? 'reject' : 'drop'
 }
 

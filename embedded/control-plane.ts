@@ -49,29 +49,55 @@ export async function startControlPlane(
   const api = createClusterApi()
   const kubelets = await startKubelets(machine, network, api)
   endings.push(() => kubelets.stop())
-  const server = await startApiServer({ api, backend: kubelets.backend, schema, token, tls, log: console.log })
+  const server = await startApiServer({
+    api,
+    backend: kubelets.backend,
+    schema,
+    token,
+    tls,
+    log: console.log,
+  })
   endings.push(() => server.close())
   const controlPlane = nodes[0]?.name ?? name
   const apiServerEndpoint = { ip: nodes[0]?.address ?? '', port: 6443 }
   const report = (error: unknown) => console.log(error)
   const inside = `https://${apiServerEndpoint.ip}:${apiServerEndpoint.port}`
-  registerImage(kubeProxyImage(kubeProxy ? { binary: kubeProxy, server: inside, ca: tls.cert, token } : undefined))
+  registerImage(
+    kubeProxyImage(
+      kubeProxy ? { binary: kubeProxy, server: inside, ca: tls.cert, token } : undefined,
+    ),
+  )
   createKubernetesEndpoints(api, apiServerEndpoint)
   const controllers = startControllers(api, { report })
   endings.push(() => controllers.stop())
   const version = kubeProxy ? await versionOfProgram(kubeProxy) : gitVersion
-  for (const addon of addons({ server: `https://${controlPlane}:6443`, version, genuine: kubeProxy !== undefined }))
+  for (const addon of addons({
+    server: `https://${controlPlane}:6443`,
+    version,
+    genuine: kubeProxy !== undefined,
+  }))
     api.create(`${addon.kind.toLowerCase()}s`, 'kube-system', addon)
-  const reachable = machine.forward(controlPlane, apiServerEndpoint.ip, apiServerEndpoint.port, server.port)
+  const reachable = machine.forward(
+    controlPlane,
+    apiServerEndpoint.ip,
+    apiServerEndpoint.port,
+    server.port,
+  )
   const balancer = new LoadBalancer(machine, api)
   endings.push(() => balancer.stop())
   writeFileSync(join(directory, 'ca.crt'), tls.cert)
   const address = `https://127.0.0.1:${server.port}`
-  writeFileSync(join(directory, 'kubeconfig'), kubeconfig({ name, server: address, ca: tls.cert, token }), {
-    mode: 0o600,
-  })
+  writeFileSync(
+    join(directory, 'kubeconfig'),
+    kubeconfig({ name, server: address, ca: tls.cert, token }),
+    {
+      mode: 0o600,
+    },
+  )
   await step('Waiting for every node to be Ready', () =>
-    waitFor('every node to be Ready', readyDeadlineMs, async () => api.list<Node>('nodes').every(isReady)),
+    waitFor('every node to be Ready', readyDeadlineMs, async () =>
+      api.list<Node>('nodes').every(isReady),
+    ),
   )
   await reachable
   return { port: server.port, token, nodes: nodes.map((node) => node.name) }

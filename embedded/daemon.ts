@@ -74,7 +74,12 @@ function endWithFolder(name: string): void {
   }, checkIntervalMs).unref()
 }
 
-async function start({ name, packages, kernel: kernelName, kubeProxy }: DaemonOptions): Promise<void> {
+async function start({
+  name,
+  packages,
+  kernel: kernelName,
+  kubeProxy,
+}: DaemonOptions): Promise<void> {
   const directory = clusterFolder(name)
   becomeDaemon(name)
   endWithFolder(name)
@@ -93,7 +98,8 @@ async function start({ name, packages, kernel: kernelName, kubeProxy }: DaemonOp
       readable: kubeProxy ? [kubeProxy] : [],
     })
     const { open } = (kernel.confinement && remainingAccess(kernel.confinement)) ?? {}
-    if (open !== undefined) report({ type: 'note', text: `The embedded kernel is not fully confined: ${open}.` })
+    if (open !== undefined)
+      report({ type: 'note', text: `The embedded kernel is not fully confined: ${open}.` })
     endKernel = () => kernel.end()
     if (!kernel.ownKernel) watchMemory(endForMemory)
     return machineOn(kernel)
@@ -103,7 +109,14 @@ async function start({ name, packages, kernel: kernelName, kubeProxy }: DaemonOp
     if (ending === undefined) death ??= `its kernel ${reason}`
     shutDown(1, `the kernel ${reason}`)
   })
-  const { port, token, nodes } = await startControlPlane({ machine, name, directory, kubeProxy, step, endings })
+  const { port, token, nodes } = await startControlPlane({
+    machine,
+    name,
+    directory,
+    kubeProxy,
+    step,
+    endings,
+  })
   writeDaemonState(name, { port, token, nodes, kernel: kernelName })
 }
 
@@ -119,7 +132,8 @@ async function notInTime({ name }: DaemonOptions): Promise<void> {
   )
 }
 
-for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => shutDown(0, signal))
+for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
+  process.on(signal, () => shutDown(0, signal))
 // The command that started the cluster ended before the cluster was up, so no process waits for it.
 process.on('disconnect', () => {
   if (!ready) shutDown(1, 'the command that started this cluster ended')

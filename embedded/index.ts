@@ -2,8 +2,17 @@
 
 export type { Node, Service } from './controllers/resources.ts'
 export { assignments } from './load-balancer/assignments.ts'
-export { type BalancedAddress, balancedAddresses, healthChecks } from './load-balancer/load-balancer.ts'
-export { CONFINE, type Confinement, detectConfinement, remainingAccess } from './machine/confinement.ts'
+export {
+  type BalancedAddress,
+  balancedAddresses,
+  healthChecks,
+} from './load-balancer/load-balancer.ts'
+export {
+  CONFINE,
+  type Confinement,
+  detectConfinement,
+  remainingAccess,
+} from './machine/confinement.ts'
 export { startMachine } from './machine/guest-machine.ts'
 export { type HostKernelTrouble, hostKernelTrouble } from './machine/host-kernel.ts'
 export { KERNELS, type KernelName } from './machine/kernel.ts'
@@ -14,7 +23,13 @@ export { unpackPackages } from './machine/package-tree.ts'
 export { ensurePackages, provePackages, requireSupport, Unsupported } from './machine/packages.ts'
 export { interfaceName } from './network/node-setup.ts'
 export { firstModules, laterModules } from './network/topology.ts'
-export { type ExecEndpoint, execOnNode, scriptOnNode, shellOnNode, syncedOnNode } from './node-exec.ts'
+export {
+  type ExecEndpoint,
+  execOnNode,
+  scriptOnNode,
+  shellOnNode,
+  syncedOnNode,
+} from './node-exec.ts'
 export type { DaemonMessage, DaemonOptions } from './state-file.ts'
 export {
   daemonOf,

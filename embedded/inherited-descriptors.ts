@@ -22,7 +22,8 @@ export function closeInherited(): void {
 
 function isOwn(descriptor: number): boolean {
   try {
-    const [, flags = '0'] = /^flags:\s*(\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${descriptor}`, 'utf8')) ?? []
+    const [, flags = '0'] =
+      /^flags:\s*(\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${descriptor}`, 'utf8')) ?? []
     return (Number.parseInt(flags, 8) & CLOSE_ON_EXEC) !== 0
   } catch {
     return true

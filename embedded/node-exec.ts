@@ -34,7 +34,8 @@ function exitCodeOf(outcome: string): number {
   const status: V1Status = JSON.parse(outcome)
   if (status.status === 'Success') return 0
   const cause = status.details?.causes?.find(({ reason }) => reason === 'ExitCode')
-  if (cause?.message === undefined) throw new Error(status.message ?? 'the command could not be started')
+  if (cause?.message === undefined)
+    throw new Error(status.message ?? 'the command could not be started')
   return Number(cause.message)
 }
 
@@ -47,7 +48,12 @@ async function connect(
   handlers: ExecHandlers,
   timeoutMs?: number,
 ): Promise<number> {
-  const query = new URLSearchParams({ stdin: 'true', stdout: 'true', stderr: String(!tty), tty: String(tty) })
+  const query = new URLSearchParams({
+    stdin: 'true',
+    stdout: 'true',
+    stderr: String(!tty),
+    tty: String(tty),
+  })
   for (const word of command) query.append('command', word)
   const url = `wss://127.0.0.1:${endpoint.port}/api/v1/nodes/${encodeURIComponent(node)}/exec?${query}`
   // Most commands never need it, and loading it takes a tenth of a second.
@@ -59,7 +65,9 @@ async function connect(
     maxPayload: 0,
   })
   const send = (to: number, bytes: Uint8Array | string) =>
-    socket.send(Buffer.concat([Buffer.from([to]), typeof bytes === 'string' ? Buffer.from(bytes) : bytes]))
+    socket.send(
+      Buffer.concat([Buffer.from([to]), typeof bytes === 'string' ? Buffer.from(bytes) : bytes]),
+    )
   let outcome: string | undefined
   socket.on('message', (data: Buffer) => {
     const bytes = data.subarray(1)
@@ -76,16 +84,20 @@ async function connect(
     handlers.opened({
       write: (bytes) => send(channel.stdin, bytes),
       end: () => send(channel.close, Buffer.from([channel.stdin])),
-      resize: (columns, rows) => send(channel.resize, JSON.stringify({ Width: columns, Height: rows })),
+      resize: (columns, rows) =>
+        send(channel.resize, JSON.stringify({ Width: columns, Height: rows })),
     })
     await until('close')
   } catch (error) {
     socket.terminate()
     if (late?.aborted)
-      throw new Error(`"${command.join(' ')}" on ${node} did not end within ${Number(timeoutMs) / 1000} s`)
+      throw new Error(
+        `"${command.join(' ')}" on ${node} did not end within ${Number(timeoutMs) / 1000} s`,
+      )
     throw new Error(`the API server refused to run a command on "${node}" (${reasonOf(error)})`)
   }
-  if (outcome === undefined) throw new Error(`the connection to ${node} ended before the command did`)
+  if (outcome === undefined)
+    throw new Error(`the connection to ${node} ended before the command did`)
   return exitCodeOf(outcome)
 }
 
@@ -107,11 +119,19 @@ export async function execOnNode(
     },
   }
   const exitCode = await connect(endpoint, node, command, false, handlers, options.timeoutMs)
-  return { exitCode, stdout: Buffer.concat(stdout).toString(), stderr: Buffer.concat(stderr).toString() }
+  return {
+    exitCode,
+    stdout: Buffer.concat(stdout).toString(),
+    stderr: Buffer.concat(stderr).toString(),
+  }
 }
 
 /** Joins this terminal with a command on a node (a pseudo terminal there when this is one); resolves to its exit code. */
-export async function shellOnNode(endpoint: ExecEndpoint, node: string, command: readonly string[]): Promise<number> {
+export async function shellOnNode(
+  endpoint: ExecEndpoint,
+  node: string,
+  command: readonly string[],
+): Promise<number> {
   const { stdin, stdout, stderr } = process
   // The shell there edits lines and moves the cursor: its output is for the terminal as it is.
   const [shown, complaints] = [rawOutput(stdout), rawOutput(stderr)]
@@ -157,14 +177,27 @@ async function askNode(
   const method = subresource === 'script' ? 'POST' : 'GET'
   const headers = { authorization: `Bearer ${token}`, 'content-type': 'text/plain' }
   try {
-    const asked = request({ host: '127.0.0.1', port, path, method, ca, headers, agent, signal: over })
+    const asked = request({
+      host: '127.0.0.1',
+      port,
+      path,
+      method,
+      ca,
+      headers,
+      agent,
+      signal: over,
+    })
     asked.end(body)
     const [response]: IncomingMessage[] = await once(asked, 'response')
     const answer = response && (await text(response))
     if (answer !== undefined && response?.statusCode === 200) return answer
-    throw new Error(`the API server refused "${subresource}" on "${node}" (HTTP ${response?.statusCode})`)
+    throw new Error(
+      `the API server refused "${subresource}" on "${node}" (HTTP ${response?.statusCode})`,
+    )
   } catch (error) {
-    throw late.aborted ? new Error(`"${subresource}" on ${node} did not end within ${timeoutMs / 1000} s`) : error
+    throw late.aborted
+      ? new Error(`"${subresource}" on ${node} did not end within ${timeoutMs / 1000} s`)
+      : error
   }
 }
 
@@ -176,10 +209,16 @@ export async function scriptOnNode(
   timeoutMs: number,
   signal?: AbortSignal,
 ): Promise<ExecResult> {
-  return JSON.parse(await askNode(endpoint, node, 'script', timeoutMs, script, signal)) as ExecResult
+  return JSON.parse(
+    await askNode(endpoint, node, 'script', timeoutMs, script, signal),
+  ) as ExecResult
 }
 
 /** Resolves when a node's kube-proxy has nothing left to program. Rejects when the node can't be asked or time is up. */
-export async function syncedOnNode(endpoint: ExecEndpoint, node: string, timeoutMs: number): Promise<void> {
+export async function syncedOnNode(
+  endpoint: ExecEndpoint,
+  node: string,
+  timeoutMs: number,
+): Promise<void> {
   await askNode(endpoint, node, 'synced', timeoutMs)
 }

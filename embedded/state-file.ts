@@ -16,7 +16,8 @@ export interface DaemonState extends NotedProcess {
 /** Until the daemon is ready, it names only its process: it is found and ended though it never gets ready. */
 const stateFile = (name: string) => join(clusterFolder(name), 'daemon.json')
 
-const isReady = (state: Partial<DaemonState> | undefined): state is DaemonState => state?.port !== undefined
+const isReady = (state: Partial<DaemonState> | undefined): state is DaemonState =>
+  state?.port !== undefined
 
 /** The daemon's state, or undefined when it is not ready or does not run (a file that a dead daemon left is no state). */
 export function readDaemonState(name: string): DaemonState | undefined {
@@ -36,7 +37,9 @@ export const daemonOf = (name: string): number | undefined => notedProcess(state
 export function becomeDaemon(name: string): void {
   const other = daemonOf(name)
   if (other !== undefined)
-    throw new Error(`The cluster "${name}" has a daemon already (process ${other}): run \`make down\`.`)
+    throw new Error(
+      `The cluster "${name}" has a daemon already (process ${other}): run \`make down\`.`,
+    )
   mkdirSync(clusterFolder(name), { recursive: true, mode: 0o700 })
   noteProcess(stateFile(name), process.pid)
 }
@@ -65,7 +68,9 @@ export function noteEnd(name: string, reason: string): void {
   for (const path of readdirSync(folder).map((entry) => join(folder, entry)))
     if (!kept.includes(path)) rmSync(path, { recursive: true, force: true })
   const at = new Date().toLocaleString('sv')
-  writeFileSync(endFile(name), JSON.stringify({ at, reason, log: consoleFile(name) }), { mode: 0o600 })
+  writeFileSync(endFile(name), JSON.stringify({ at, reason, log: consoleFile(name) }), {
+    mode: 0o600,
+  })
 }
 
 /** Why a cluster that was up ended by itself; undefined when it did not. */
@@ -92,7 +97,8 @@ function readJson<T>(file: string): T | undefined {
 /** Removes a cluster's files, unless they are those of a live daemon that is not `owner`. */
 export function removeClusterFolder(name: string, owner?: number): void {
   const daemon = daemonOf(name)
-  if (daemon === undefined || daemon === owner) rmSync(clusterFolder(name), { recursive: true, force: true })
+  if (daemon === undefined || daemon === owner)
+    rmSync(clusterFolder(name), { recursive: true, force: true })
 }
 
 /** Annotation of kube-proxy's DaemonSet in an embedded cluster that runs a genuine program, which has only one version. */

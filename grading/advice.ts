@@ -41,7 +41,11 @@ export const LEFT_BY_OTHER_MODE: Advice = {
 }
 
 /** Advice for the differences between a node and the prediction for a mode. It depends on the kinds of difference, not on the step. */
-export function adviceFor(node: NodeView, mode: KubeProxyMode, findings: readonly Finding[]): Advice {
+export function adviceFor(
+  node: NodeView,
+  mode: KubeProxyMode,
+  findings: readonly Finding[],
+): Advice {
   const runs = modeOf(node)
   if (runs !== undefined && runs !== mode) return otherMode(node.name, runs, mode)
   const [first] = findings
@@ -82,6 +86,9 @@ function removalOf(node: string, { where }: Finding): Advice | undefined {
     }
   }
   if ('link' in where)
-    return { hint: 'No packet passes a link that is down:', next: onNode(node, `ip link set ${where.link} up`) }
+    return {
+      hint: 'No packet passes a link that is down:',
+      next: onNode(node, `ip link set ${where.link} up`),
+    }
   return undefined
 }

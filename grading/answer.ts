@@ -21,9 +21,13 @@ export function readAnswer(typed: string): string {
   const text = typed.slice(0, 4 * MOST_CHARACTERS).trim()
   if (text === '') throw new Error('An answer must not be empty: write it as in A="10.96.0.1".')
   if (text.length > MOST_CHARACTERS || typed.trim().length > MOST_CHARACTERS)
-    throw new Error(`An answer has at most ${MOST_CHARACTERS} characters, this one begins with "${visible(text)}…".`)
+    throw new Error(
+      `An answer has at most ${MOST_CHARACTERS} characters, this one begins with "${visible(text)}…".`,
+    )
   if (CONTROL.test(text))
-    throw new Error(`An answer is one line of plain text, this one begins with "${visible(text)}…".`)
+    throw new Error(
+      `An answer is one line of plain text, this one begins with "${visible(text)}…".`,
+    )
   return text
 }
 
@@ -56,14 +60,19 @@ const FORMS: readonly { words: string; is(text: string): boolean }[] = [
 ]
 
 /** The form that an answer must have, derived from the accepted ones; undefined if any text may be correct. */
-export function answerForm(accepts: readonly string[]): { words: string; fits(given: string): boolean } | undefined {
-  const form = FORMS.find(({ is }) => accepts.length > 0 && accepts.every((accepted) => is(plain(accepted))))
+export function answerForm(
+  accepts: readonly string[],
+): { words: string; fits(given: string): boolean } | undefined {
+  const form = FORMS.find(
+    ({ is }) => accepts.length > 0 && accepts.every((accepted) => is(plain(accepted))),
+  )
   return form && { words: form.words, fits: (given) => form.is(plain(given)) }
 }
 
 const plain = (text: string) => text.replace(QUOTES, '').trim().toLowerCase().replace(/\s+/g, ' ')
 
-const closeTo = (a: number, b: number) => Math.abs(a - b) <= 1e-8 * Math.max(1, Math.abs(a), Math.abs(b))
+const closeTo = (a: number, b: number) =>
+  Math.abs(a - b) <= 1e-8 * Math.max(1, Math.abs(a), Math.abs(b))
 
 interface TypedNumber {
   value: number
@@ -73,11 +82,15 @@ interface TypedNumber {
 
 function numberIn(text: string): TypedNumber | undefined {
   const [, dividend, divisor] = FRACTION.exec(text) ?? []
-  if (divisor !== undefined) return Number(divisor) === 0 ? undefined : { value: Number(dividend) / Number(divisor) }
+  if (divisor !== undefined)
+    return Number(divisor) === 0 ? undefined : { value: Number(dividend) / Number(divisor) }
   if (HEXADECIMAL.test(text)) return { value: Number(text) }
   const [, digits, percent] = DECIMAL.exec(text) ?? []
   if (digits === undefined || THOUSANDS.test(text)) return undefined
   const whole = percent === undefined ? 1 : 100
   const decimal = digits.replace(',', '.')
-  return { value: Number(decimal) / whole, step: 10 ** -(decimal.split('.')[1]?.length ?? 0) / whole }
+  return {
+    value: Number(decimal) / whole,
+    step: 10 ** -(decimal.split('.')[1]?.length ?? 0) / whole,
+  }
 }

@@ -48,7 +48,10 @@ const apiObjectSchema = z.object({
       conditions: z.array(z.object({ type: z.string(), status: z.string() })).nullish(),
       containerStatuses: z.array(containerStatus).nullish(),
       nodeInfo: z
-        .looseObject({ kubeProxyVersion: z.string().optional(), kubeletVersion: z.string().optional() })
+        .looseObject({
+          kubeProxyVersion: z.string().optional(),
+          kubeletVersion: z.string().optional(),
+        })
         .optional(),
       observedGeneration: z.number().optional(),
       desiredNumberScheduled: z.number().optional(),
@@ -67,7 +70,9 @@ const isApiObject = (item: unknown): item is ApiObject => apiObjectSchema.safePa
 
 /** True when a condition of that type is "True". */
 export function hasCondition(object: ApiObject, type: string): boolean {
-  return (object.status?.conditions ?? []).some((condition) => condition.type === type && condition.status === 'True')
+  return (object.status?.conditions ?? []).some(
+    (condition) => condition.type === type && condition.status === 'True',
+  )
 }
 
 /** The values that an API server assigns to an object at creation and at changes. */
@@ -83,7 +88,9 @@ export interface BirthMark {
 
 /** The marks of a list's objects; invalid items have none. */
 export function birthMarks(items: readonly unknown[]): BirthMark[] {
-  return items.flatMap((item) => (isRecord(item) && isRecord(item.metadata) ? markOf(item, item.metadata) : []))
+  return items.flatMap((item) =>
+    isRecord(item) && isRecord(item.metadata) ? markOf(item, item.metadata) : [],
+  )
 }
 
 function markOf(item: Record<string, unknown>, metadata: Record<string, unknown>): BirthMark {
@@ -107,7 +114,8 @@ export function clusterIdentity(marks: readonly BirthMark[]): string {
 
 const isFounding = ({ kind, namespace, name }: BirthMark) =>
   kind === 'Node' || (kind === 'Service' && namespace === 'default' && name === 'kubernetes')
-const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null
 
 /** What a value of unknown form holds below these keys; undefined if there is nothing. */
 export const valueAt = (value: unknown, ...path: string[]): unknown =>

@@ -18,7 +18,11 @@ const sentence = z.string().trim().min(10).endsWith('?')
 /** Numbers may stand without quotes. */
 const choice = z.union([z.string().trim().min(1), z.number().transform(String)])
 const withChoices = z
-  .strictObject({ ask: sentence, choices: z.array(choice).min(2).optional(), many: z.boolean().optional() })
+  .strictObject({
+    ask: sentence,
+    choices: z.array(choice).min(2).optional(),
+    many: z.boolean().optional(),
+  })
   .refine(({ choices, many }) => !many || choices !== undefined, '"many: true" needs choices')
 
 /** A sentence that ends in "?", or `{ ask, choices, many }`. */
@@ -51,7 +55,8 @@ export function describeChoices({ choices, many }: AskedText): string {
 export function normalAnswer(asked: AskedText, typed: string): string {
   const text = readAnswer(typed)
   if (asked.choices.length === 0) return text
-  const find = (name: string) => asked.choices.find((known) => known.toLowerCase() === name.toLowerCase())
+  const find = (name: string) =>
+    asked.choices.find((known) => known.toLowerCase() === name.toLowerCase())
   const refuse = (name: string): never => {
     const sentence = `"${shortened(name, 60)}" is not one of the possible answers, which are ${describeChoices(asked)}.`
     throw new UserError(`${sentence} Nothing was kept, and it costs nothing.`)

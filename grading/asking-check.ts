@@ -22,7 +22,11 @@ const evidenceNote = z.looseObject({})
  * own work was seen, and the question was answered right, or all of it was given up. Where nobody worked on the lab, only
  * the state is judged.
  */
-export function askingCheck(asking: AskedStep, check: Check, { predict, question, evidence }: StepQuestions): Check {
+export function askingCheck(
+  asking: AskedStep,
+  check: Check,
+  { predict, question, evidence }: StepQuestions,
+): Check {
   return async (context) => {
     await check(context)
     if (!context.asks) return
@@ -34,7 +38,10 @@ export function askingCheck(asking: AskedStep, check: Check, { predict, question
   }
 }
 
-function expectPrediction({ lab, step: { id, predict } }: AskedStep, { notes }: CheckContext): void {
+function expectPrediction(
+  { lab, step: { id, predict } }: AskedStep,
+  { notes }: CheckContext,
+): void {
   if (!predict || learningOf(id, notes).prediction) return
   const choices = describeChoices(predict)
   missing('prediction')({
@@ -57,7 +64,11 @@ async function expectEvidence(
 }
 
 /** Keeps what the nodes show beside the first prediction. If that can no longer be seen, the prediction stays without it. */
-async function comparePrediction({ step }: AskedStep, ask: Question, context: CheckContext): Promise<void> {
+async function comparePrediction(
+  { step }: AskedStep,
+  ask: Question,
+  context: CheckContext,
+): Promise<void> {
   const { id, predict, moment } = step
   const { notes } = context
   const { prediction } = learningOf(id, notes)

@@ -94,7 +94,11 @@ export const onCluster =
 
 /** The check of a step about an earlier moment: with a valid note it passed, also in a capture. `prove` returns the note. */
 export const onceNoted =
-  <Note>(note: string, shape: z.ZodType<Note>, prove: (context: CheckContext) => Promise<Note> | Note): Check =>
+  <Note>(
+    note: string,
+    shape: z.ZodType<Note>,
+    prove: (context: CheckContext) => Promise<Note> | Note,
+  ): Check =>
   async (context) => {
     if (context.notes.read(note, shape)) return
     context.notes.keep(note, await prove(context))
@@ -109,7 +113,10 @@ const proofNote = z.looseObject({})
  * @param prove throws as a check does, and returns what to keep in the cluster's notes
  */
 export const onceSeen =
-  <Context extends CheckContext>(note: string, prove: (context: Context) => Promise<object>): Check<Context> =>
+  <Context extends CheckContext>(
+    note: string,
+    prove: (context: Context) => Promise<object>,
+  ): Check<Context> =>
   async (context) => {
     const { live, notes } = context
     if (live && notes.read(note, proofNote)) return
@@ -117,6 +124,8 @@ export const onceSeen =
       notes.keep(note, await prove(context))
     } catch (error) {
       if (live || !(error instanceof Failure)) throw error
-      throw new NotApplicable(`this capture was taken at another moment (${error.message}: ${error.detail.inspect})`)
+      throw new NotApplicable(
+        `this capture was taken at another moment (${error.message}: ${error.detail.inspect})`,
+      )
     }
   }

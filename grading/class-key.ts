@@ -17,11 +17,16 @@ export function learnerName(text: string | undefined): string {
 
 /** The seed of a learner's variant of the labs: derived from the name only, case-insensitive. */
 export function seedOf(learner: string): string {
-  return createHash('sha256').update(`kube-service-labs seed ${learner.toLowerCase()}`).digest('hex').slice(0, 16)
+  return createHash('sha256')
+    .update(`kube-service-labs seed ${learner.toLowerCase()}`)
+    .digest('hex')
+    .slice(0, 16)
 }
 
 /** The secret of a class, or the key derived from it for one learner. */
-export type ClassKey = { kind: 'class'; secret: Buffer } | { kind: 'learner'; learner: string; secret: Buffer }
+export type ClassKey =
+  | { kind: 'class'; secret: Buffer }
+  | { kind: 'learner'; learner: string; secret: Buffer }
 
 const LEARNER_KEY = /^labgrade-learner-key (\S+) ([0-9a-f]{64})$/
 const LEAST_BYTES = 16
@@ -37,7 +42,8 @@ export function readClassKey(file: string): ClassKey {
     )
   }
   const own = LEARNER_KEY.exec(text)
-  if (own?.[1] && own[2]) return { kind: 'learner', learner: own[1], secret: Buffer.from(own[2], 'hex') }
+  if (own?.[1] && own[2])
+    return { kind: 'learner', learner: own[1], secret: Buffer.from(own[2], 'hex') }
   const secret = Buffer.from(text, 'utf8')
   if (secret.length < LEAST_BYTES)
     throw new Error(`The key in "${file}" has ${secret.length} bytes: ${LEAST_BYTES} is the least.`)
@@ -60,10 +66,18 @@ export function signatureOf(key: ClassKey, learner: string, manifest: Buffer): s
 
 /** The word for a learner's cluster if the class has a key; different for each learner. */
 export const wordOf = (key: ClassKey, learner: string): string =>
-  createHmac('sha256', learnerSecret(key, learner)).update('kube-service-labs class word').digest('hex').slice(0, 16)
+  createHmac('sha256', learnerSecret(key, learner))
+    .update('kube-service-labs class word')
+    .digest('hex')
+    .slice(0, 16)
 
 /** Verifies a signature with the key of this learner. */
-export function isSignature(text: string, key: ClassKey, learner: string, manifest: Buffer): boolean {
+export function isSignature(
+  text: string,
+  key: ClassKey,
+  learner: string,
+  manifest: Buffer,
+): boolean {
   const right = Buffer.from(signatureOf(key, learner, manifest), 'hex')
   const given = Buffer.from(/^[0-9a-f]{64}$/.test(text) ? text : '', 'hex')
   return given.length === right.length && timingSafeEqual(given, right)
@@ -88,7 +102,9 @@ export function classWord(text: string): string {
 }
 
 /** The word for a learner's cluster: CLASS, or from the key in CLASS_KEY_FILE; undefined without either. Throws if it is invalid. */
-export function wordFromEnvironment({ CLASS, CLASS_KEY_FILE, LEARNER } = process.env): string | undefined {
+export function wordFromEnvironment(
+  { CLASS, CLASS_KEY_FILE, LEARNER } = process.env,
+): string | undefined {
   if (CLASS) return classWord(CLASS)
   if (!CLASS_KEY_FILE) return undefined
   const key = readClassKey(CLASS_KEY_FILE)
@@ -97,7 +113,11 @@ export function wordFromEnvironment({ CLASS, CLASS_KEY_FILE, LEARNER } = process
 }
 
 /** The words that the grader accepts for a learner; empty if the class has no word. */
-export function expectedWords(word: string | undefined, key: ClassKey | undefined, learner: string): string[] {
+export function expectedWords(
+  word: string | undefined,
+  key: ClassKey | undefined,
+  learner: string,
+): string[] {
   const own = key && (key.kind === 'class' || key.learner === learner) ? [wordOf(key, learner)] : []
   return word === undefined ? own : [word, ...own]
 }
@@ -107,14 +127,22 @@ export const classMark = (word: string, bootId: string): string =>
   createHash('sha256').update(`${word} ${bootId}`).digest('hex')
 
 /** The word in a cluster's objects; undefined if there is none. */
-export const wordIn = (items: readonly unknown[]): string | undefined => configMapIn(items, CLASS_MAP)?.data?.word
+export const wordIn = (items: readonly unknown[]): string | undefined =>
+  configMapIn(items, CLASS_MAP)?.data?.word
 
 /** True if a capture contains one of the words, in its objects and as the mark on each of its nodes. */
-export function wordState({ objects, nodes }: Capture, words: readonly string[]): 'shown' | 'missing' | 'other' {
+export function wordState(
+  { objects, nodes }: Capture,
+  words: readonly string[],
+): 'shown' | 'missing' | 'other' {
   const word = wordIn(objects.items)
   if (word === undefined) return 'missing'
   if (!words.includes(word)) return 'other'
-  const boots = nodes.filter(({ files }) => files.size > 0).map(({ files }) => parseNodeBoot(files.get('boot')))
+  const boots = nodes
+    .filter(({ files }) => files.size > 0)
+    .map(({ files }) => parseNodeBoot(files.get('boot')))
   if (boots.some((boot) => boot?.classMark === undefined)) return 'missing'
-  return boots.every((boot) => boot?.classMark === classMark(word, boot?.bootId ?? '')) ? 'shown' : 'other'
+  return boots.every((boot) => boot?.classMark === classMark(word, boot?.bootId ?? ''))
+    ? 'shown'
+    : 'other'
 }

@@ -44,7 +44,8 @@ export function defineLab(number: number, define: (words: SpecFunctions) => void
   const observers: Observer[] = []
   const add = (id: string, defined: Defined) => {
     const definition = lab.steps.find((step) => step.id === id)
-    if (!definition) throw new Error(`The check "${id}" has no step in labs/${lab.folder}/lab.yaml.`)
+    if (!definition)
+      throw new Error(`The check "${id}" has no step in labs/${lab.folder}/lab.yaml.`)
     if (checks.has(id)) throw new Error(`There are two checks for step "${id}" of lab ${number}.`)
     expectSameQuestions(lab, definition, defined)
     checks.set(id, defined)
@@ -57,7 +58,13 @@ export function defineLab(number: number, define: (words: SpecFunctions) => void
       add(id, { check: onCluster(check), asked, needsCluster: true, onlyAsks: false })
     },
     question(id, ask, cost) {
-      add(id, { check: () => undefined, asked: { question: ask }, needsCluster: false, onlyAsks: true, cost })
+      add(id, {
+        check: () => undefined,
+        asked: { question: ask },
+        needsCluster: false,
+        onlyAsks: true,
+        cost,
+      })
     },
     observe: (observer) => observers.push(observer),
   })
@@ -72,14 +79,21 @@ export function defineLab(number: number, define: (words: SpecFunctions) => void
 }
 
 /** lab.yaml and the spec must predict and ask at the same steps. */
-function expectSameQuestions({ number }: LabDefinition, step: StepDefinition, { asked, onlyAsks }: Defined): void {
+function expectSameQuestions(
+  { number }: LabDefinition,
+  step: StepDefinition,
+  { asked, onlyAsks }: Defined,
+): void {
   const place = `Step "${step.id}" of lab ${number}`
   for (const name of ['predict', 'question'] as const) {
     if ((step[name] !== undefined) === (asked[name] !== undefined)) continue
     if (step[name] === undefined) throw new Error(`${place} has no ${name} in lab.yaml.`)
-    throw new Error(`${place} has a ${name} in lab.yaml, so its check must have { ${name}: … }, or be a question(…).`)
+    throw new Error(
+      `${place} has a ${name} in lab.yaml, so its check must have { ${name}: … }, or be a question(…).`,
+    )
   }
-  if (onlyAsks && step.predict) throw new Error(`${place} only asks, so there is nothing to predict.`)
+  if (onlyAsks && step.predict)
+    throw new Error(`${place} only asks, so there is nothing to predict.`)
 }
 
 /** A step with its check around the state, its questions and what they cost. */
@@ -90,14 +104,19 @@ export function checkedStep(lab: number, step: StepDefinition, defined: Defined)
   const { question, predict, evidence } = asked
   const asksBeside = predict ?? question ?? evidence
   const deducted = (context: CheckContext) => {
-    const learnt = onlyAsks || context.asks ? learningCost(understanding, learningOf(step.id, context.notes)) : 0
+    const learnt =
+      onlyAsks || context.asks ? learningCost(understanding, learningOf(step.id, context.notes)) : 0
     return learnt + (cost?.(context) ?? 0)
   }
   return {
     ...step,
     ...defined,
     check:
-      onlyAsks && question ? questionCheck(asking, question) : asksBeside ? askingCheck(asking, check, asked) : check,
+      onlyAsks && question
+        ? questionCheck(asking, question)
+        : asksBeside
+          ? askingCheck(asking, check, asked)
+          : check,
     understanding,
     // An answer remains correct when the cluster changes later.
     moment: step.moment || onlyAsks,

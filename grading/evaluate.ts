@@ -1,6 +1,10 @@
 import type { Finding } from '../dataplane/compare.ts'
 import { observedOptions } from '../dataplane/kube-proxy/circumstances.ts'
-import { ConfigError, type KubeProxyConfig, type KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
+import {
+  ConfigError,
+  type KubeProxyConfig,
+  type KubeProxyMode,
+} from '../dataplane/kube-proxy/config.ts'
 import { type Features, featuresOf, VersionError } from '../dataplane/kube-proxy/versions.ts'
 import { findingsOn } from '../dataplane/node-findings.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
@@ -57,14 +61,16 @@ export function predictOptions(node: NodeView, mode: KubeProxyMode): PredictOpti
 }
 
 /** The features of the node's kube-proxy. Throws Trouble for a version that is not modelled. */
-export const featuresOn = (node: NodeView): Features => orTrouble(() => featuresOf(kubeProxyVersionOf(node)))
+export const featuresOn = (node: NodeView): Features =>
+  orTrouble(() => featuresOf(kubeProxyVersionOf(node)))
 
 /** The result; throws Trouble instead of an error of the prediction. */
 function orTrouble<Result>(predicted: () => Result): Result {
   try {
     return predicted()
   } catch (error) {
-    if (error instanceof VersionError || error instanceof PredictError) throw new Trouble(error.message)
+    if (error instanceof VersionError || error instanceof PredictError)
+      throw new Trouble(error.message)
     throw error
   }
 }

@@ -11,7 +11,8 @@ import { modeOf, type NodeView, stateOf } from './snapshot.ts'
  * Chains whose owners deliberately put their jumps on top, and which let Service packets pass: network plugins, CNI's portmap
  * (with its own marks), firewalld, libvirt, Tailscale (with its own mark).
  */
-const MAY_PRECEDE = /^(?:cali-|CILIUM_|CNI-HOSTPORT-|(?:PREROUTING|OUTPUT|POSTROUTING)_|LIBVIRT_|ts-)/
+const MAY_PRECEDE =
+  /^(?:cali-|CILIUM_|CNI-HOSTPORT-|(?:PREROUTING|OUTPUT|POSTROUTING)_|LIBVIRT_|ts-)/
 /** How Docker and others masquerade their own bridge: only packets that leave that network. */
 const OWN_BRIDGE = /^-s \S+ ! -o \S+ -j MASQUERADE$/
 
@@ -33,7 +34,9 @@ export class ChainExpectation extends PredictedPart {
     const chain = this.#chain
     const faultOf = (node: NodeView): Fault | undefined => {
       const rules = this.#rulesOn(node)
-      const first = rules.find(({ spec }) => !MAY_PRECEDE.test(targetOf(spec) ?? '') && !OWN_BRIDGE.test(spec))
+      const first = rules.find(
+        ({ spec }) => !MAY_PRECEDE.test(targetOf(spec) ?? '') && !OWN_BRIDGE.test(spec),
+      )
       if (first && targetOf(first.spec) === target) return undefined
       const place = rules.findIndex(({ spec }) => targetOf(spec) === target)
       const { spec = '' } = rules[place] ?? {}

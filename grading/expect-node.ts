@@ -11,7 +11,14 @@ import type { CheckContext } from './check-context.ts'
 import { ChainExpectation } from './expect-chain.ts'
 import { NotApplicable, type Words } from './failure.ts'
 import { type Sender, type Target, traceCommand, tracedTo } from './packet-trace.ts'
-import { type Concerns, type Fault, inChain, inSet, OnNodes, PredictedPart } from './predicted-part.ts'
+import {
+  type Concerns,
+  type Fault,
+  inChain,
+  inSet,
+  OnNodes,
+  PredictedPart,
+} from './predicted-part.ts'
 import { filesOf, modeOf, type NodeView, objectsOf, stateOf } from './snapshot.ts'
 
 const PROXY_MODE = 'curl -s localhost:10249/proxyMode'
@@ -22,7 +29,8 @@ const NO_KUBE_PROXY: Advice = {
 }
 
 /** Expectations of every one of these nodes; the first that does not meet one fails the check. */
-export const expectNodes = (nodes: readonly NodeView[]): NodeExpectation => new NodeExpectation(nodes)
+export const expectNodes = (nodes: readonly NodeView[]): NodeExpectation =>
+  new NodeExpectation(nodes)
 
 /** Expectations of one node. */
 export const expectNode = (node: NodeView): NodeExpectation => new NodeExpectation([node])
@@ -35,7 +43,10 @@ export function expectMode(
 ): void {
   if (!live && nodes.some((node) => modeOf(node) !== mode))
     throw new NotApplicable(`kube-proxy was not in ${mode} mode when this capture was taken`)
-  expectNodes(nodes).runMode(mode, { expected: `kube-proxy in ${mode} mode on every node`, ...words })
+  expectNodes(nodes).runMode(mode, {
+    expected: `kube-proxy in ${mode} mode on every node`,
+    ...words,
+  })
 }
 
 export class NodeExpectation extends OnNodes {
@@ -60,7 +71,9 @@ export class NodeExpectation extends OnNodes {
   /** The capture contains a file: the tool that prints it is installed on the node. */
   run(tools: Record<string, string>, inspect: string, words: Words = {}): void {
     const faultOf = (node: NodeView): Fault | undefined => {
-      const missing = Object.keys(tools).filter((tool) => filesOf(node).get(tools[tool] ?? '') === undefined)
+      const missing = Object.keys(tools).filter(
+        (tool) => filesOf(node).get(tools[tool] ?? '') === undefined,
+      )
       return missing.length === 0 ? undefined : `${missing.join(' and ')} did not run`
     }
     this.each(inspect, `${Object.keys(tools).join(' and ')} running on every node`, faultOf, words)
@@ -74,7 +87,10 @@ export class NodeExpectation extends OnNodes {
 
   /** Chains of nat by a test of their names; `inspect` shows them. */
   natChains(test: (chain: string) => boolean, inspect: string): PredictedPart {
-    return this.where((where) => 'chain' in where && where.table === 'nat' && test(where.chain), inspect)
+    return this.where(
+      (where) => 'chain' in where && where.table === 'nat' && test(where.chain),
+      inspect,
+    )
   }
 
   /** Everything that kube-proxy programs; `inspect` prints it. */
@@ -102,24 +118,38 @@ export class NodeExpectation extends OnNodes {
 
   /** Virtual servers with their real servers; only those whose key, such as `TCP 10.96.0.1:443`, ends with this text. */
   virtualServers(end = ''): PredictedPart {
-    return this.where((where) => 'virtualServer' in where && where.virtualServer.endsWith(end), 'ipvsadm -Ln')
+    return this.where(
+      (where) => 'virtualServer' in where && where.virtualServer.endsWith(end),
+      'ipvsadm -Ln',
+    )
   }
 
   noForeignRuleAffectsServicePackets(mode: KubeProxyMode): void {
-    const foreign: Concerns = (where, { interferes }) => interferes === true && ('chain' in where || 'nft' in where)
-    this.where(foreign, 'iptables-save').equalPrediction(mode, 'no foreign rule that affects packets to Services')
+    const foreign: Concerns = (where, { interferes }) =>
+      interferes === true && ('chain' in where || 'nft' in where)
+    this.where(foreign, 'iptables-save').equalPrediction(
+      mode,
+      'no foreign rule that affects packets to Services',
+    )
   }
 
   /** There are no leftovers of kube-proxy's other modes: chains, sets, virtual servers, addresses, tables. */
   nothingOfOtherModes(mode: FlushedMode, { inspect, ...words }: Words & { inspect: string }): void {
     const faultOf = (node: NodeView): Fault | undefined => {
       const plan = planFlush(mode, stateOf(node))
-      return isEmptyFlush(plan) ? undefined : { actual: describeFlush(plan).join(', '), ...LEFT_BY_OTHER_MODE }
+      return isEmptyFlush(plan)
+        ? undefined
+        : { actual: describeFlush(plan).join(', '), ...LEFT_BY_OTHER_MODE }
     }
     this.each(inspect, `nothing that another mode than ${mode} programs`, faultOf, words)
   }
 
-  noRuleWhere(isMeant: (rule: Rule) => boolean, inspect: string, expected: string, words: Words = {}): void {
+  noRuleWhere(
+    isMeant: (rule: Rule) => boolean,
+    inspect: string,
+    expected: string,
+    words: Words = {},
+  ): void {
     const faultOf = (node: NodeView): Fault | undefined => {
       for (const chains of stateOf(node).iptables.values())
         for (const [chain, { rules }] of chains) {
@@ -146,9 +176,14 @@ export class NodeExpectation extends OnNodes {
       'ip -brief address',
       `${address} as an address of the node`,
       (node) =>
-        stateOf(node).links.some(({ addresses }) => addresses.some((one) => one.address === address))
+        stateOf(node).links.some(({ addresses }) =>
+          addresses.some((one) => one.address === address),
+        )
           ? undefined
-          : { actual: 'no interface has it', hint: `ip addr add ${address}/32 dev lo, on ${node.name}` },
+          : {
+              actual: 'no interface has it',
+              hint: `ip addr add ${address}/32 dev lo, on ${node.name}`,
+            },
       words,
     )
   }
@@ -156,13 +191,21 @@ export class NodeExpectation extends OnNodes {
   /** No interface has a ClusterIP: in iptables mode it is only a pattern in rules. */
   noInterfaceHasClusterIP(): void {
     const faultOf = (node: NodeView): Fault | undefined => {
-      const clusterIPs = new Set(objectsOf(node.snapshot).services.flatMap((service) => service.clusterIPs))
+      const clusterIPs = new Set(
+        objectsOf(node.snapshot).services.flatMap((service) => service.clusterIPs),
+      )
       for (const link of stateOf(node).links) {
         const owned = link.addresses.find(({ address }) => clusterIPs.has(address))?.address
         if (owned === undefined) continue
         return {
           actual: `${link.name} has ${owned}`,
-          differences: [{ kind: 'stale', text: `${owned} on ${link.name}`, actual: `${owned} dev ${link.name}` }],
+          differences: [
+            {
+              kind: 'stale',
+              text: `${owned} on ${link.name}`,
+              actual: `${owned} dev ${link.name}`,
+            },
+          ],
           hint: 'An earlier IPVS mode left it there:',
           next: 'make flush-nat',
         }
@@ -182,13 +225,17 @@ export class NodeExpectation extends OnNodes {
     { backends, masqueraded }: { backends?: readonly string[]; masqueraded?: boolean } = {},
     words: Words = {},
   ): void {
-    const source = masqueraded === undefined ? '' : `, with its source ${masqueraded ? 'replaced' : 'kept'}`
-    const end = backends?.length === 0 ? 'dropped' : `at ${backends?.join(' or ') ?? 'a backend'}${source}`
+    const source =
+      masqueraded === undefined ? '' : `, with its source ${masqueraded ? 'replaced' : 'kept'}`
+    const end =
+      backends?.length === 0 ? 'dropped' : `at ${backends?.join(' or ') ?? 'a backend'}${source}`
     const faultOf = (node: NodeView): string | undefined => {
       const found = tracedTo(node, sender, target)
       const reached = [...new Set(found.backends)].sort()
       const isRight = backends ? reached.join() === backends.toSorted().join() : reached.length > 0
-      return isRight && (masqueraded ?? found.masqueraded) === found.masqueraded ? undefined : found.text
+      return isRight && (masqueraded ?? found.masqueraded) === found.masqueraded
+        ? undefined
+        : found.text
     }
     const expected = `the packet to ${target.address}:${target.port} ${end}`
     this.each((node) => traceCommand(node, sender, target), expected, faultOf, words)
@@ -205,7 +252,11 @@ export class LinkExpectation extends PredictedPart {
   }
 
   /** It has no fault; `faultsOf` returns texts of faults or undefined. */
-  hasNoFault(faultsOf: (link: Link | undefined) => (string | undefined)[], expected: string, words: Words = {}): void {
+  hasNoFault(
+    faultsOf: (link: Link | undefined) => (string | undefined)[],
+    expected: string,
+    words: Words = {},
+  ): void {
     const faultOf = (node: NodeView): string | undefined => {
       const link = stateOf(node).links.find((candidate) => candidate.name === this.#name)
       const faults = faultsOf(link).filter((fault) => fault !== undefined)

@@ -11,7 +11,9 @@ import { variantIn } from './variant.ts'
 export function expectReadyPod(pod: ApiObject | undefined, name: string, details: Expected) {
   const address = pod?.status?.podIP
   const node = pod?.spec?.nodeName
-  const actual = pod ? `the Pod is ${pod.status?.phase ?? 'not started'} and not ready` : `no Pod ${name}`
+  const actual = pod
+    ? `the Pod is ${pod.status?.phase ?? 'not started'} and not ready`
+    : `no Pod ${name}`
   expectThat(pod && address && node && hasCondition(pod, 'Ready'), { actual, ...details })
   return { address, node }
 }
@@ -19,7 +21,8 @@ export function expectReadyPod(pod: ApiObject | undefined, name: string, details
 /** The Pods of the default namespace with this app label, without terminating ones. */
 export const podsWithLabel = ({ items }: Snapshot, app: string): ApiObject[] =>
   items.filter(
-    ({ kind, metadata }) => kind === 'Pod' && metadata.labels?.app === app && metadata.deletionTimestamp == null,
+    ({ kind, metadata }) =>
+      kind === 'Pod' && metadata.labels?.app === app && metadata.deletionTimestamp == null,
   )
 
 export const WEB_NAMESPACE = 'default'
@@ -64,13 +67,20 @@ export function clusterService(
   const address = service?.clusterIPs.find((ip) => !ip.includes(':'))
   const port = service?.ports[0]?.port
   const actual =
-    address === undefined ? `a Service of type ${service?.type} without a ClusterIP` : `${service?.ports.length} ports`
-  expectThat(service && address !== undefined && port !== undefined && service.ports.length >= ports, {
-    inspect,
-    expected,
-    ...advice,
-    ...(service ? { actual } : { actual: 'no Service of that name', ...nearMiss(snapshot, name) }),
-  })
+    address === undefined
+      ? `a Service of type ${service?.type} without a ClusterIP`
+      : `${service?.ports.length} ports`
+  expectThat(
+    service && address !== undefined && port !== undefined && service.ports.length >= ports,
+    {
+      inspect,
+      expected,
+      ...advice,
+      ...(service
+        ? { actual }
+        : { actual: 'no Service of that name', ...nearMiss(snapshot, name) }),
+    },
+  )
   return { service, address, port }
 }
 
@@ -84,7 +94,9 @@ function nearMiss(snapshot: Snapshot, name: string): Partial<FailureDetail> | un
       hint: `This lab works in namespace ${WEB_NAMESPACE}. What your kubectl uses without -n:`,
       next: "kubectl config view --minify -o jsonpath='{..namespace}'",
     }
-  const named = services.find(({ namespace, selector }) => namespace === WEB_NAMESPACE && selector?.app === 'web')
+  const named = services.find(
+    ({ namespace, selector }) => namespace === WEB_NAMESPACE && selector?.app === 'web',
+  )
   if (named === undefined || name !== variantIn(snapshot).name) return undefined
   return {
     actual: `no Service of that name, but "${named.name}", which selects the Pods with the label app=web`,
@@ -94,12 +106,16 @@ function nearMiss(snapshot: Snapshot, name: string): Partial<FailureDetail> | un
 }
 
 export function findService(snapshot: Snapshot, name: string): Service | undefined {
-  return objectsOf(snapshot).services.find((service) => service.namespace === WEB_NAMESPACE && service.name === name)
+  return objectsOf(snapshot).services.find(
+    (service) => service.namespace === WEB_NAMESPACE && service.name === name,
+  )
 }
 
 function readyBackends(snapshot: Snapshot, name: string): WebBackend[] {
   const objects = objectsOf(snapshot)
-  const pods = new Map(snapshot.items.filter(({ kind }) => kind === 'Pod').map((pod) => [pod.status?.podIP, pod]))
+  const pods = new Map(
+    snapshot.items.filter(({ kind }) => kind === 'Pod').map((pod) => [pod.status?.podIP, pod]),
+  )
   return objects.endpointSlices
     .filter((slice) => slice.namespace === WEB_NAMESPACE && slice.serviceName === name)
     .filter((slice) => slice.addressType === 'IPv4')
@@ -108,7 +124,11 @@ function readyBackends(snapshot: Snapshot, name: string): WebBackend[] {
     .map((endpoint) => {
       const address = endpoint.addresses[0] ?? ''
       const pod = pods.get(address)
-      return { address, node: endpoint.nodeName ?? pod?.spec?.nodeName ?? '', pod: pod?.metadata.name ?? '' }
+      return {
+        address,
+        node: endpoint.nodeName ?? pod?.spec?.nodeName ?? '',
+        pod: pod?.metadata.name ?? '',
+      }
     })
 }
 

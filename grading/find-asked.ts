@@ -2,10 +2,19 @@
 
 import { UserError } from '../host/main.ts'
 import { shortened } from '../host/plain-text.ts'
-import { type LabDefinition, listLabs, type RecallQuestion, readLab, type StepDefinition } from './lab-definition.ts'
+import {
+  type LabDefinition,
+  listLabs,
+  type RecallQuestion,
+  readLab,
+  type StepDefinition,
+} from './lab-definition.ts'
 
 /** What an id of Q= names: a step that predicts or asks, or a question about earlier labs. */
-export type AskedPlace = { lab: LabDefinition } & ({ step: StepDefinition } | { recall: RecallQuestion })
+export type AskedPlace = { lab: LabDefinition } & (
+  | { step: StepDefinition }
+  | { recall: RecallQuestion }
+)
 
 const idIn = (place: AskedPlace) => ('step' in place ? place.step.id : place.recall.id)
 
@@ -22,12 +31,16 @@ export function findAsked(id: string, number?: number): AskedPlace {
   ]
   const [found, another] = places.filter((place) => idIn(place) === id)
   if (found && another)
-    throw new UserError(`Labs ${found.lab.number} and ${another.lab.number} have a step "${id}": add LAB=…`)
+    throw new UserError(
+      `Labs ${found.lab.number} and ${another.lab.number} have a step "${id}": add LAB=…`,
+    )
   if (found) return found
   const questions = [...new Set(places.map((place) => `Q=${idIn(place)}`))].join(', ')
   const all = questions === '' ? 'There is no question.' : `Questions: ${questions}.`
   if (id === '') throw new UserError(`Q= must name a question. ${all}`)
   const named = steps.find(({ step }) => step.id === id)
   if (named) throw new UserError(`Step "${id}" of lab ${named.lab.number} has no question. ${all}`)
-  throw new UserError(`${number ? `Lab ${number} has no` : 'No lab has the'} question "${shortened(id, 60)}". ${all}`)
+  throw new UserError(
+    `${number ? `Lab ${number} has no` : 'No lab has the'} question "${shortened(id, 60)}". ${all}`,
+  )
 }

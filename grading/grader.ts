@@ -54,10 +54,18 @@ export function evidenceFolder(lab: number, cluster?: string): string {
 export function keepEvidence(report: Report, root = projectRoot): Report {
   const { lab, source } = report
   const folder = evidenceFolder(lab, source.kind === 'cluster' ? source.name : undefined)
-  return { ...report, steps: report.steps.map((step) => keepStepEvidence(step, folder, root, report.gradedAt)) }
+  return {
+    ...report,
+    steps: report.steps.map((step) => keepStepEvidence(step, folder, root, report.gradedAt)),
+  }
 }
 
-function keepStepEvidence(step: StepReport, folder: string, root: string, gradedAt: string): StepReport {
+function keepStepEvidence(
+  step: StepReport,
+  folder: string,
+  root: string,
+  gradedAt: string,
+): StepReport {
   const file = join(folder, `${step.id}.txt`)
   try {
     if (step.verdict === 'passed') rmSync(join(root, file), { force: true })

@@ -121,7 +121,10 @@ while (@jobs = grep { !$_->{done} } @jobs) {
 const CURL_PRINT = String.raw`\t%{http_code}\t%{local_port}\t%{num_connects}\t%{exitcode}\t%{errormsg}\t\n`
 
 /** The same with curl, if there is no perl. Bodies are printed first, and sed prefixes all lines, because series run in parallel. */
-function asCurl({ address, port, path, times, source, seconds, keep, insist }: Complete, index: number): string {
+function asCurl(
+  { address, port, path, times, source, seconds, keep, insist }: Complete,
+  index: number,
+): string {
   const options = [
     ...(keep ? [] : ["-H 'Connection: close'"]),
     `--max-time ${seconds}`,
@@ -137,7 +140,9 @@ function asCurl({ address, port, path, times, source, seconds, keep, insist }: C
 export function httpRequests(requests: readonly HttpRequests[]): string {
   const complete = requests.map(withDefaults)
   const words = complete.map(({ address, port, path, times, source, seconds, keep, insist }) =>
-    shellWord([address, port, path, times, source, seconds, Number(keep), Number(insist)].join(' ')),
+    shellWord(
+      [address, port, path, times, source, seconds, Number(keep), Number(insist)].join(' '),
+    ),
   )
   return `if command -v perl >/dev/null; then perl -e ${shellWord(PERL)} -- ${words.join(' ')}
 else ${complete.map(asCurl).join('\n')}

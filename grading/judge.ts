@@ -1,7 +1,14 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { timeoutScale } from '../host/wait.ts'
 import type { CheckContext, CheckedStep, LabSpec } from './check-context.ts'
-import { Failure, NotApplicable, OutOfReach, type StepOutcome, Trouble, Unanswered } from './failure.ts'
+import {
+  Failure,
+  NotApplicable,
+  OutOfReach,
+  type StepOutcome,
+  Trouble,
+  Unanswered,
+} from './failure.ts'
 import type { StepDefinition } from './lab-definition.ts'
 import { LabNotes } from './lab-notes.ts'
 import { learningOf } from './learning-notes.ts'
@@ -30,7 +37,11 @@ const PAUSE_MS = 400
  * changes, rounds repeat until the deadline; steps that fail then are `not yet`.
  * @throws what `source.snapshot` throws when the cluster can't be read at all
  */
-export async function judge(spec: LabSpec, source: SnapshotSource, options: JudgeOptions = {}): Promise<Judgement> {
+export async function judge(
+  spec: LabSpec,
+  source: SnapshotSource,
+  options: JudgeOptions = {},
+): Promise<Judgement> {
   const deadline = Date.now() + (options.patienceMs ?? PATIENCE_MS) * timeoutScale()
   for (;;) {
     const snapshot = await source.snapshot()
@@ -82,12 +93,17 @@ export async function judgeRound(
 }
 
 /** A step that fails while a machine of the cluster is down could not be checked: lost requests are not the learner's fault. */
-async function withMachines(outcomes: StepOutcome[], live: LiveCluster | undefined): Promise<StepOutcome[]> {
+async function withMachines(
+  outcomes: StepOutcome[],
+  live: LiveCluster | undefined,
+): Promise<StepOutcome[]> {
   const isOpen = ({ verdict }: StepOutcome) => verdict === 'failed' || verdict === 'not yet'
   const stopped = live && outcomes.some(isOpen) ? await live.stoppedNodes() : []
   if (stopped.length === 0) return outcomes
   const reason = `not every node runs: ${stopped.join(', ')}; \`make up\` starts them again`
-  return outcomes.map((outcome) => (isOpen(outcome) ? { id: outcome.id, verdict: 'could not check', reason } : outcome))
+  return outcomes.map((outcome) =>
+    isOpen(outcome) ? { id: outcome.id, verdict: 'could not check', reason } : outcome,
+  )
 }
 
 /** An observer that can't read the cluster records nothing; the steps report the problem. */
@@ -99,11 +115,20 @@ function observeQuietly(observe: LabSpec['observers'][number], context: CheckCon
   }
 }
 
-function waitsFor({ id, needs }: StepDefinition, outcomes: ReadonlyMap<string, StepOutcome>): StepOutcome | undefined {
+function waitsFor(
+  { id, needs }: StepDefinition,
+  outcomes: ReadonlyMap<string, StepOutcome>,
+): StepOutcome | undefined {
   const open = needs.filter((need) => {
     const { verdict, unsent, unanswered } = outcomes.get(need) ?? {}
     // The state that this step builds on holds, even if nobody has predicted or answered there.
-    return !unsent && !unanswered && verdict !== undefined && verdict !== 'passed' && verdict !== 'not applicable'
+    return (
+      !unsent &&
+      !unanswered &&
+      verdict !== undefined &&
+      verdict !== 'passed' &&
+      verdict !== 'not applicable'
+    )
   })
   if (open.length === 0) return undefined
   const uncheckable = open.some((need) => outcomes.get(need)?.verdict === 'could not check')
@@ -118,10 +143,18 @@ async function judgeStep(step: CheckedStep, context: CheckContext): Promise<Step
   }
   const outcome = await outcomeOf(step, { ...context, show })
   const learning = step.question || step.predict ? learningOf(step.id, context.notes) : undefined
-  return { id: step.id, ...outcome, ...(learning && { learning }), ...(measured.length > 0 && { measured }) }
+  return {
+    id: step.id,
+    ...outcome,
+    ...(learning && { learning }),
+    ...(measured.length > 0 && { measured }),
+  }
 }
 
-async function outcomeOf({ check, cost }: CheckedStep, context: CheckContext): Promise<Omit<StepOutcome, 'id'>> {
+async function outcomeOf(
+  { check, cost }: CheckedStep,
+  context: CheckContext,
+): Promise<Omit<StepOutcome, 'id'>> {
   try {
     await check(context)
     const deducted = cost?.(context) ?? 0
@@ -133,8 +166,13 @@ async function outcomeOf({ check, cost }: CheckedStep, context: CheckContext): P
     }
     if (error instanceof Failure) return { verdict: 'failed', failure: error.detail }
     if (error instanceof PacketsHeld)
-      return { verdict: 'not yet', unsent: true, reason: 'the requests that prove it have not been sent' }
-    if (error instanceof OutOfReach) return { verdict: 'not applicable', reason: error.message, outOfReach: true }
+      return {
+        verdict: 'not yet',
+        unsent: true,
+        reason: 'the requests that prove it have not been sent',
+      }
+    if (error instanceof OutOfReach)
+      return { verdict: 'not applicable', reason: error.message, outOfReach: true }
     if (error instanceof NotApplicable) return { verdict: 'not applicable', reason: error.message }
     const reason = error instanceof Error ? error.message : String(error)
     return {

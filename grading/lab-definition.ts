@@ -61,7 +61,10 @@ const labSchema = z.strictObject({
   parts: z.array(partSchema).default([]),
   steps: z.array(stepSchema).min(1),
 })
-const claimsSchema = z.record(z.string().regex(/^[A-D]\d+$/), z.array(z.string().regex(/^\d+\/[a-z0-9-]+$/)).min(1))
+const claimsSchema = z.record(
+  z.string().regex(/^[A-D]\d+$/),
+  z.array(z.string().regex(/^\d+\/[a-z0-9-]+$/)).min(1),
+)
 
 export type StepDefinition = z.infer<typeof stepSchema> & { claims: string[] }
 
@@ -89,13 +92,18 @@ export function parseLab(text: string, file: string): WrittenLab {
   const ids = new Set<string>()
   for (const step of read.data.steps) {
     const unknown = step.needs.find((need) => !ids.has(need))
-    if (unknown) throw new Error(`${file}: step "${step.id}" needs "${unknown}", which does not precede it.`)
+    if (unknown)
+      throw new Error(`${file}: step "${step.id}" needs "${unknown}", which does not precede it.`)
     if (ids.has(step.id)) throw new Error(`${file}: there are two steps "${step.id}".`)
     ids.add(step.id)
     if ((step.understanding ?? 0) > step.points)
-      throw new Error(`${file}: step "${step.id}" has ${step.points} points, fewer than its understanding.`)
+      throw new Error(
+        `${file}: step "${step.id}" has ${step.points} points, fewer than its understanding.`,
+      )
     if (step.understanding !== undefined && !step.predict && !step.question)
-      throw new Error(`${file}: step "${step.id}" has understanding, but neither predicts nor asks.`)
+      throw new Error(
+        `${file}: step "${step.id}" has understanding, but neither predicts nor asks.`,
+      )
   }
   for (const { id, choices, accepts } of read.data.recall) {
     if (ids.has(id)) throw new Error(`${file}: there are two questions "${id}".`)
@@ -104,7 +112,8 @@ export function parseLab(text: string, file: string): WrittenLab {
       throw new Error(`${file}: recall "${id}" accepts an answer that is not among its choices.`)
   }
   const lost = read.data.parts.find(({ first }) => !read.data.steps.some(({ id }) => id === first))
-  if (lost) throw new Error(`${file}: part "${lost.id}" begins with "${lost.first}", which is not a step.`)
+  if (lost)
+    throw new Error(`${file}: part "${lost.id}" begins with "${lost.first}", which is not a step.`)
   return read.data
 }
 
@@ -136,7 +145,9 @@ function claimsOf(claims: Record<string, string[]>, lab: number, step: string): 
 export function findStep(lab: LabDefinition, id: string): StepDefinition {
   const step = lab.steps.find((candidate) => candidate.id === id)
   if (step) return step
-  throw new Error(`Lab ${lab.number} has no step "${id}": its steps are ${lab.steps.map((s) => s.id).join(', ')}.`)
+  throw new Error(
+    `Lab ${lab.number} has no step "${id}": its steps are ${lab.steps.map((s) => s.id).join(', ')}.`,
+  )
 }
 
 /** Throws Trouble if the kernel of a running cluster lacks a feature that a lab needs, which is not the learner's fault. */
@@ -149,7 +160,9 @@ export async function mustRunHere(cluster: Cluster, lab: LabDefinition): Promise
   const { driver, name } = cluster
   const where = `the kernel of the ${driver} cluster "${name}" has no ${lacking.join(' and no ')}`
   const elsewhere =
-    driver === 'embedded' ? `\`NAME=${name}-uml KERNEL=uml make lab-${lab.number}\`` : 'CLUSTER=embedded'
+    driver === 'embedded'
+      ? `\`NAME=${name}-uml KERNEL=uml make lab-${lab.number}\``
+      : 'CLUSTER=embedded'
   throw new Trouble(refusalOf(lab, `${where}, that of ${elsewhere} has`))
 }
 
@@ -157,7 +170,9 @@ export async function mustRunHere(cluster: Cluster, lab: LabDefinition): Promise
 export function labNumber(text: string | undefined): number {
   const number = Number(text)
   if (Number.isInteger(number) && number > 0) return number
-  throw new UserError(`"${text ?? ''}" is not the number of a lab: write it as in \`make check-2\`.`)
+  throw new UserError(
+    `"${text ?? ''}" is not the number of a lab: write it as in \`make check-2\`.`,
+  )
 }
 
 const labsFolder = join(projectRoot, 'labs')
@@ -175,5 +190,7 @@ function labFolder(number: number): string {
   const labs = listLabs()
   const found = labs.find((lab) => lab.number === number)
   if (found) return found.folder
-  throw new Error(`There is no lab "${number}": the labs are ${labs.map((lab) => lab.number).join(', ')}.`)
+  throw new Error(
+    `There is no lab "${number}": the labs are ${labs.map((lab) => lab.number).join(', ')}.`,
+  )
 }

@@ -14,7 +14,9 @@ export const notesName = (lab: number) => `lab-${lab}`
 export function configMapIn(items: readonly unknown[], name: string): ApiObject | undefined {
   // Only ConfigMaps are validated: a class's captures have many other objects.
   const maps = items.filter((item) => (item as { kind?: unknown } | null)?.kind === 'ConfigMap')
-  return asApiObjects(maps).find(({ metadata }) => metadata.name === name && metadata.namespace === NOTES_NAMESPACE)
+  return asApiObjects(maps).find(
+    ({ metadata }) => metadata.name === name && metadata.namespace === NOTES_NAMESPACE,
+  )
 }
 
 /** The ConfigMap with a lab's notes. */
@@ -77,13 +79,19 @@ let warned = false
 
 /** Once per command. */
 function tellUnwritten(): void {
-  if (!warned) console.error(' • Read only: the notes of steps are not written to the cluster. YES=1 allows it.')
+  if (!warned)
+    console.error(
+      ' • Read only: the notes of steps are not written to the cluster. YES=1 allows it.',
+    )
   warned = true
 }
 
 /** Adds or replaces a lab's notes; those of other processes stay: the guide grades while its learner answers in another terminal. */
-export const writeNotes = (client: KubeClient, lab: number, data: Readonly<Record<string, string>>): Promise<void> =>
-  writeConfigMap(client, notesName(lab), data)
+export const writeNotes = (
+  client: KubeClient,
+  lab: number,
+  data: Readonly<Record<string, string>>,
+): Promise<void> => writeConfigMap(client, notesName(lab), data)
 
 /** Removes those of a lab's notes whose key fits. */
 export async function forgetNotes(
@@ -100,8 +108,14 @@ export async function forgetNotes(
 }
 
 /** The data of a ConfigMap of the labs; undefined if it does not exist. */
-export async function readConfigMap({ core }: KubeClient, name: string): Promise<Record<string, string> | undefined> {
-  const map = await unlessCode(404, core.readNamespacedConfigMap({ name, namespace: NOTES_NAMESPACE }))
+export async function readConfigMap(
+  { core }: KubeClient,
+  name: string,
+): Promise<Record<string, string> | undefined> {
+  const map = await unlessCode(
+    404,
+    core.readNamespacedConfigMap({ name, namespace: NOTES_NAMESPACE }),
+  )
   return map && (map.data ?? {})
 }
 
@@ -112,7 +126,10 @@ export async function writeConfigMap(
   data: Readonly<Record<string, string>>,
 ): Promise<void> {
   const place = { name, namespace: NOTES_NAMESPACE }
-  if (await unlessCode(404, core.patchNamespacedConfigMap({ ...place, body: { data } }, mergePatch))) return
+  if (
+    await unlessCode(404, core.patchNamespacedConfigMap({ ...place, body: { data } }, mergePatch))
+  )
+    return
   const metadata = { ...place, labels: ownLabel }
   await core.createNamespacedConfigMap({ namespace: NOTES_NAMESPACE, body: { metadata, data } })
 }
@@ -123,7 +140,10 @@ export async function begunLabs({ core }: KubeClient): Promise<number[]> {
   const begun = listLabs().flatMap(({ number }) => {
     const { metadata } = items.find((item) => item.metadata?.name === notesName(number)) ?? {}
     if (!metadata) return []
-    const times = [metadata.creationTimestamp, ...(metadata.managedFields ?? []).map(({ time }) => time)]
+    const times = [
+      metadata.creationTimestamp,
+      ...(metadata.managedFields ?? []).map(({ time }) => time),
+    ]
     return [{ number, at: Math.max(...times.map((time) => Number(time ?? 0))) || 0 }]
   })
   return begun.toSorted((one, other) => other.at - one.at).map(({ number }) => number)

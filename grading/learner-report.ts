@@ -5,7 +5,14 @@ import type { StepOutcome } from './failure.ts'
 import { listLabs, type StepDefinition } from './lab-definition.ts'
 import { learningLines } from './learning-lines.ts'
 import { findingOf, pointsWith } from './report.ts'
-import type { Difference, Report, ReportedFinding, Source, StepReport, Verdict } from './report-schema.ts'
+import type {
+  Difference,
+  Report,
+  ReportedFinding,
+  Source,
+  StepReport,
+  Verdict,
+} from './report-schema.ts'
 
 /** The sign of each verdict. */
 export const MARKS: Record<Verdict, string> = {
@@ -31,12 +38,17 @@ export function learnerReport(report: Report): string {
   for (const step of report.steps) {
     lines.push(stepLine(step, width))
     lines.push(...askedBy(step).map((line) => chalk.dim(`    ${line}`)))
-    if (report.steps.length === 1) lines.push(...learningLines(step.learning).map((line) => `    ${line}`))
+    if (report.steps.length === 1)
+      lines.push(...learningLines(step.learning).map((line) => `    ${line}`))
     lines.push(...measuredLines(step))
     if (!step.finding) continue
     if (!opened) lines.push(...findingLines(report.lab, step.id, step.finding))
     else if (step.finding.node)
-      lines.push(chalk.dim(`    on ${plainText(step.finding.node)}: ${shortened(plainText(step.finding.actual))}`))
+      lines.push(
+        chalk.dim(
+          `    on ${plainText(step.finding.node)}: ${shortened(plainText(step.finding.actual))}`,
+        ),
+      )
     opened = true
   }
   return `${[...lines, ...noteLines(report), '', ...summary(report)].join('\n')}\n`
@@ -58,28 +70,43 @@ const noteLines = ({ notes = [] }: Report): string[] =>
 export function outcomeLine(outcome: StepOutcome, { points }: StepDefinition): string {
   const { verdict, reason } = outcome
   const why = reason ? `: ${plainText(reason)}` : ''
-  const said = verdict === 'passed' ? `passed, ${pointsWith(points, outcome)} points` : `${verdict}${why}`
+  const said =
+    verdict === 'passed' ? `passed, ${pointsWith(points, outcome)} points` : `${verdict}${why}`
   return colour(verdict, `${MARKS[verdict]} ${said}`)
 }
 
 /** The finding of a step that was just judged and failed, as the report shows it; empty for any other. */
-export function failureLines(lab: number, step: StepDefinition, { failure }: StepOutcome): string[] {
+export function failureLines(
+  lab: number,
+  step: StepDefinition,
+  { failure }: StepOutcome,
+): string[] {
   return failure ? findingLines(lab, step.id, findingOf(step, failure)) : []
 }
 
 /** The measured values of a step, as in the report; empty for a step without measurements. */
-export function measuredLines({ measured = [] }: { measured?: readonly string[] | undefined }): string[] {
+export function measuredLines({
+  measured = [],
+}: {
+  measured?: readonly string[] | undefined
+}): string[] {
   return measured.map((line) => `    ${plainText(line)}`)
 }
 
 function circumstances({ source, versions }: Report): string[] {
   const proxy = versions.kubeProxy ? `, kube-proxy ${plainText(versions.kubeProxy)}` : ''
-  return [chalk.dim(`${placeOf(source)}${proxy}${versions.mode ? ` in ${plainText(versions.mode)} mode` : ''}`)]
+  return [
+    chalk.dim(
+      `${placeOf(source)}${proxy}${versions.mode ? ` in ${plainText(versions.mode)} mode` : ''}`,
+    ),
+  ]
 }
 
 function placeOf(source: Source): string {
   if (source.kind === 'cluster') return `${source.driver} cluster "${source.name}"`
-  return source.kind === 'capture' ? `capture ${plainText(source.folder)}` : `submission ${plainText(source.file)}`
+  return source.kind === 'capture'
+    ? `capture ${plainText(source.folder)}`
+    : `submission ${plainText(source.file)}`
 }
 
 function colour(verdict: Verdict, text: string): string {
@@ -143,7 +170,8 @@ export function differencesOf({ differences }: ReportedFinding): string[] {
 
 function differenceLines({ kind, text, expected, actual }: Difference): string[] {
   const mark = kind.toUpperCase().padEnd(7)
-  if (kind === 'wrong') return [`${mark} ${shortened(text)}`, ...block('must be', expected), ...block('is', actual)]
+  if (kind === 'wrong')
+    return [`${mark} ${shortened(text)}`, ...block('must be', expected), ...block('is', actual)]
   const quoted = kind === 'missing' ? expected : actual
   const lines = (quoted ?? text).split('\n')
   const more = lines.length - BLOCK_LINES_SHOWN
@@ -164,7 +192,11 @@ function block(label: string, text: string | undefined): string[] {
 }
 
 /** The score in one line: `40/90 points, 9 of 17 steps passed`. */
-export function scoreLine({ steps, score, maxScore }: Pick<Report, 'steps' | 'score' | 'maxScore'>): string {
+export function scoreLine({
+  steps,
+  score,
+  maxScore,
+}: Pick<Report, 'steps' | 'score' | 'maxScore'>): string {
   const passed = steps.filter(({ verdict }) => verdict === 'passed').length
   const counted = steps.filter(({ verdict }) => verdict !== 'not applicable').length
   return `${score}/${maxScore} points, ${passed} of ${counted} steps passed`
@@ -173,13 +205,21 @@ export function scoreLine({ steps, score, maxScore }: Pick<Report, 'steps' | 'sc
 function summary(report: Report): string[] {
   const { steps, seconds, exitCode } = report
   const unchecked = steps.filter(({ verdict }) => verdict === 'could not check').length
-  const lines = [chalk.bold(`Score: ${scoreLine(report)}`) + chalk.dim(` (${seconds.toFixed(1)} s)`)]
+  const lines = [
+    chalk.bold(`Score: ${scoreLine(report)}`) + chalk.dim(` (${seconds.toFixed(1)} s)`),
+  ]
   if (unchecked > 0)
-    lines.push(`${unchecked} could not be checked, which costs no points: ${plainText(firstReason(steps))}`)
+    lines.push(
+      `${unchecked} could not be checked, which costs no points: ${plainText(firstReason(steps))}`,
+    )
   if (exitCode === 0) lines.push('Every step that could be judged has passed.')
-  const open = steps.find(({ verdict }) => verdict === 'failed') ?? steps.find(({ verdict }) => verdict === 'not yet')
+  const open =
+    steps.find(({ verdict }) => verdict === 'failed') ??
+    steps.find(({ verdict }) => verdict === 'not yet')
   if (open)
-    lines.push(`Next: ${open.id}. The text is in ${textOf(report.lab)}, a hint is \`make hint LAB=${report.lab}\`.`)
+    lines.push(
+      `Next: ${open.id}. The text is in ${textOf(report.lab)}, a hint is \`make hint LAB=${report.lab}\`.`,
+    )
   return lines
 }
 

@@ -13,7 +13,9 @@ export function learningLines(learning: StepLearning | undefined): string[] {
   const lines = [
     ...(prediction ? predictionLines(prediction) : []),
     ...(answered?.because === undefined ? [] : [answered.because]),
-    ...(gaveUp ? ['The answer was shown to you, so this step earns no points for understanding.'] : []),
+    ...(gaveUp
+      ? ['The answer was shown to you, so this step earns no points for understanding.']
+      : []),
   ]
   return lines.map(plainText)
 }
@@ -27,8 +29,14 @@ function predictionLines({
 }: NonNullable<StepLearning['prediction']>): string[] {
   if (!accepts) return [`You predicted "${text}".`]
   const [truth = ''] = accepts
-  const compared = right ? `You predicted "${text}", and that is right.` : `You predicted "${text}"; it is "${truth}".`
-  return [compared, ...(mistake === undefined ? [] : [mistake]), ...(because === undefined ? [] : [because])]
+  const compared = right
+    ? `You predicted "${text}", and that is right.`
+    : `You predicted "${text}"; it is "${truth}".`
+  return [
+    compared,
+    ...(mistake === undefined ? [] : [mistake]),
+    ...(because === undefined ? [] : [because]),
+  ]
 }
 
 /** A prediction or question with its choices, as lines. */

@@ -69,7 +69,9 @@ const MOST_GUESSABLE = 6
 const TRIES_PER_STEP = 3
 
 /** The number of answers of a step's question, if it is so small that each wrong try costs a third of the understanding points. */
-export function guessableAnswers({ question }: Pick<StepDefinition, 'question'>): number | undefined {
+export function guessableAnswers({
+  question,
+}: Pick<StepDefinition, 'question'>): number | undefined {
   const possible = question && countAnswers(question)
   return possible !== undefined && possible <= MOST_GUESSABLE ? possible : undefined
 }

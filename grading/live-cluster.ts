@@ -45,7 +45,10 @@ export class LiveCluster {
 
   /** The same cluster for rounds without packets, which leave the learner's counters, connections and logs unchanged. */
   quietly(): LiveCluster {
-    return new LiveCluster(this.cluster, this.client, { keepMoments: this.moments !== undefined, quiet: true })
+    return new LiveCluster(this.cluster, this.client, {
+      keepMoments: this.moments !== undefined,
+      quiet: true,
+    })
   }
 
   /** Runs a script that sends packets on a node. Throws Trouble when the node can't be reached, and PacketsHeld in a quiet round. */
@@ -57,7 +60,10 @@ export class LiveCluster {
   /** Runs a read-only shell script on a node. Throws Trouble only when the node can't be reached. */
   async readOnNode(node: string, script: string): Promise<ExecResult> {
     try {
-      return await runOnNode(this.cluster, node, script, { timeoutMs: EXEC_TIMEOUT_MS, readOnly: true })
+      return await runOnNode(this.cluster, node, script, {
+        timeoutMs: EXEC_TIMEOUT_MS,
+        readOnly: true,
+      })
     } catch (error) {
       throw new Trouble(`node ${node} could not be reached (${reasonOf(error)})`)
     }
@@ -88,7 +94,8 @@ export class LiveCluster {
       return await execInPod(this.client, pod, ['sh', '-c', script], { timeoutMs })
     } catch (error) {
       const reason = error instanceof PodExecError ? error.reason : reasonOf(error)
-      if (Date.now() - began >= timeoutMs) this.#silent.set(pod.name, { until: Date.now() + SILENCE_MS, reason })
+      if (Date.now() - began >= timeoutMs)
+        this.#silent.set(pod.name, { until: Date.now() + SILENCE_MS, reason })
       throw new Trouble(`a command could not be run in Pod ${pod.name} (${reason})`)
     }
   }

@@ -81,10 +81,12 @@ export class Moments {
 
   /** The moments of a lab, in no particular order. Damaged or missing files are omitted. */
   all(lab: number): Moment[] {
-    return Object.entries(this.#readIndex(lab).steps).flatMap(([step, { passedAt, capture: file }]) => {
-      const capture = this.#readCapture(lab, file)
-      return capture ? [{ step, passedAt, takenAt: capture.takenAt, capture }] : []
-    })
+    return Object.entries(this.#readIndex(lab).steps).flatMap(
+      ([step, { passedAt, capture: file }]) => {
+        const capture = this.#readCapture(lab, file)
+        return capture ? [{ step, passedAt, takenAt: capture.takenAt, capture }] : []
+      },
+    )
   }
 
   /** Labs with moments. */

@@ -7,7 +7,12 @@ import type { LiveCluster } from './live-cluster.ts'
 import { type NodeView, stateOf } from './snapshot.ts'
 
 /** The rules of a table with their counters, on a node of a running cluster. Throws Trouble when they can't be read. */
-async function readCounters(live: LiveCluster, node: string, command: string, table: string): Promise<Ruleset> {
+async function readCounters(
+  live: LiveCluster,
+  node: string,
+  command: string,
+  table: string,
+): Promise<Ruleset> {
   const { stdout } = await live.onNode(node, `${command}-save -c -t ${table}`)
   try {
     const rules = parseIptablesSave(stdout)
@@ -71,7 +76,11 @@ export class HookProbes {
   }
 
   /** The counters of the probes of one address family on a node of a running cluster. */
-  async readOn(live: LiveCluster, node: string, command: 'iptables' | 'ip6tables' = 'iptables'): Promise<HookCounts> {
+  async readOn(
+    live: LiveCluster,
+    node: string,
+    command: 'iptables' | 'ip6tables' = 'iptables',
+  ): Promise<HookCounts> {
     return this.countsIn(await readCounters(live, node, command, 'mangle'))
   }
 
@@ -85,7 +94,11 @@ export class HookProbes {
     expectOnNode(name, LOOK_AT_PROBES, first === undefined, {
       expected: `a rule with the comment ${this.#comment} and without a target in each of ${HOOKS.join(', ')}`,
       actual: `none in ${bare.join(', ')}`,
-      differences: bare.map((hook) => ({ kind: 'missing', text: `no probe in ${hook}`, expected: this.#ruleIn(hook) })),
+      differences: bare.map((hook) => ({
+        kind: 'missing',
+        text: `no probe in ${hook}`,
+        expected: this.#ruleIn(hook),
+      })),
       ...(first && { hint: this.addTo(first) }),
     })
     const odd = this.#mismatched(iptables)
@@ -104,7 +117,8 @@ export class HookProbes {
   /** If a hook has several, the oldest: after a repeated command both have equal counters. */
   #rulesIn(ruleset: Ruleset): Map<Hook, Rule> {
     const mangle = ruleset.get('mangle')
-    const isProbe = ({ spec }: Rule) => commentOf(spec) === this.#comment && targetOf(spec) === undefined
+    const isProbe = ({ spec }: Rule) =>
+      commentOf(spec) === this.#comment && targetOf(spec) === undefined
     return new Map(
       HOOKS.flatMap((hook) => {
         const probe = mangle?.get(hook)?.rules.find(isProbe)
@@ -118,6 +132,8 @@ export class HookProbes {
     const probes = [...this.#rulesIn(ruleset)].map(([hook, { spec }]) => ({ hook, spec }))
     const count = (spec: string) => probes.filter((other) => other.spec === spec).length
     const usual = probes.toSorted((one, other) => count(other.spec) - count(one.spec))[0]?.spec
-    return probes.find(({ spec }) => spec !== usual || !` ${spec} `.includes(` --dport ${this.#port} `))
+    return probes.find(
+      ({ spec }) => spec !== usual || !` ${spec} `.includes(` --dport ${this.#port} `),
+    )
   }
 }

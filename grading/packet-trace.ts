@@ -1,6 +1,12 @@
 import { parseEndpoint, printEndpoint } from '../dataplane/ip-address.ts'
 import { stoppingPlace } from '../dataplane/trace/stopping-place.ts'
-import { CircleError, type Packet, PacketError, type Trace, tracePacket } from '../dataplane/trace.ts'
+import {
+  CircleError,
+  type Packet,
+  PacketError,
+  type Trace,
+  tracePacket,
+} from '../dataplane/trace.ts'
 import { Trouble } from './failure.ts'
 import type { Difference } from './report-schema.ts'
 import { type NodeView, stateOf } from './snapshot.ts'
@@ -61,11 +67,16 @@ function endOf(node: NodeView, packet: Packet, trace: Trace): PacketEnd {
   const { outcomes, lost } = trace
   const masqueraded = outcomes.some((outcome) => outcome.masquerade)
   // A packet that was not translated has not reached a backend, even if it is accepted.
-  const backends = outcomes.map(({ to }) => parseEndpoint(to)?.address ?? to).filter((to) => to !== packet.destination)
+  const backends = outcomes
+    .map(({ to }) => parseEndpoint(to)?.address ?? to)
+    .filter((to) => to !== packet.destination)
   const stop = stoppingPlace(trace, packet, stateOf(node), ` on ${node.name}`)
-  if (stop !== undefined) return { backends, masqueraded, text: `the packet ${trace.packet} ${stop}` }
+  if (stop !== undefined)
+    return { backends, masqueraded, text: `the packet ${trace.packet} ${stop}` }
   const share = Math.round(lost.reduce((sum, { probability }) => sum + probability, 0) * 100)
-  const losses = lost[0] ? `, but ${share} % are stopped by ${lost[0].table} ${lost[0].chain}: ${lost[0].rule}` : ''
+  const losses = lost[0]
+    ? `, but ${share} % are stopped by ${lost[0].table} ${lost[0].chain}: ${lost[0].rule}`
+    : ''
   const source = masqueraded ? 'with its source replaced' : 'with its source kept'
   const text = `by the rules of ${node.name}, the packet ${trace.packet} goes to ${backends.join(' or ')} ${source}${losses}`
   return { backends, masqueraded, text }
@@ -73,7 +84,12 @@ function endOf(node: NodeView, packet: Packet, trace: Trace): PacketEnd {
 
 /** The command that draws the packet's path. */
 export function traceCommand(node: string, sender: Sender, { address, port }: Target): string {
-  const from = sender === 'node' ? 'host' : 'pod' in sender ? `pod:${sender.pod}` : `external:${sender.outside}`
+  const from =
+    sender === 'node'
+      ? 'host'
+      : 'pod' in sender
+        ? `pod:${sender.pod}`
+        : `external:${sender.outside}`
   return `make trace FROM=${from} TO=${printEndpoint(address, port)} NODE=${node}`
 }
 

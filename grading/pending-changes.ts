@@ -8,7 +8,13 @@ const FRESH_MS = 2500
 const UNREADY_MS = 5000
 /** A container that waits for one of these reasons does not start without a change. */
 const STUCK = new Set([
-  ...['CrashLoopBackOff', 'ErrImagePull', 'ImagePullBackOff', 'InvalidImageName', 'CreateContainerConfigError'],
+  ...[
+    'CrashLoopBackOff',
+    'ErrImagePull',
+    'ImagePullBackOff',
+    'InvalidImageName',
+    'CreateContainerConfigError',
+  ],
   ...['RunContainerError', 'CreateContainerError'],
 ])
 
@@ -22,12 +28,16 @@ export function pendingChanges(snapshot: Snapshot, freshMs = FRESH_MS): string[]
   const kubeProxies = snapshot.items.filter(isKubeProxyPod)
   const daemonSet = snapshot.find('DaemonSet', 'kube-system', 'kube-proxy')
   if (daemonSet && isRolling(daemonSet)) phrases.push('kube-proxy is being restarted')
-  for (const pod of kubeProxies) if (isMoving(snapshot, pod)) phrases.push(`${pod.metadata.name} is starting or ending`)
+  for (const pod of kubeProxies)
+    if (isMoving(snapshot, pod)) phrases.push(`${pod.metadata.name} is starting or ending`)
   for (const item of snapshot.items) {
     const { namespace, name } = item.metadata
     if (item.kind === 'Pod' && namespace === 'default' && isMoving(snapshot, item))
       phrases.push(`Pod ${name} is starting or ending`)
-    if ((item.kind === 'Service' || item.kind === 'EndpointSlice') && isFresh(snapshot, changedAt(item), freshMs))
+    if (
+      (item.kind === 'Service' || item.kind === 'EndpointSlice') &&
+      isFresh(snapshot, changedAt(item), freshMs)
+    )
       phrases.push(`${item.kind} ${name} has just changed`)
   }
   for (const pod of kubeProxies) {
@@ -40,15 +50,22 @@ export function pendingChanges(snapshot: Snapshot, freshMs = FRESH_MS): string[]
 function isRolling({ metadata, status }: ApiObject): boolean {
   if (!status) return false
   const { observedGeneration = 0, desiredNumberScheduled = 0, updatedNumberScheduled = 0 } = status
-  return observedGeneration < (metadata.generation ?? 0) || updatedNumberScheduled < desiredNumberScheduled
+  return (
+    observedGeneration < (metadata.generation ?? 0) ||
+    updatedNumberScheduled < desiredNumberScheduled
+  )
 }
 
 function isMoving(snapshot: Snapshot, pod: ApiObject): boolean {
   if (pod.metadata.deletionTimestamp) return true
-  const waiting = (pod.status?.containerStatuses ?? []).map((status) => status.state?.waiting?.reason ?? '')
+  const waiting = (pod.status?.containerStatuses ?? []).map(
+    (status) => status.state?.waiting?.reason ?? '',
+  )
   if (waiting.some((reason) => STUCK.has(reason))) return false
   if (pod.status?.phase === 'Pending') return true
-  return pod.status?.phase === 'Running' && !hasCondition(pod, 'Ready') && !isHeldBack(snapshot, pod)
+  return (
+    pod.status?.phase === 'Running' && !hasCondition(pod, 'Ready') && !isHeldBack(snapshot, pod)
+  )
 }
 
 /** All its containers have been running for a while; needs the time of the snapshot. */
@@ -60,7 +77,8 @@ function isHeldBack({ takenAt }: Snapshot, { status }: ApiObject): boolean {
 
 /** The time of the last change: an EndpointSlice has it as an annotation, a Service in its managedFields. */
 function changedAt({ kind, metadata }: ApiObject): string | undefined {
-  const edits = kind === 'Service' ? (metadata.managedFields ?? []).flatMap(({ time }) => time ?? []) : []
+  const edits =
+    kind === 'Service' ? (metadata.managedFields ?? []).flatMap(({ time }) => time ?? []) : []
   return (
     metadata.annotations?.['endpoints.kubernetes.io/last-change-trigger-time'] ??
     edits.sort().at(-1) ??

@@ -51,7 +51,8 @@ export class PredictedPart extends OnNodes {
 
   /** This part together with another one. */
   and(other: PredictedPart): PredictedPart {
-    const either: Concerns = (where, finding) => this.#concerns(where, finding) || other.#concerns(where, finding)
+    const either: Concerns = (where, finding) =>
+      this.#concerns(where, finding) || other.#concerns(where, finding)
     return new PredictedPart(this.nodes, either, `${this.inspect}; ${other.inspect}`)
   }
 
@@ -62,7 +63,9 @@ export class PredictedPart extends OnNodes {
     { inspect = this.inspect, ...words }: Pick<Words, 'inspect' | 'why' | 'hint'> = {},
   ): void {
     const faultOf = (node: NodeView): Fault | undefined => {
-      const findings = evaluate(node, mode).differences.filter((finding) => this.#concerns(finding.where, finding))
+      const findings = evaluate(node, mode).differences.filter((finding) =>
+        this.#concerns(finding.where, finding),
+      )
       const [first] = findings
       return (
         first && {
@@ -84,7 +87,9 @@ const differenceOf = ({ kind, text, expected, actual }: Finding): Difference => 
 export const inChain =
   (...places: string[]) =>
   (where: Where): boolean =>
-    'chain' in where && where.family === undefined && places.includes(`${where.table} ${where.chain}`)
+    'chain' in where &&
+    where.family === undefined &&
+    places.includes(`${where.table} ${where.chain}`)
 
 /** Findings about these sets. */
 export const inSet =

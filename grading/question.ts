@@ -66,7 +66,8 @@ export async function expectRightAnswer(
     notes.keep(answeredKey(id), { ...answer, ...(because !== undefined && { because }) })
     return
   }
-  if (answered) throw new NotApplicable('the cluster had changed since the answer when this capture was taken')
+  if (answered)
+    throw new NotApplicable('the cluster had changed since the answer when this capture was taken')
   const form = question.choices.length > 0 ? undefined : answerForm(accepts)
   const wanted = form ? form.words : describeChoices(question)
   const common = {
@@ -75,12 +76,20 @@ export async function expectRightAnswer(
     next: answerCommand(lab, id),
   }
   if (text === undefined)
-    return unanswered({ ...common, actual: 'no answer yet', hint: 'Look with the command above, and answer:' })
+    return unanswered({
+      ...common,
+      actual: 'no answer yet',
+      hint: 'Look with the command above, and answer:',
+    })
   const mistake = misconception(question, truth, text)
-  const cost = guessableAnswers(step) === undefined ? '' : keepWrongTry({ id, understanding }, context, text)
+  const cost =
+    guessableAnswers(step) === undefined ? '' : keepWrongTry({ id, understanding }, context, text)
   fail({
     ...common,
-    actual: form && !form.fits(text) ? `"${text}", which is not ${form.words}` : `"${text}", which ${NOT_RIGHT}`,
+    actual:
+      form && !form.fits(text)
+        ? `"${text}", which is not ${form.words}`
+        : `"${text}", which ${NOT_RIGHT}`,
     ...(mistake !== undefined && { why: mistake }),
     hint: `${cost}Look with the command above, and answer again:`,
   })
@@ -105,7 +114,9 @@ function keepWrongTry(
 /** True if an answer in its normal form equals an accepted one. */
 export function isAccepted(asked: AskedText, text: string, accepts: readonly string[]): boolean {
   if (asked.choices.length === 0) return accepts.some((accepted) => sameAnswer(text, accepted))
-  return accepts.some((accepted) => text === normalAnswer(asked, accepted === '' ? 'none' : accepted))
+  return accepts.some(
+    (accepted) => text === normalAnswer(asked, accepted === '' ? 'none' : accepted),
+  )
 }
 
 /** The misconception behind a wrong answer in its normal form; undefined if it is no typical one. */
@@ -133,11 +144,16 @@ async function tellLaterAnswer(
     if (isAccepted(question, later, accepts)) return
     const form = question.choices.length > 0 ? undefined : answerForm(accepts)
     const wrong =
-      form && !form.fits(later) ? `"${later}", which is not ${form.words}` : `"${later}", which ${NOT_RIGHT}`
-    context.show([`Your last answer is ${wrong}. The earlier "${right}" was right and keeps its points.`])
+      form && !form.fits(later)
+        ? `"${later}", which is not ${form.words}`
+        : `"${later}", which ${NOT_RIGHT}`
+    context.show([
+      `Your last answer is ${wrong}. The earlier "${right}" was right and keeps its points.`,
+    ])
   } catch (error) {
     // The correct answer can't be determined now.
-    if (!(error instanceof Failure || error instanceof NotApplicable || error instanceof Trouble)) throw error
+    if (!(error instanceof Failure || error instanceof NotApplicable || error instanceof Trouble))
+      throw error
   }
 }
 
@@ -177,7 +193,11 @@ export async function keepPrediction(
 }
 
 /** The prediction of a step in the cluster's notes; undefined before it was given. */
-export async function storedPrediction(client: KubeClient, lab: number, step: string): Promise<AnswerNote | undefined> {
+export async function storedPrediction(
+  client: KubeClient,
+  lab: number,
+  step: string,
+): Promise<AnswerNote | undefined> {
   const data = await readConfigMap(client, notesName(lab))
   try {
     return answerNote.safeParse(JSON.parse(data?.[predictedKey(step)] ?? 'null')).data
@@ -188,7 +208,9 @@ export async function storedPrediction(client: KubeClient, lab: number, step: st
 
 /** Stores that the learner had the answer shown, which costs the step's points for understanding. */
 export async function keepGivenUp(client: KubeClient, lab: number, step: string): Promise<void> {
-  await writeNotes(client, lab, { [gaveUpKey(step)]: JSON.stringify({ at: new Date().toISOString() }) })
+  await writeNotes(client, lab, {
+    [gaveUpKey(step)]: JSON.stringify({ at: new Date().toISOString() }),
+  })
 }
 
 /** Throws that an answer or prediction is missing. */

@@ -8,11 +8,16 @@ import { isAccepted, misconception } from './question.ts'
 export const recallKey = (id: string) => `recall.${id}`
 
 /** Whether an answer is right, and the sentences for the learner. Throws UserError for an answer that is not among the choices. */
-export function recallLines(recall: RecallQuestion, typed: string): { isRight: boolean; lines: string[] } {
+export function recallLines(
+  recall: RecallQuestion,
+  typed: string,
+): { isRight: boolean; lines: string[] } {
   const { ask, choices, accepts, wrong, because } = recall
   const asked = { ask, choices, many: false }
   const text = normalAnswer(asked, typed)
-  if (isAccepted(asked, text, accepts)) return { isRight: true, lines: [ask, `✓ right. ${because}`] }
-  const mistake = misconception(asked, { wrong }, text) ?? 'Think again, or look it up in the earlier lab.'
+  if (isAccepted(asked, text, accepts))
+    return { isRight: true, lines: [ask, `✓ right. ${because}`] }
+  const mistake =
+    misconception(asked, { wrong }, text) ?? 'Think again, or look it up in the earlier lab.'
   return { isRight: false, lines: [ask, `✗ "${text}" is not right. ${mistake}`] }
 }

@@ -7,7 +7,13 @@ import * as z from 'zod'
  * on another one. `not applicable`: it can't be judged (a capture of another moment) and does not count. `could not
  * check`: a problem of the cluster or the grader, which never costs points.
  */
-export const verdictSchema = z.enum(['passed', 'failed', 'not yet', 'not applicable', 'could not check'])
+export const verdictSchema = z.enum([
+  'passed',
+  'failed',
+  'not yet',
+  'not applicable',
+  'could not check',
+])
 export type Verdict = z.infer<typeof verdictSchema>
 
 const differenceSchema = z.object({
@@ -20,15 +26,24 @@ const differenceSchema = z.object({
 })
 
 export const findingSchema = z.object({
-  node: z.string().optional().describe('the node that it was seen on; absent for a fact of the API'),
+  node: z
+    .string()
+    .optional()
+    .describe('the node that it was seen on; absent for a fact of the API'),
   look: z.string().describe('a read-only command that shows it'),
   expected: z.string(),
   actual: z.string(),
   differences: z.array(differenceSchema),
   why: z.string().describe('why this matters'),
   hint: z.string().describe('what to try next'),
-  next: z.string().optional().describe('the command to type next, where the difference itself says which'),
-  evidence: z.string().optional().describe('the file that keeps the whole finding, relative to the checkout'),
+  next: z
+    .string()
+    .optional()
+    .describe('the command to type next, where the difference itself says which'),
+  evidence: z
+    .string()
+    .optional()
+    .describe('the file that keeps the whole finding, relative to the checkout'),
 })
 
 const answerAt = { text: z.string(), at: z.string().describe('when it was given') }
@@ -39,7 +54,10 @@ const learningSchema = z.object({
       ...answerAt,
       accepts: z.array(z.string()).optional().describe('what the nodes showed'),
       right: z.boolean().optional(),
-      mistake: z.string().optional().describe('the misconception behind it, where it is a known one'),
+      mistake: z
+        .string()
+        .optional()
+        .describe('the misconception behind it, where it is a known one'),
       because,
     })
     .optional()
@@ -63,10 +81,16 @@ export const stepSchema = z.object({
   points: z.number().int().nonnegative().describe('earned'),
   maxPoints: z.number().int().nonnegative(),
   waitsFor: z.array(z.string()).optional().describe('steps that must pass first'),
-  reason: z.string().optional().describe('why it is not applicable, not yet, or could not be checked'),
+  reason: z
+    .string()
+    .optional()
+    .describe('why it is not applicable, not yet, or could not be checked'),
   finding: findingSchema.optional(),
   measured: z.array(z.string()).optional().describe('what the step measured, in lines for people'),
-  unanswered: z.enum(['prediction', 'answer']).optional().describe('all that is missing: the state holds'),
+  unanswered: z
+    .enum(['prediction', 'answer'])
+    .optional()
+    .describe('all that is missing: the state holds'),
   learning: learningSchema.optional().describe('what the learner predicted and answered'),
 })
 
@@ -90,7 +114,9 @@ export const reportSchema = z
     steps: z.array(stepSchema),
     score: z.number().int().nonnegative(),
     maxScore: z.number().int().nonnegative().describe('of the steps that could be judged'),
-    complete: z.boolean().describe('false when only one step was asked for or something could not be checked'),
+    complete: z
+      .boolean()
+      .describe('false when only one step was asked for or something could not be checked'),
     exitCode: z.union([z.literal(0), z.literal(1), z.literal(2)]),
     notes: z
       .array(z.string())

@@ -76,7 +76,11 @@ function exitCodeOf(steps: readonly StepReport[]): 0 | 1 | 2 {
   return verdicts.has('passed') ? 0 : 2
 }
 
-function stepReport(step: StepDefinition, outcome: StepOutcome | undefined, trouble: string | undefined): StepReport {
+function stepReport(
+  step: StepDefinition,
+  outcome: StepOutcome | undefined,
+  trouble: string | undefined,
+): StepReport {
   const { id, title, predict, question, claims, points: maxPoints } = step
   const verdict = outcome?.verdict ?? 'could not check'
   const reason = outcome ? outcome.reason : (trouble ?? 'the step was not judged')
@@ -108,7 +112,8 @@ const COMMAND = /^(?:make|kubectl) \S[^.;,]*$/
 export function findingOf(step: StepDefinition, failure: FailureDetail): ReportedFinding {
   const command = failure.next ?? (COMMAND.test(failure.hint ?? '') ? failure.hint : undefined)
   const nudge = step.hints[0] ?? ''
-  const isSolution = command !== undefined && !failure.differences?.length && step.hints.at(-1)?.includes(command)
+  const isSolution =
+    command !== undefined && !failure.differences?.length && step.hints.at(-1)?.includes(command)
   const hint = isSolution || failure.hint === command ? nudge : (failure.hint ?? nudge)
   return {
     node: failure.node,

@@ -38,7 +38,10 @@ export const fromNode = (node: string): InsideRequester => ({
 })
 
 /** A Pod of the default namespace. */
-export const fromPod = (name: string, { address, node }: { address: string; node: string }): PodRequester => ({
+export const fromPod = (
+  name: string,
+  { address, node }: { address: string; node: string },
+): PodRequester => ({
   who: `the Pod ${name}`,
   node,
   address,
@@ -52,7 +55,8 @@ export const EXAMPLE_CLIENT = '203.0.113.9'
 
 /** Throws NotApplicable if the cluster has no machine outside. */
 export function requireOutside({ cluster }: LiveCluster): void {
-  if (!hasOutside(cluster)) throw new NotApplicable('this cluster has no machine outside to send requests from')
+  if (!hasOutside(cluster))
+    throw new NotApplicable('this cluster has no machine outside to send requests from')
 }
 
 /** The machine outside the cluster. */
@@ -92,7 +96,10 @@ export async function send<Request extends HttpRequests>(
   requests: readonly Request[],
 ): Promise<Answered<Request>[]> {
   const replies = readReplies((await from.run(live, httpRequests(requests))).stdout)
-  return requests.map((request, index) => ({ request, replies: replies.filter((reply) => reply.index === index) }))
+  return requests.map((request, index) => ({
+    request,
+    replies: replies.filter((reply) => reply.index === index),
+  }))
 }
 
 /** The replies with status 200. */

@@ -17,7 +17,11 @@ export interface Revealed {
  * Computes the answers of a step. Returns the outcome instead if the step's state does not hold: there is nothing to see
  * yet. Throws what the step's questions throw.
  */
-export async function revealStep(spec: LabSpec, id: string, source: SnapshotSource): Promise<Revealed | StepOutcome> {
+export async function revealStep(
+  spec: LabSpec,
+  id: string,
+  source: SnapshotSource,
+): Promise<Revealed | StepOutcome> {
   const snapshot = await source.snapshot()
   const step = spec.steps.find((candidate) => candidate.id === id)
   if (!step) throw new Error(`Lab ${spec.lab.number} has no step "${id}".`)

@@ -18,8 +18,15 @@ export const isLikelyShare = (requests: number, total: number, part: number): bo
   Math.abs(requests - total * part) <= TOLERANCE * Math.sqrt(total * part * (1 - part))
 
 /** The answers of each Pod, including Pods without any. */
-export const countByPod = (backends: readonly WebBackend[], logged: readonly LoggedRequest<WebBackend>[]): PodShare[] =>
-  backends.map(({ pod, node }) => ({ pod, node, requests: logged.filter(({ backend }) => backend.pod === pod).length }))
+export const countByPod = (
+  backends: readonly WebBackend[],
+  logged: readonly LoggedRequest<WebBackend>[],
+): PodShare[] =>
+  backends.map(({ pod, node }) => ({
+    pod,
+    node,
+    requests: logged.filter(({ backend }) => backend.pod === pod).length,
+  }))
 
 /** One bar: its labels and its count. */
 export interface Bar {
@@ -43,7 +50,12 @@ export function shareBars(bars: readonly Bar[]): string[] {
     const half = lengths[index] ?? 0
     const bar = `${'█'.repeat(Math.floor(half / 2))}${half % 2 === 1 ? '▌' : ''}`
     const names = labels.map((label, column) => label.padEnd(widths[column] ?? 0))
-    return [...names, bar.padEnd(longest), `${(part(count) * 100).toFixed(1).padStart(5)} %`, `(${count})`].join('  ')
+    return [
+      ...names,
+      bar.padEnd(longest),
+      `${(part(count) * 100).toFixed(1).padStart(5)} %`,
+      `(${count})`,
+    ].join('  ')
   })
 }
 

@@ -18,7 +18,10 @@ import { Trouble } from './failure.ts'
 const KUBE_PROXY = /^(?:Using|Using the) (\w+) Proxier/i
 
 /** The mode of a running kube-proxy: its /proxyMode, else the last `Using ipvs Proxier` line of its log (all versions), else undefined. */
-export function reportedMode(proxyMode: string | undefined, log: string | undefined): string | undefined {
+export function reportedMode(
+  proxyMode: string | undefined,
+  log: string | undefined,
+): string | undefined {
   const said = proxyMode?.trim()
   if (said) return said
   const modes = (log ?? '').split('\n').flatMap((line) => {
@@ -37,8 +40,13 @@ export function kubeProxyVersionOn(items: readonly ApiObject[], node: string): s
     if (tag) return tag
   }
   const { kubeProxyVersion, kubeletVersion } =
-    items.find(({ kind, metadata }) => kind === 'Node' && metadata.name === node)?.status?.nodeInfo ?? {}
-  return kubeProxyVersion || kubeletVersion || new Trouble(`the version of kube-proxy on ${node} is not known`)
+    items.find(({ kind, metadata }) => kind === 'Node' && metadata.name === node)?.status
+      ?.nodeInfo ?? {}
+  return (
+    kubeProxyVersion ||
+    kubeletVersion ||
+    new Trouble(`the version of kube-proxy on ${node} is not known`)
+  )
 }
 
 /**
@@ -51,11 +59,15 @@ function kubeProxyConfigOf(
 ): KubeProxyConfig | ConfigError | Trouble {
   const map = items.find(
     ({ kind, metadata }) =>
-      kind === 'ConfigMap' && metadata.namespace === kubeProxy.namespace && metadata.name === kubeProxy.name,
+      kind === 'ConfigMap' &&
+      metadata.namespace === kubeProxy.namespace &&
+      metadata.name === kubeProxy.name,
   )
   const text = map?.data?.['config.conf']
   if (text !== undefined)
-    return readPart('the configuration of kube-proxy', () => configs.getOrCreate(text, configOrReason))
+    return readPart('the configuration of kube-proxy', () =>
+      configs.getOrCreate(text, configOrReason),
+    )
   if (objects instanceof Trouble) return objects
   const { features, clusterCIDR } = controllerManagerFlags(items)
   return {
@@ -77,12 +89,20 @@ function configOrReason(text: string): KubeProxyConfig | ConfigError {
   }
 }
 
-function controllerManagerFlags(items: readonly ApiObject[]): { features: string; clusterCIDR: string } {
+function controllerManagerFlags(items: readonly ApiObject[]): {
+  features: string
+  clusterCIDR: string
+} {
   const pod = items.find(
-    ({ kind, metadata }) => kind === 'Pod' && metadata.labels?.component === 'kube-controller-manager',
+    ({ kind, metadata }) =>
+      kind === 'Pod' && metadata.labels?.component === 'kube-controller-manager',
   )
-  const words = (pod?.spec?.containers ?? []).flatMap(({ command, args }) => [...(command ?? []), ...(args ?? [])])
-  const flag = (name: string) => words.find((word) => word.startsWith(`--${name}=`))?.slice(name.length + 3) ?? ''
+  const words = (pod?.spec?.containers ?? []).flatMap(({ command, args }) => [
+    ...(command ?? []),
+    ...(args ?? []),
+  ])
+  const flag = (name: string) =>
+    words.find((word) => word.startsWith(`--${name}=`))?.slice(name.length + 3) ?? ''
   return { features: flag('feature-gates'), clusterCIDR: flag('cluster-cidr') }
 }
 
@@ -101,9 +121,13 @@ function required<Part>(part: Part | Trouble): Part {
   return part
 }
 
-function readClusterObjects(raw: readonly unknown[]): Pick<Snapshot, 'items' | 'objects' | 'leftOut' | 'config'> {
+function readClusterObjects(
+  raw: readonly unknown[],
+): Pick<Snapshot, 'items' | 'objects' | 'leftOut' | 'config'> {
   const items = asApiObjects(raw)
-  const read = readPart('the API objects', () => readObjects({ apiVersion: 'v1', kind: 'List', items: raw }))
+  const read = readPart('the API objects', () =>
+    readObjects({ apiVersion: 'v1', kind: 'List', items: raw }),
+  )
   const objects = read instanceof Trouble ? read : read.objects
   const leftOut = read instanceof Trouble ? [] : leftOutObjects(read.faults)
   return { items, objects, leftOut, config: kubeProxyConfigOf(items, objects) }
@@ -134,20 +158,28 @@ export class Snapshot {
     this.leftOut = leftOut
     this.config = config
     this.nodes = capture.nodes.map((files, index) =>
-      same?.nodes[index] && same.capture.nodes[index] === files ? same.nodes[index] : readNode(this, files),
+      same?.nodes[index] && same.capture.nodes[index] === files
+        ? same.nodes[index]
+        : readNode(this, files),
     )
   }
 
   /** One object by kind, namespace (empty for none) and name. */
   find(kind: string, namespace: string, name: string): ApiObject | undefined {
     return this.items.find(
-      (item) => item.kind === kind && (item.metadata.namespace ?? '') === namespace && item.metadata.name === name,
+      (item) =>
+        item.kind === kind &&
+        (item.metadata.namespace ?? '') === namespace &&
+        item.metadata.name === name,
     )
   }
 
   /** Throws Trouble for a node that is not in the capture. */
   node(name: string): NodeView {
-    return required(this.nodes.find((candidate) => candidate.name === name) ?? new Trouble(`node ${name} was not read`))
+    return required(
+      this.nodes.find((candidate) => candidate.name === name) ??
+        new Trouble(`node ${name} was not read`),
+    )
   }
 }
 
@@ -185,7 +217,8 @@ function readState(name: string, files: ReadonlyMap<string, string>): NodeState 
 
 // What a check needs of a snapshot. Each throws Trouble when that part could not be read: the step could not be checked.
 
-export const objectsOf = ({ objects }: Pick<Snapshot, 'objects'>): ClusterObjects => required(objects)
+export const objectsOf = ({ objects }: Pick<Snapshot, 'objects'>): ClusterObjects =>
+  required(objects)
 export const stateOf = ({ state }: Pick<NodeView, 'state'>): NodeState => required(state)
 /** A node's own IPv4 address; its name where it has none. */
 export const nodeAddressOf = (snapshot: Pick<Snapshot, 'objects'>, node: string): string =>
@@ -200,7 +233,9 @@ export function controlPlaneOf(snapshot: Snapshot): NodeView | undefined {
   return snapshot.nodes.find((node) => node.name === name)
 }
 
-export const filesOf = ({ files }: Pick<NodeView, 'files'>): ReadonlyMap<string, string> => required(files)
+export const filesOf = ({ files }: Pick<NodeView, 'files'>): ReadonlyMap<string, string> =>
+  required(files)
 export const modeOf = ({ mode }: Pick<NodeView, 'mode'>): string | undefined => required(mode)
-export const kubeProxyVersionOf = ({ kubeProxyVersion }: Pick<NodeView, 'kubeProxyVersion'>): string =>
-  required(kubeProxyVersion)
+export const kubeProxyVersionOf = ({
+  kubeProxyVersion,
+}: Pick<NodeView, 'kubeProxyVersion'>): string => required(kubeProxyVersion)

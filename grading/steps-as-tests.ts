@@ -66,7 +66,12 @@ function chosenSteps({ lab }: LabSpec, tests: readonly { name: string; mode: str
 async function gradeSteps(spec: LabSpec, chosen: readonly string[]): Promise<Report> {
   const source = await chosenSource()
   const all = chosen.length === spec.lab.steps.length
-  return gradeWith(spec, { lab: spec.lab.number, source }, () => openSource(source), all ? {} : { only: chosen })
+  return gradeWith(
+    spec,
+    { lab: spec.lab.number, source },
+    () => openSource(source),
+    all ? {} : { only: chosen },
+  )
 }
 
 async function chosenSource(): Promise<Source> {

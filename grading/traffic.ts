@@ -30,7 +30,9 @@ export async function expectWithin(
 export function expectLogged<Request extends { client: string }>(
   logged: readonly Request[],
   isRight: (request: Request) => boolean,
-  describe: (request: Request) => Partial<FailureDetail> & Pick<FailureDetail, 'expected' | 'actual'>,
+  describe: (
+    request: Request,
+  ) => Partial<FailureDetail> & Pick<FailureDetail, 'expected' | 'actual'>,
 ): void {
   const wrong = logged.find((request) => !isRight(request))
   if (wrong) fail({ inspect: 'kubectl logs -l app=web --prefix --tail=4', ...describe(wrong) })
@@ -44,8 +46,13 @@ export async function expectListener(
   words: Words & Pick<FailureDetail, 'expected'>,
 ): Promise<void> {
   const { stdout } = await live.readOnNode(node, `ss -Hltn 'sport = :${port}'`)
-  const addresses = [...stdout.matchAll(/^\S+ +\d+ +\d+ +(\S+):\d+ /gm)].map(([, address = '']) => address)
-  const actual = addresses.length > 0 ? `it listens on ${addresses.join(', ')}` : `nothing listens on port ${port}`
+  const addresses = [...stdout.matchAll(/^\S+ +\d+ +\d+ +(\S+):\d+ /gm)].map(
+    ([, address = '']) => address,
+  )
+  const actual =
+    addresses.length > 0
+      ? `it listens on ${addresses.join(', ')}`
+      : `nothing listens on port ${port}`
   expectThat(isRight(addresses), { node, inspect: onNode(node, 'ss -ltn'), actual, ...words })
 }
 

@@ -55,6 +55,9 @@ export function personalise(text: string, { name, port, replicas }: Variant): st
       .replace(/--replicas 4\b/g, replicas > STANDARD.replicas ? '--replicas 6' : '--replicas 4')
       .replace(/--port 80\b/g, `--port ${port} --target-port 80`)
       .replace(/\$WEB:80\b/g, () => `$WEB:${port}`)
-      .replace(/(\bcurl\b[^\n;|]*\$(?:WEB|LB))(?![\w:])/g, (_all, request: string) => `${request}:${port}`)
+      .replace(
+        /(\bcurl\b[^\n;|]*\$(?:WEB|LB))(?![\w:])/g,
+        (_all, request: string) => `${request}:${port}`,
+      )
   )
 }

@@ -210,7 +210,10 @@ export const ACTIONS = {
   'cancel-run': z.strictObject({ key: z.string().max(200) }),
   'open-terminal': z.strictObject({ place: z.string().max(100) }),
   'close-terminal': z.strictObject({ id: z.string().max(40) }),
-  incident: z.strictObject({ action: z.enum(['open', 'hint', 'give up']), seed: z.string().max(40).optional() }),
+  incident: z.strictObject({
+    action: z.enum(['open', 'hint', 'give up']),
+    seed: z.string().max(40).optional(),
+  }),
 }
 
 export type ActionName = keyof typeof ACTIONS
@@ -232,4 +235,6 @@ export interface ActionReplies {
   recall: { isRight: boolean; lines: string[] }
 }
 
-export type Reply<Name extends ActionName> = Name extends keyof ActionReplies ? ActionReplies[Name] : unknown
+export type Reply<Name extends ActionName> = Name extends keyof ActionReplies
+  ? ActionReplies[Name]
+  : unknown

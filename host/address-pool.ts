@@ -20,7 +20,10 @@ export function chooseAddress(
   const range = `${first}-${last}`
   if (requested) {
     if (!isInPool(pool, requested))
-      return { ip: undefined, fault: `requested address "${requested}" is not in the pool ${range}` }
+      return {
+        ip: undefined,
+        fault: `requested address "${requested}" is not in the pool ${range}`,
+      }
     if (taken.has(requested))
       return { ip: undefined, fault: `requested address "${requested}" belongs to another Service` }
     return { ip: requested }

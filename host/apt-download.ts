@@ -17,7 +17,13 @@ export interface AptDownload {
   settings?: Readonly<Record<string, string>>
 }
 
-const WITH_DEPENDENCIES = ['install', '--download-only', '--yes', '--no-install-recommends', '--reinstall']
+const WITH_DEPENDENCIES = [
+  'install',
+  '--download-only',
+  '--yes',
+  '--no-install-recommends',
+  '--reinstall',
+]
 
 /**
  * Downloads packages with apt's own machinery, which checks their signatures, into separate folders, without root and without
@@ -33,7 +39,11 @@ export async function aptDownload(
   const archives = join(cache, 'apt', name)
   // Files of an interrupted download may belong to another release.
   rmSync(archives, { recursive: true, force: true })
-  for (const folder of [join(state, 'lists', 'partial'), join(state, 'cache'), join(archives, 'partial')])
+  for (const folder of [
+    join(state, 'lists', 'partial'),
+    join(state, 'cache'),
+    join(archives, 'partial'),
+  ])
     mkdirSync(folder, { recursive: true })
   const all = {
     'Dir::State': state,
@@ -60,9 +70,14 @@ export async function aptDownload(
   }
   const update = await run('package lists', 'apt-get', ['update'])
   const refusal = refusalOf(update, cache)
-  if (refusal) progress.note(`The package lists could not be refreshed (${refusal}); trying with the existing ones.`)
+  if (refusal)
+    progress.note(
+      `The package lists could not be refreshed (${refusal}); trying with the existing ones.`,
+    )
   const known = await run('package lists', 'apt-cache', ['--no-all-versions', 'show', ...packages])
-  const available = new Set([...known.stdout.matchAll(/^Package: (\S+)$/gm)].map((match) => match[1]))
+  const available = new Set(
+    [...known.stdout.matchAll(/^Package: (\S+)$/gm)].map((match) => match[1]),
+  )
   if (!available.has(packages[0])) {
     // Damaged lists must not be used again.
     rmSync(state, { recursive: true, force: true })
@@ -71,19 +86,31 @@ export async function aptDownload(
       : `apt does not know the package "${packages[0]}": check the network and /etc/apt/sources.list, then run`
     throw new Error(`${fault} the same command again.`)
   }
-  const words = closure ? [...WITH_DEPENDENCIES, ...(closure === 'all' ? ['?essential'] : [])] : ['download']
-  const fetched = await run('packages', 'apt-get', [...words, ...packages.filter((one) => available.has(one))])
+  const words = closure
+    ? [...WITH_DEPENDENCIES, ...(closure === 'all' ? ['?essential'] : [])]
+    : ['download']
+  const fetched = await run('packages', 'apt-get', [
+    ...words,
+    ...packages.filter((one) => available.has(one)),
+  ])
   const failure = refusalOf(fetched, cache)
-  if (failure) throw new Error(`The packages could not be fetched (${failure}); run the same command again.`)
+  if (failure)
+    throw new Error(`The packages could not be fetched (${failure}); run the same command again.`)
   return archives
 }
 
 /**
  * The reason why apt failed, as a clause; undefined if it succeeded.
  * @throws SystemTrouble if the disk is full */
-function refusalOf({ exitCode, stdout, stderr, stalled }: Supervised, cache: string): string | undefined {
-  if (stalled) return `nothing was received for ${stallSeconds()} s: check the network and the proxy that apt uses`
+function refusalOf(
+  { exitCode, stdout, stderr, stalled }: Supervised,
+  cache: string,
+): string | undefined {
+  if (stalled)
+    return `nothing was received for ${stallSeconds()} s: check the network and the proxy that apt uses`
   if (exitCode === 0) return undefined
   if (isFullDisk(`${stdout}\n${stderr}`)) throw new SystemTrouble(noSpace(cache))
-  return (stderr.trim().split('\n').at(-1) || `exit code ${exitCode}`).replace(/^[EW]: /, '').replace(/\.$/, '')
+  return (stderr.trim().split('\n').at(-1) || `exit code ${exitCode}`)
+    .replace(/^[EW]: /, '')
+    .replace(/\.$/, '')
 }

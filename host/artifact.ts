@@ -28,7 +28,9 @@ export interface Artifact {
  * The ctime changes with every write, change of mode and copy, and no program can set it back: a file with unchanged size and
  * ctime is not read again.
  */
-type FileProof = { size: number; ctimeMs: number; executable: boolean; sha256: string } | { link: string }
+type FileProof =
+  | { size: number; ctimeMs: number; executable: boolean; sha256: string }
+  | { link: string }
 
 interface Manifest {
   parts: string[]
@@ -43,7 +45,10 @@ const manifestOf = (path: string) => `${path}.manifest`
  * several processes need it, only one creates it.
  * @throws the errors of `make`; then no files are left
  */
-export async function ensureArtifact(artifact: Artifact, progress: Progress = silent): Promise<string> {
+export async function ensureArtifact(
+  artifact: Artifact,
+  progress: Progress = silent,
+): Promise<string> {
   const { path } = artifact
   if (isIntact(artifact)) return path
   const make = async () => {
@@ -69,7 +74,9 @@ export function proveArtifact(path: string): string | undefined {
 
 function isIntact({ path, parts = [] }: Artifact): boolean {
   const made = readManifest(path)?.parts
-  return made !== undefined && parts.every((part) => made.includes(part)) && damageOf(path) === undefined
+  return (
+    made !== undefined && parts.every((part) => made.includes(part)) && damageOf(path) === undefined
+  )
 }
 
 async function recreate({ path, parts = [], make }: Artifact): Promise<void> {
@@ -106,10 +113,17 @@ function damageOf(path: string, { readAll = false } = {}): string | undefined {
   return undefined
 }
 
-function differenceOf(file: string, proof: FileProof, stats: Stats | undefined, readAll: boolean): string | undefined {
+function differenceOf(
+  file: string,
+  proof: FileProof,
+  stats: Stats | undefined,
+  readAll: boolean,
+): string | undefined {
   if (!stats) return 'is missing'
   if ('link' in proof)
-    return stats.isSymbolicLink() && readlinkSync(file) === proof.link ? undefined : 'is another link'
+    return stats.isSymbolicLink() && readlinkSync(file) === proof.link
+      ? undefined
+      : 'is another link'
   if (!stats.isFile()) return 'is not a file'
   if (stats.size !== proof.size) return `has ${stats.size} bytes instead of ${proof.size}`
   if (proof.executable && !isExecutable(stats)) return 'is not executable'
@@ -129,10 +143,13 @@ function statsOf(file: string): Stats | undefined {
 const isExecutable = ({ mode }: Stats) => (mode & 0o100) !== 0
 
 /** SHA-256 of a file, in hexadecimal. */
-export const checksum = (file: string) => createHash('sha256').update(readFileSync(file)).digest('hex')
+export const checksum = (file: string) =>
+  createHash('sha256').update(readFileSync(file)).digest('hex')
 
 function filesOf(path: string): Manifest['files'] {
-  const names = lstatSync(path).isDirectory() ? readdirSync(path, { recursive: true, encoding: 'utf8' }) : ['']
+  const names = lstatSync(path).isDirectory()
+    ? readdirSync(path, { recursive: true, encoding: 'utf8' })
+    : ['']
   return Object.fromEntries(
     names.sort().flatMap((name): [string, FileProof][] => {
       const file = join(path, name)

@@ -43,12 +43,15 @@ async function download(url: string, part: string, progress: Progress): Promise<
     () => progress.update?.(`${(bytes / 1_000_000).toFixed(1)} MB`),
   )
   try {
-    const response = await fetch(url, { headers, signal: stalled.signal }).catch((error: unknown) => {
-      throw new Error(`"${url}" could not be reached (${reasonOf(error)}).`)
-    })
+    const response = await fetch(url, { headers, signal: stalled.signal }).catch(
+      (error: unknown) => {
+        throw new Error(`"${url}" could not be reached (${reasonOf(error)}).`)
+      },
+    )
     // 416: the part is already complete, or invalid; the checksum decides.
     if (response.status === 416) return
-    if (!response.ok || !response.body) throw new Error(`"${url}" answered ${response.status} ${response.statusText}.`)
+    if (!response.ok || !response.body)
+      throw new Error(`"${url}" answered ${response.status} ${response.statusText}.`)
     const isResumed = response.status === 206
     if (!isResumed) bytes = 0
     async function* counted(chunks: AsyncIterable<Uint8Array>) {

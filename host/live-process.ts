@@ -66,7 +66,11 @@ export function notedProcess(file: string): number | undefined {
 }
 
 /** Ends the process recorded in a file, if it still runs, and forgets it; `what` names it in the error of a process that stays. */
-export async function endNotedProcess(file: string, signal: 'SIGTERM' | 'SIGKILL', what: string): Promise<void> {
+export async function endNotedProcess(
+  file: string,
+  signal: 'SIGTERM' | 'SIGKILL',
+  what: string,
+): Promise<void> {
   const pid = notedProcess(file)
   if (pid !== undefined) {
     process.kill(pid, signal)

@@ -26,11 +26,17 @@ export const isLoopbackHost = (host: string | undefined, port: number): boolean 
 /** The port in `PORT`; default 0, a free one. Throws UserError with the valid values. */
 export function requestedPort(target: string, wish = process.env.PORT ?? ''): number {
   if (/^\d{0,5}$/.test(wish) && Number(wish) <= 65535) return Number(wish)
-  throw new UserError(`"${wish}" is not a port; choose one from 1 to 65535, for example: make ${target} PORT=8080`)
+  throw new UserError(
+    `"${wish}" is not a port; choose one from 1 to 65535, for example: make ${target} PORT=8080`,
+  )
 }
 
 /** Listens on 127.0.0.1 only and returns the port. Throws UserError if the port can't be used. */
-export async function listenOnLoopback(server: Server, port: number, target: string): Promise<number> {
+export async function listenOnLoopback(
+  server: Server,
+  port: number,
+  target: string,
+): Promise<number> {
   server.listen(port, '127.0.0.1')
   try {
     await once(server, 'listening')

@@ -20,7 +20,10 @@ export const ExitCode = { passed: 0, notYet: 1, trouble: 2 } as const
  */
 export async function main(body: () => Promise<unknown>, usage?: string): Promise<void> {
   guardOutput()
-  if (usage !== undefined && process.argv.slice(2).some((word) => word === '--help' || word === '-h')) {
+  if (
+    usage !== undefined &&
+    process.argv.slice(2).some((word) => word === '--help' || word === '-h')
+  ) {
     process.stdout.write(usage)
     return
   }
@@ -56,7 +59,8 @@ function apiMessage(error: object): string | undefined {
   if (!('code' in error && typeof error.code === 'number' && 'body' in error)) return undefined
   try {
     const status: unknown = typeof error.body === 'string' ? JSON.parse(error.body) : error.body
-    if (!(status instanceof Object && 'message' in status && typeof status.message === 'string')) return undefined
+    if (!(status instanceof Object && 'message' in status && typeof status.message === 'string'))
+      return undefined
     return `The API server answered ${error.code}: ${status.message}.`
   } catch {
     return undefined

@@ -24,7 +24,11 @@ export interface Wait {
  * reports this on `progress`.
  * @throws DeadlineError when the others take longer than ten minutes
  */
-export async function oneAtATime<T>(lock: string, work: () => Promise<T>, { doing, progress }: Wait): Promise<T> {
+export async function oneAtATime<T>(
+  lock: string,
+  work: () => Promise<T>,
+  { doing, progress }: Wait,
+): Promise<T> {
   const own = takeTicket(lock, doing)
   try {
     if (others(own).length > 0) await waitForOthers(own, progress)
@@ -45,7 +49,9 @@ export async function onlyOne<T>(
 ): Promise<T> {
   const own = takeTicket(lock, doing)
   try {
-    await waitFor('other commands to take their number', patienceMs, async () => others(own).every(hasNumber))
+    await waitFor('other commands to take their number', patienceMs, async () =>
+      others(own).every(hasNumber),
+    )
     const [first] = others(own)
     if (first) throw refusal(holderOf(first))
     return await work()
@@ -87,7 +93,8 @@ interface Ticket {
 }
 
 const hasNumber = ({ number }: Ticket) => number > 0
-const byNumber = (one: Ticket, other: Ticket) => (one.number || Infinity) - (other.number || Infinity)
+const byNumber = (one: Ticket, other: Ticket) =>
+  (one.number || Infinity) - (other.number || Infinity)
 
 function takeTicket(lock: string, doing: string): Ticket {
   mkdirSync(dirname(lock), { recursive: true })
@@ -104,7 +111,10 @@ function takeTicket(lock: string, doing: string): Ticket {
 /** Tickets of running processes before this one, the working one first. */
 function others({ lock, id, number }: Ticket): Ticket[] {
   return ticketsFor(lock)
-    .filter((other) => other.id !== id && (other.number < number || (other.number === number && other.id < id)))
+    .filter(
+      (other) =>
+        other.id !== id && (other.number < number || (other.number === number && other.id < id)),
+    )
     .sort(byNumber)
 }
 
@@ -117,7 +127,8 @@ function ticketsFor(lock: string): Ticket[] {
       /^((\d+)-(\w+)-\w+)\.(?:choosing|(\d+))$/.exec(name.slice(prefix.length)) ?? []
     if (pid === undefined) return []
     const file = join(folder, name)
-    if (isLive({ pid: Number(pid), startTime })) return [{ lock, file, id, pid: Number(pid), number: Number(number) }]
+    if (isLive({ pid: Number(pid), startTime }))
+      return [{ lock, file, id, pid: Number(pid), number: Number(number) }]
     rmSync(file, { force: true })
     return []
   })

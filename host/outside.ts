@@ -20,11 +20,16 @@ export const printOutsideAddresses = 'ip -o -4 addr show scope global'
 
 /** Reads the addresses of the first interface other than lo. Throws Error if there is none. */
 export function readOutsideAddresses(printed: string): OutsideAddresses {
-  const lines = [...printed.matchAll(/^\d+: (\S+)\s+inet (\d+\.\d+\.\d+\.\d+)/gm)].map(([, device, address]) => {
-    return { device, address: address ?? '' }
-  })
+  const lines = [...printed.matchAll(/^\d+: (\S+)\s+inet (\d+\.\d+\.\d+\.\d+)/gm)].map(
+    ([, device, address]) => {
+      return { device, address: address ?? '' }
+    },
+  )
   // A load balancer's own addresses are on lo.
   const [first, ...others] = lines.filter(({ device }) => device !== 'lo')
   if (!first) throw new Error('the machine outside has no address')
-  return { own: first.address, other: others.find(({ device }) => device === first.device)?.address }
+  return {
+    own: first.address,
+    other: others.find(({ device }) => device === first.device)?.address,
+  }
 }

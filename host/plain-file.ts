@@ -1,4 +1,12 @@
-import { accessSync, closeSync, constants, fstatSync, openSync, readFileSync, statSync } from 'node:fs'
+import {
+  accessSync,
+  closeSync,
+  constants,
+  fstatSync,
+  openSync,
+  readFileSync,
+  statSync,
+} from 'node:fs'
 import { dirname } from 'node:path'
 
 /** Large enough for every file that we or kubectl write, small enough for the memory of any machine. */
@@ -27,7 +35,8 @@ export function readPlainFile(path: string, limitBytes = LIMIT_BYTES): string {
     const stats = fstatSync(file)
     if (stats.isDirectory()) throw new PlainFileError(path, 'is a folder, not a file')
     if (!stats.isFile()) throw new PlainFileError(path, 'is not a regular file')
-    if (stats.size > limitBytes) throw new PlainFileError(path, `is larger than ${limitBytes / 2 ** 20} MiB`)
+    if (stats.size > limitBytes)
+      throw new PlainFileError(path, `is larger than ${limitBytes / 2 ** 20} MiB`)
     return readFileSync(file, 'utf8')
   } catch (error) {
     throw error instanceof PlainFileError ? error : new PlainFileError(path, faultOf(error))
@@ -51,13 +60,15 @@ export function isFolder(path: string): boolean {
  */
 export function requireWritable(file: string): void {
   const folder = dirname(file)
-  if (isFolder(file)) throw new PlainFileError(file, 'is a folder, not a file: name a file to write')
+  if (isFolder(file))
+    throw new PlainFileError(file, 'is a folder, not a file: name a file to write')
   try {
     accessSync(statSync(file, { throwIfNoEntry: false }) ? file : folder, constants.W_OK)
   } catch (error) {
     throw new PlainFileError(file, `can't be written: "${folder}" ${faultOf(error)}`)
   }
-  if (!isFolder(folder)) throw new PlainFileError(file, `can't be written: "${folder}" is not a folder`)
+  if (!isFolder(folder))
+    throw new PlainFileError(file, `can't be written: "${folder}" is not a folder`)
 }
 
 const FAULTS: Record<string, string> = {
@@ -77,6 +88,7 @@ const FAULTS: Record<string, string> = {
 
 /** The meaning of an error of the file system, to follow the path in a sentence. */
 export function faultOf(error: unknown): string {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : 'no reason was given'
+  const code =
+    error instanceof Error && 'code' in error ? String(error.code) : 'no reason was given'
   return FAULTS[code] ?? `can't be used (${code})`
 }

@@ -8,7 +8,9 @@ const UNSEEN =
 function escaped(character: string): string {
   const code = character.codePointAt(0) ?? 0
   const hex = code.toString(16)
-  return code < 0x100 ? `\\x${hex.padStart(2, '0')}` : `\\u${code < 0x10000 ? hex.padStart(4, '0') : `{${hex}}`}`
+  return code < 0x100
+    ? `\\x${hex.padStart(2, '0')}`
+    : `\\u${code < 0x10000 ? hex.padStart(4, '0') : `{${hex}}`}`
 }
 
 /** Text with every invisible character escaped, except tabs and line ends. */
@@ -25,6 +27,9 @@ export function shortened(text: string, length = 200): string {
 /** JSON that is safe to print: characters that JSON leaves unescaped but that control a terminal are escaped too. */
 export function plainJson(value: unknown): string {
   return JSON.stringify(value, null, 2).replace(UNSEEN, (character) =>
-    character.replace(/[\s\S]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`),
+    character.replace(
+      /[\s\S]/g,
+      (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+    ),
   )
 }

@@ -15,7 +15,11 @@ export interface Progress {
 export const silent: Progress = { start() {}, end() {}, note() {} }
 
 /** Does work and shows it: a line that begins, and ends with success, or with failure if the work throws. Resolves to its result. */
-export async function withProgress<T>(progress: Progress, what: string, work: () => Promise<T>): Promise<T> {
+export async function withProgress<T>(
+  progress: Progress,
+  what: string,
+  work: () => Promise<T>,
+): Promise<T> {
   progress.start(what)
   try {
     const result = await work()
@@ -43,8 +47,15 @@ export function createProgress(stream: NodeJS.WriteStream = process.stderr): Pro
   const tick = () => {
     if (!current) return
     const { what, since, detail } = current
-    const passed = [...(detail ? [detail] : []), `${Math.round((Date.now() - since) / 1000)} s`].join(', ')
-    out.write(live ? `\r\x1b[K ${fitting(`• ${what} … ${passed}`, stream.columns)}` : ` • ${what} … ${passed}\n`)
+    const passed = [
+      ...(detail ? [detail] : []),
+      `${Math.round((Date.now() - since) / 1000)} s`,
+    ].join(', ')
+    out.write(
+      live
+        ? `\r\x1b[K ${fitting(`• ${what} … ${passed}`, stream.columns)}`
+        : ` • ${what} … ${passed}\n`,
+    )
   }
   const finish = () => {
     clearInterval(current?.ticker)
@@ -76,4 +87,5 @@ export function createProgress(stream: NodeJS.WriteStream = process.stderr): Pro
 }
 
 /** A line longer than the terminal's width could not be replaced. */
-const fitting = (line: string, columns = 80) => (line.length + 2 > columns ? `${line.slice(0, columns - 3)}…` : line)
+const fitting = (line: string, columns = 80) =>
+  line.length + 2 > columns ? `${line.slice(0, columns - 3)}…` : line

@@ -59,7 +59,10 @@ wait "$command"`
  * progress, and when this process ends.
  * @throws what spawn throws if the program can't be started
  */
-export async function runSupervised(command: readonly string[], options: SuperviseOptions): Promise<Supervised> {
+export async function runSupervised(
+  command: readonly string[],
+  options: SuperviseOptions,
+): Promise<Supervised> {
   const child = spawn('sh', ['-c', SUPERVISOR, 'sh', ...command], {
     cwd: options.cwd,
     stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
@@ -104,7 +107,11 @@ export async function runSupervised(command: readonly string[], options: Supervi
  * @throws Error in one sentence with the program's last line; SystemTrouble if the disk is full
  */
 export async function runTool(command: readonly string[], cwd: string): Promise<void> {
-  const { exitCode, signal, stderr, message } = await $({ cwd, quiet: true, nothrow: true })`${command}`
+  const { exitCode, signal, stderr, message } = await $({
+    cwd,
+    quiet: true,
+    nothrow: true,
+  })`${command}`
   if (exitCode === 0) return
   if (isFullDisk(stderr)) throw new SystemTrouble(noSpace(cwd))
   const reason = stderr.trim().split('\n').at(-1) || signal || message.split('\n')[0]

@@ -17,7 +17,8 @@ export function freeMegabytes(path: string): number {
   return Math.floor((bavail * bsize) / bytesPerMegabyte)
 }
 
-const nearest = (path: string): string => (existsSync(path) || path === dirname(path) ? path : nearest(dirname(path)))
+const nearest = (path: string): string =>
+  existsSync(path) || path === dirname(path) ? path : nearest(dirname(path))
 
 /** @throws SystemTrouble when a folder's file system has less free space */
 export function requireSpace(folder: string, megabytes: number): void {
@@ -39,7 +40,10 @@ interface SystemError extends NodeJS.ErrnoException {
 }
 
 const isSystemError = (error: unknown): error is SystemError =>
-  error instanceof Error && 'code' in error && 'syscall' in error && typeof error.syscall === 'string'
+  error instanceof Error &&
+  'code' in error &&
+  'syscall' in error &&
+  typeof error.syscall === 'string'
 
 /** The meaning of a failed system call for the user, in one sentence. Undefined for other errors, as of connections. */
 export function explainSystemError(error: unknown): string | undefined {

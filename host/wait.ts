@@ -25,13 +25,18 @@ export async function waitFor<T>(
     const answer = await ask()
     if (answer) return answer as Exclude<T, false | undefined | null>
     if (Date.now() > end)
-      throw new DeadlineError(`Waited ${Math.round(patienceMs / 1000)} s for ${what} without success.`)
+      throw new DeadlineError(
+        `Waited ${Math.round(patienceMs / 1000)} s for ${what} without success.`,
+      )
     await pause(gap)
   }
 }
 
 /** Like waitFor, but resolves to whether the condition was met in time. */
-export async function isMetWithin(deadlineMs: number, ask: () => Promise<boolean>): Promise<boolean> {
+export async function isMetWithin(
+  deadlineMs: number,
+  ask: () => Promise<boolean>,
+): Promise<boolean> {
   try {
     return await waitFor('a condition', deadlineMs, ask)
   } catch (error) {

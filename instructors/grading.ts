@@ -21,7 +21,10 @@ import { quoted, Refusal } from './submission/untrusted-text.ts'
 
 /** Options of parseArgs that take a text. */
 const texts = <Name extends string>(...names: Name[]) =>
-  Object.fromEntries(names.map((name) => [name, { type: 'string' }])) as Record<Name, { type: 'string' }>
+  Object.fromEntries(names.map((name) => [name, { type: 'string' }])) as Record<
+    Name,
+    { type: 'string' }
+  >
 
 /** Options that both grading scripts take: their usage explains them. */
 export const gradingOptions = {
@@ -53,7 +56,10 @@ export async function gradeAndPrint(
   const learner = process.env.LEARNER || 'learner'
   const file = capture === undefined ? 'the cluster' : basename(capture)
   const graded = gradedReport(report, { learner, file })
-  const result = classResult([{ file, graded, seed: seedOf(learner), prints: printsOf([]) }], report.seconds)
+  const result = classResult(
+    [{ file, graded, seed: seedOf(learner), prints: printsOf([]) }],
+    report.seconds,
+  )
   if (junit !== undefined) writeFileSync(junit, formatted('junit', result))
   return publish(report, result, wish, learnerReport(report))
 }
@@ -75,14 +81,18 @@ export async function checkSubmission(
   const word = process.env.CLASS ? classWord(process.env.CLASS) : undefined
   const options = { key: keyFile ? readClassKey(keyFile) : undefined, word }
   const refused = (error: unknown): never => {
-    throw error instanceof Refusal ? new UserError(`${quoted(file)} is refused. ${error.message}`) : error
+    throw error instanceof Refusal
+      ? new UserError(`${quoted(file)} is refused. ${error.message}`)
+      : error
   }
   const submission = await readSubmission(path, options.key).catch(refused)
   const { learner, lab, submittedAt } = submission.manifest
   if (wish.lab !== undefined && labNumber(wish.lab) !== lab)
     throw new UserError(`"${file}" is for lab ${lab}: leave --lab out.`)
   if (wish.step !== undefined || wish.junit !== undefined)
-    throw new UserError('A submission is judged as a whole: leave --step and --junit out; --format junit writes JUnit.')
+    throw new UserError(
+      'A submission is judged as a whole: leave --step and --junit out; --format junit writes JUnit.',
+    )
   const { report, judged } = await judgeSubmission(submission, file, options).catch(refused)
   const result = classResult([judged], report.seconds)
   const flags = result.graded.flatMap((graded) => graded.flags)
@@ -98,9 +108,13 @@ export async function checkSubmission(
 export async function gradeClass(files: readonly string[], options: ClassOptions): Promise<number> {
   const { kubeconfigs, key = process.env.CLASS_KEY_FILE, class: word = process.env.CLASS } = options
   const isLive = kubeconfigs !== undefined
-  const tasks = isLive ? liveTasks(kubeconfigs, labNumber(options.lab)) : files.map((file) => ({ file }))
+  const tasks = isLive
+    ? liveTasks(kubeconfigs, labNumber(options.lab))
+    : files.map((file) => ({ file }))
   if (tasks.length === 0)
-    throw new UserError('There is nothing to grade: give files, as in `grade-class.ts submissions/*.labgrade`.')
+    throw new UserError(
+      'There is nothing to grade: give files, as in `grade-class.ts submissions/*.labgrade`.',
+    )
   preparePlaces(options)
   const began = performance.now()
   const judged = await judgeAll(tasks, {
@@ -132,7 +146,11 @@ function publish(
   { json, format, output, 'report-only': reportOnly }: GradingOptions,
   text: string,
 ): number {
-  const written = json ? `${plainJson(report)}\n` : format === undefined ? text : formatted(format, result)
+  const written = json
+    ? `${plainJson(report)}\n`
+    : format === undefined
+      ? text
+      : formatted(format, result)
   if (output === undefined) process.stdout.write(written)
   else writeFileSync(output, written)
   return reportOnly ? ExitCode.passed : report.exitCode

@@ -17,7 +17,8 @@ await main(async () => {
   const place = findAsked(id, LAB ? labNumber(LAB) : undefined)
   const { lab } = place
   if ('recall' in place) {
-    if (!text) throw new UserError(`${place.recall.ask} Answer with: ${answerCommand(lab.number, id)}`)
+    if (!text)
+      throw new UserError(`${place.recall.ask} Answer with: ${answerCommand(lab.number, id)}`)
     const { isRight, lines } = recallLines(place.recall, text)
     const running = await runningCluster().catch(() => undefined)
     if (running && isRight) await keepRecall(running, lab.number, id, text)
@@ -40,8 +41,13 @@ await main(async () => {
   const cluster = await selectCluster()
   const source = await openCluster(cluster)
   await mustRunHere(cluster, lab)
-  await consent(cluster, `write the answer into ConfigMap "${notesName(lab.number)}" in namespace "default"`)
-  const { lines, exitCode } = text ? await answerStep(spec, step, source, text) : await showAnswer(spec, step, source)
+  await consent(
+    cluster,
+    `write the answer into ConfigMap "${notesName(lab.number)}" in namespace "default"`,
+  )
+  const { lines, exitCode } = text
+    ? await answerStep(spec, step, source, text)
+    : await showAnswer(spec, step, source)
   for (const line of lines) console.log(line)
   return exitCode
 })

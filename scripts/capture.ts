@@ -17,6 +17,8 @@ await main(async () => {
   writeCaptureFolder(folder, capture)
   for (const { name, files, trouble } of capture.nodes)
     console.log(trouble ? `${name}: ${trouble}` : `${name}: ${[...files.keys()].join(', ')}`)
-  console.log(`Written to ${folder}. Judge it with: node --import tsx scripts/check.ts --lab 2 --capture ${folder}`)
+  console.log(
+    `Written to ${folder}. Judge it with: node --import tsx scripts/check.ts --lab 2 --capture ${folder}`,
+  )
   return capture.nodes.some(({ trouble }) => trouble) ? ExitCode.trouble : ExitCode.passed
 })

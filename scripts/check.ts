@@ -30,17 +30,25 @@ Exit status: 0 every step passed, 1 not yet, 2 could not be checked.
 await main(async () => {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
-    options: { ...gradingOptions, lab: { type: 'string' }, capture: { type: 'string' }, key: { type: 'string' } },
+    options: {
+      ...gradingOptions,
+      lab: { type: 'string' },
+      capture: { type: 'string' },
+      key: { type: 'string' },
+    },
   })
   const { capture } = values
   const [lab, superfluous] = [...(values.lab === undefined ? [] : [values.lab]), ...positionals]
   if (superfluous !== undefined)
-    throw new UserError(`${quoted(superfluous)} is one argument too many: --help lists the options.`)
+    throw new UserError(
+      `${quoted(superfluous)} is one argument too many: --help lists the options.`,
+    )
   const found = capture !== undefined && statSync(capture, { throwIfNoEntry: false })
   if (capture !== undefined && found === undefined && lab === undefined)
     throw new UserError(
       `${quoted(capture)} does not exist: give a folder that \`make capture\` wrote, or a file that \`make submit\` wrote.`,
     )
-  if (capture !== undefined && found && !found.isDirectory()) return checkSubmission(capture, { ...values, lab })
+  if (capture !== undefined && found && !found.isDirectory())
+    return checkSubmission(capture, { ...values, lab })
   return gradeAndPrint(labNumber(lab), values)
 }, USAGE)

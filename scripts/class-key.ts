@@ -20,7 +20,9 @@ await main(async () => {
     try {
       writeFileSync(values.new, `${randomBytes(32).toString('hex')}\n`, { mode: 0o600, flag: 'wx' })
     } catch {
-      throw new UserError(`"${values.new}" can't be created: it exists already, or its folder does not.`)
+      throw new UserError(
+        `"${values.new}" can't be created: it exists already, or its folder does not.`,
+      )
     }
     return console.log(
       `Written: ${values.new}. Keep it secret; --key ${values.new} --learner NAME prints a learner's key.`,

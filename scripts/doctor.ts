@@ -18,14 +18,23 @@ await main(async () => {
   const labs = listLabs().map(({ number }) => readLab(number))
   const facts = await gatherFacts(clusterName(), await containerEngine(), { kernel: true })
   const { KERNEL: kernel, CLUSTER: cluster } = process.env
-  const { rows, able } = doctorRows(facts, labs, { kernel, cluster: cluster || (offlineRoot ? 'embedded' : 'auto') })
-  const lines = layoutRows(rows, (sign, severity) => colours[severity](sign), process.stdout.columns)
+  const { rows, able } = doctorRows(facts, labs, {
+    kernel,
+    cluster: cluster || (offlineRoot ? 'embedded' : 'auto'),
+  })
+  const lines = layoutRows(
+    rows,
+    (sign, severity) => colours[severity](sign),
+    process.stdout.columns,
+  )
   console.log(lines.join('\n'))
   if (able.length === 0) {
     console.log('\nNo lab can run here yet: fix the lines marked with ✗ above.')
     return ExitCode.trouble
   }
   const everywhere = able.length === labs.length
-  console.log(`\n${everywhere ? 'Every lab' : 'Not every lab'} can run here. Next: make lab-${able[0]}`)
+  console.log(
+    `\n${everywhere ? 'Every lab' : 'Not every lab'} can run here. Next: make lab-${able[0]}`,
+  )
   return ExitCode.passed
 })

@@ -13,11 +13,19 @@ await main(async () => {
   }
   const image = await nodeImage(engine)
   if (!(await hasImage(engine, image)) && !(await registryHas(engine, image))) {
-    console.log(`Skipped: ${engine} responds, but has no node image "${image}", and its registry does not respond.`)
+    console.log(
+      `Skipped: ${engine} responds, but has no node image "${image}", and its registry does not respond.`,
+    )
     return ExitCode.passed
   }
   const run = $({ stdio: 'inherit', nothrow: true, verbose: false })
-  const words = ['run', '--config', 'vitest.kind.config.ts', 'test/kind-e2e', ...process.argv.slice(2)]
+  const words = [
+    'run',
+    '--config',
+    'vitest.kind.config.ts',
+    'test/kind-e2e',
+    ...process.argv.slice(2),
+  ]
   const { exitCode } = await run`node_modules/.bin/vitest ${words}`
   return exitCode === 0 ? ExitCode.passed : ExitCode.notYet
 })

@@ -8,8 +8,10 @@ await main(async () => {
   const cluster = await selectCluster()
   if (node === '--shell') return cluster.shell(await chosenMachine(cluster))
   const command = node === undefined ? ['sh', '-c', process.env.CMD ?? ''] : words
-  if (!command.at(-1)) throw new UserError("The command is missing: use for example `make exec CMD='ipvsadm -Ln'`.")
-  const machine = node === undefined ? await chosenMachine(cluster) : await chosenNode(cluster, node)
+  if (!command.at(-1))
+    throw new UserError("The command is missing: use for example `make exec CMD='ipvsadm -Ln'`.")
+  const machine =
+    node === undefined ? await chosenMachine(cluster) : await chosenNode(cluster, node)
   const result = await cluster.exec(machine, command)
   printResult(result)
   return result.exitCode

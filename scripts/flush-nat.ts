@@ -5,7 +5,9 @@ import { createProgress } from '../host/progress.ts'
 
 await main(async () => {
   const cluster = await runningCluster()
-  for (const { node, mode, removed, kept } of await flushNat(cluster, { progress: createProgress() })) {
+  for (const { node, mode, removed, kept } of await flushNat(cluster, {
+    progress: createProgress(),
+  })) {
     const other = { ipvs: 'iptables', iptables: 'ipvs', nftables: 'other modes' }[mode]
     console.log(
       removed.length > 0

@@ -21,6 +21,7 @@ await main(async () => {
   console.log(`${id}: ${title}`)
   if (question !== undefined) console.log(`Question: ${question.ask}`)
   console.log(`Hint ${tier} of ${hints.length}: ${hints[tier - 1]}`)
-  if (tier < hints.length) console.log(`Need more? Run the command again, or TIER=${hints.length} for the last one.`)
+  if (tier < hints.length)
+    console.log(`Need more? Run the command again, or TIER=${hints.length} for the last one.`)
   else console.log(`To see it done: make solve-${lab.number} STEP=${id}`)
 })

@@ -23,7 +23,10 @@ await main(async () => {
   if (HINT) {
     const { tier, of, text } = await takeHint(bench)
     console.log(`Hint ${tier} of ${of}: ${text}`)
-    if (tier < of) console.log(`Need more? Run the command again; each hint costs ${COST} points of the diagnosis.`)
+    if (tier < of)
+      console.log(
+        `Need more? Run the command again; each hint costs ${COST} points of the diagnosis.`,
+      )
     return
   }
   if (SHOW) {

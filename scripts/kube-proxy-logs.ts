@@ -1,6 +1,10 @@
 import { chalk } from 'zx/core'
 import { type KubeClient, kubeClient } from '../cluster/kube-client.ts'
-import { type KubeProxyPod, listKubeProxyPods, readLog } from '../cluster/kube-proxy/kube-proxy-pods.ts'
+import {
+  type KubeProxyPod,
+  listKubeProxyPods,
+  readLog,
+} from '../cluster/kube-proxy/kube-proxy-pods.ts'
 import { runningCluster } from '../cluster/select.ts'
 import { main, UserError } from '../host/main.ts'
 
@@ -13,10 +17,15 @@ function paint(line: string): string {
   return /^[EF]\d{4} /.test(line) ? chalk.red(line) : line
 }
 
-async function show(client: KubeClient, { node, pod, trouble, restarts }: KubeProxyPod): Promise<void> {
+async function show(
+  client: KubeClient,
+  { node, pod, trouble, restarts }: KubeProxyPod,
+): Promise<void> {
   const state = trouble ? `, ${trouble}` : restarts > 0 ? `, restarted ${restarts} times` : ''
   console.log(chalk.cyan(`${node} (${pod}${state})`))
-  const log = (await readLog(client, pod, { tailLines })) || (await readLog(client, pod, { tailLines, previous: true }))
+  const log =
+    (await readLog(client, pod, { tailLines })) ||
+    (await readLog(client, pod, { tailLines, previous: true }))
   for (const line of log.trimEnd().split('\n')) console.log(`  ${paint(line)}`)
 }
 

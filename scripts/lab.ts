@@ -15,7 +15,10 @@ await main(async () => {
   const { number } = lab
   const progress = createProgress()
   const cluster = await selectCluster(undefined, undefined, { creating: progress, lab })
-  await consent(cluster, labChange(`run a privileged Pod on each node and work through lab ${number}`))
+  await consent(
+    cluster,
+    labChange(`run a privileged Pod on each node and work through lab ${number}`),
+  )
   const own = { target: `lab-${number}`, doing: `runs the guide of lab ${number}` }
   const isGuided = process.stdin.isTTY && process.stdout.isTTY && !process.env.CI
   const work = () =>
@@ -23,12 +26,16 @@ await main(async () => {
       await cluster.up(progress)
       await mustRunHere(cluster, lab)
       if (!isGuided) return play(lab, cluster, progress)
-      progress.note(`The same lab in the browser, with the dataplane beside the text: make guide LAB=${number}`)
+      progress.note(
+        `The same lab in the browser, with the dataplane beside the text: make guide LAB=${number}`,
+      )
       return guideThroughLab(lab, cluster, progress)
     })
   // The guide refuses to start beside another one, which would undo its steps; playing the solution waits.
   if (isGuided) return work()
   const exitCode = await changeCluster(cluster, `plays lab ${number} on`, progress, work)
-  console.log(`From \`make lab-${number}\` to here: ${((performance.now() - began) / 1000).toFixed(1)} s.`)
+  console.log(
+    `From \`make lab-${number}\` to here: ${((performance.now() - began) / 1000).toFixed(1)} s.`,
+  )
   return exitCode
 })

@@ -8,16 +8,23 @@ import { labNumber, listLabs } from '../grading/lab-definition.ts'
 import { ExitCode, main } from '../host/main.ts'
 
 await main(async () => {
-  const { values, positionals } = parseArgs({ options: { run: { type: 'boolean' } }, allowPositionals: true })
-  const numbers = positionals.length > 0 ? positionals.map(labNumber) : listLabs().map(({ number }) => number)
+  const { values, positionals } = parseArgs({
+    options: { run: { type: 'boolean' } },
+    allowPositionals: true,
+  })
+  const numbers =
+    positionals.length > 0 ? positionals.map(labNumber) : listLabs().map(({ number }) => number)
   const course = await readCourse()
   const written = lintCourse(course)
   const complaints = values.run && written.length === 0 ? await runLabs(numbers) : written
-  for (const { file, text } of complaints) console.log(` ${chalk.red('✗')} ${chalk.bold(file)}: ${text}`)
+  for (const { file, text } of complaints)
+    console.log(` ${chalk.red('✗')} ${chalk.bold(file)}: ${text}`)
   const what = `${course.labs.length} labs${values.run ? `, ${numbers.length} of them run on a cluster` : ''}`
   const count = complaints.length
   if (count === 0) console.log(` ${chalk.green('✓')} ${what}: no complaints.`)
-  else console.log(` ${chalk.red('✗')} ${what}: ${count} ${count === 1 ? 'complaint' : 'complaints'}.`)
-  if (values.run && written.length > 0) console.log('No lab was run on a cluster: fix the complaints above first.')
+  else
+    console.log(` ${chalk.red('✗')} ${what}: ${count} ${count === 1 ? 'complaint' : 'complaints'}.`)
+  if (values.run && written.length > 0)
+    console.log('No lab was run on a cluster: fix the complaints above first.')
   return count === 0 ? ExitCode.passed : ExitCode.notYet
 })

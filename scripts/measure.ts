@@ -19,5 +19,13 @@ await main(async () => {
   }
   await consent(cluster, 'write the figures into ConfigMap "lab-6" in namespace "default"')
   const { folder, run } = await measureHere(cluster, client, createProgress())
-  console.log([...measurementTable(run), '', ...scaleRemarks(run), '', `The diagram: ${folder}/scale.svg`].join('\n'))
+  console.log(
+    [
+      ...measurementTable(run),
+      '',
+      ...scaleRemarks(run),
+      '',
+      `The diagram: ${folder}/scale.svg`,
+    ].join('\n'),
+  )
 })

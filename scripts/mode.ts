@@ -16,7 +16,8 @@ await main(async () => {
   const cluster = await runningCluster()
   const { changed, before, proofs } = await switchMode(cluster, mode, {
     scheduler: process.env.SCHEDULER || undefined,
-    version: process.env.KUBE_PROXY_VERSION || (mode === 'userspace' ? USERSPACE_VERSION : undefined),
+    version:
+      process.env.KUBE_PROXY_VERSION || (mode === 'userspace' ? USERSPACE_VERSION : undefined),
     force: process.env.FORCE === '1',
     progress: createProgress(),
   })
@@ -26,5 +27,6 @@ await main(async () => {
   const hasLeftovers = proofs.some(({ leftovers }) => leftovers.length > 0)
   const left = `The rules of mode ${before || 'iptables'} are still there: make flush-nat removes them.`
   if (!changed) console.log(`${where} already; nothing was changed.`)
-  else console.log(hasLeftovers && (before || 'iptables') !== mode ? `${where}. ${left}` : `${where}.`)
+  else
+    console.log(hasLeftovers && (before || 'iptables') !== mode ? `${where}. ${left}` : `${where}.`)
 })

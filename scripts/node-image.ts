@@ -6,7 +6,9 @@ import { createProgress } from '../host/progress.ts'
 await main(async () => {
   const engine = await containerEngine()
   if (!engine)
-    throw new UserError('No Docker or Podman engine responds: start one; the embedded cluster needs no image.')
+    throw new UserError(
+      'No Docker or Podman engine responds: start one; the embedded cluster needs no image.',
+    )
   const own = process.env.IMAGE
   const progress = createProgress()
   const name = await bakeNodeImage(engine, own || pinnedImage(), progress)

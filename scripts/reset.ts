@@ -11,5 +11,7 @@ await main(async () => {
   const lab = readLab(labNumber(process.argv[2]))
   const cluster = await runningCluster()
   await resetLab(lab, await LabBench.open(cluster, createProgress(), `reset lab ${lab.number}`))
-  console.log(`Lab ${lab.number} is at its start. Next: make lab-${lab.number}, or read labs/${lab.folder}/README.md.`)
+  console.log(
+    `Lab ${lab.number} is at its start. Next: make lab-${lab.number}, or read labs/${lab.folder}/README.md.`,
+  )
 })

@@ -24,5 +24,8 @@ async function build(): Promise<void> {
     `${decks.length} decks with ${slides} slides are in ${folder}; open ${folder}/index.html or run make present.`,
   )
   if (pdf.size > 0) console.log('Chromium measured each slide and printed a PDF of each deck.')
-  else console.log(`No PDF, because ${without}; any browser can print the pages. (CHROMIUM=/path selects one.)`)
+  else
+    console.log(
+      `No PDF, because ${without}; any browser can print the pages. (CHROMIUM=/path selects one.)`,
+    )
 }

@@ -3,7 +3,16 @@
 // Reading hundreds of TypeScript sources takes more than a second each time. All programs are therefore bundled into the cache, and again when a source or an installed package has changed. If bundling fails, the program runs from its sources, because it may not need the broken part. Without a program it only checks whether programs can run on this machine.
 
 import { createHash } from 'node:crypto'
-import { existsSync, lstatSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { threadId } from 'node:worker_threads'
@@ -22,7 +31,9 @@ function hasRelease(range, release) {
   const [major, minor] = release.split('.').map(Number)
   return range.split(' || ').some((part) => {
     const [, sign, leastMajor, leastMinor] = /^(\^|>=)(\d+)\.(\d+)$/.exec(part) ?? []
-    return major === Number(leastMajor) ? minor >= Number(leastMinor) : sign === '>=' && major > Number(leastMajor)
+    return major === Number(leastMajor)
+      ? minor >= Number(leastMinor)
+      : sign === '>=' && major > Number(leastMajor)
   })
 }
 
@@ -35,7 +46,8 @@ if (!hasRelease(engines.node, process.versions.node))
 /** The minimum address space, in MB, for Node.js and the bundler. */
 const addressSpace = 4096
 const limits = existsSync('/proc/self/limits') ? readFileSync('/proc/self/limits', 'utf8') : ''
-const allowed = Number(/^Max address space +(\d+)/m.exec(limits)?.[1] ?? Number.POSITIVE_INFINITY) / 2 ** 20
+const allowed =
+  Number(/^Max address space +(\d+)/m.exec(limits)?.[1] ?? Number.POSITIVE_INFINITY) / 2 ** 20
 if (allowed < addressSpace)
   refuse(
     `Processes may have ${Math.floor(allowed)} MB of address space, and ${addressSpace} MB are needed: run \`ulimit -v unlimited\` and then the command again.`,
@@ -46,7 +58,8 @@ function filesOf(folder, ending) {
   const entries = readdirSync(join(root, folder), { withFileTypes: true })
   const files = entries.flatMap((entry) => {
     const { name } = entry
-    if (entry.isDirectory()) return filesOf(join(folder, name), ending).map((file) => `${name}/${file}`)
+    if (entry.isDirectory())
+      return filesOf(join(folder, name), ending).map((file) => `${name}/${file}`)
     if (!name.endsWith(ending)) return []
     const { size, ctimeMs } = lstatSync(join(root, folder, name))
     return [`${name} ${size} ${ctimeMs}`]
@@ -61,9 +74,19 @@ function stateOfSources() {
   const folders = readdirSync(root, { withFileTypes: true }).filter(
     ({ name }) => !name.startsWith('.') && !others.includes(name),
   )
-  const sources = folders.flatMap((entry) => (entry.isDirectory() ? [entry.name, ...filesOf(entry.name, '.ts')] : []))
-  const installed = statSync(join(root, 'node_modules/.package-lock.json'), { throwIfNoEntry: false })?.mtimeMs
-  const state = [process.version, root, readFileSync(fileURLToPath(import.meta.url)), installed, ...sources].join('\0')
+  const sources = folders.flatMap((entry) =>
+    entry.isDirectory() ? [entry.name, ...filesOf(entry.name, '.ts')] : [],
+  )
+  const installed = statSync(join(root, 'node_modules/.package-lock.json'), {
+    throwIfNoEntry: false,
+  })?.mtimeMs
+  const state = [
+    process.version,
+    root,
+    readFileSync(fileURLToPath(import.meta.url)),
+    installed,
+    ...sources,
+  ].join('\0')
   return createHash('sha256').update(state).digest('hex').slice(0, 16)
 }
 
@@ -89,7 +112,10 @@ async function makeBundle(bundle) {
   const fresh = `${bundle}.${process.pid}.${threadId}`
   const present = (name) => existsSync(join(root, name))
   const scripts = readdirSync(join(root, 'scripts')).filter((name) => name.endsWith('.ts'))
-  const programs = [...scripts.map((name) => `scripts/${name}`), 'instructors/class/judge-worker.ts'].filter(present)
+  const programs = [
+    ...scripts.map((name) => `scripts/${name}`),
+    'instructors/class/judge-worker.ts',
+  ].filter(present)
   const options = {
     bundle: true,
     platform: 'node',

@@ -31,6 +31,8 @@ await main(async () => {
     console.log(other ? changing : notUp(cluster).message)
     return ExitCode.notYet
   }
-  console.log(`The ${cluster.driver} cluster "${cluster.name}" is up; its kubeconfig is ${cluster.kubeconfig}`)
+  console.log(
+    `The ${cluster.driver} cluster "${cluster.name}" is up; its kubeconfig is ${cluster.kubeconfig}`,
+  )
   for (const line of await nodeLines(cluster)) console.log(line)
 })

@@ -12,7 +12,9 @@ await main(async () => {
   const { learner, name } = whoAndWhere()
   const cluster = await selectCluster(undefined, name)
   const { LAB } = process.env
-  const lab = readLab(LAB ? labNumber(LAB) : onlyLab(new Moments(cluster.driver, cluster.name).labs()))
+  const lab = readLab(
+    LAB ? labNumber(LAB) : onlyLab(new Moments(cluster.driver, cluster.name).labs()),
+  )
   const { file, sizeBytes, isSigned, report, notes } = await handIn(cluster, lab, learner)
   process.stdout.write(learnerReport(report))
   console.log(
@@ -29,7 +31,8 @@ await main(async () => {
 function whoAndWhere(): { learner: string; name: string } {
   const { LEARNER, NAME, CLUSTER_NAME } = process.env
   if (LEARNER) return { learner: learnerName(LEARNER), name: clusterName(CLUSTER_NAME || NAME) }
-  if (!NAME) throw new UserError('The learner is missing: for example `make submit LEARNER=alice LAB=2`.')
+  if (!NAME)
+    throw new UserError('The learner is missing: for example `make submit LEARNER=alice LAB=2`.')
   const learner = learnerName(NAME)
   console.log(
     `NAME=${learner} is used as the learner; write LEARNER=${learner}, as NAME is the cluster everywhere else.`,
@@ -41,6 +44,7 @@ function whoAndWhere(): { learner: string; name: string } {
 function onlyLab(labs: readonly number[]): number {
   const [only] = labs
   if (only !== undefined && labs.length === 1) return only
-  const known = labs.length > 0 ? `labs ${labs.join(', ')} were worked on` : 'none was worked on yet'
+  const known =
+    labs.length > 0 ? `labs ${labs.join(', ')} were worked on` : 'none was worked on yet'
   throw new UserError(`Which lab? ${known}: choose as in \`make submit LEARNER=alice LAB=2\`.`)
 }

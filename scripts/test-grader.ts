@@ -21,7 +21,11 @@ none complains.
 `
 
 await main(async () => {
-  const options = { lab: { type: 'string' }, every: { type: 'string' }, json: { type: 'boolean' } } as const
+  const options = {
+    lab: { type: 'string' },
+    every: { type: 'string' },
+    json: { type: 'boolean' },
+  } as const
   const { values } = parseArgs({ options })
   const every = Number(values.every ?? 1)
   if (!Number.isInteger(every) || every < 1)

@@ -27,7 +27,11 @@ const text = { type: 'string' } as const
 const options = {
   ...{ capture: text, node: text, from: text, to: text },
   json: { type: 'boolean' },
-  verbose: { type: 'boolean', short: 'v', default: !['', '0', undefined].includes(process.env.VERBOSE) },
+  verbose: {
+    type: 'boolean',
+    short: 'v',
+    default: !['', '0', undefined].includes(process.env.VERBOSE),
+  },
 } as const
 
 await main(async () => {

@@ -9,6 +9,10 @@ await main(async () => {
   await cluster.up(progress)
   const seconds = ((performance.now() - began) / 1000).toFixed(1)
   const nodes = await cluster.nodes()
-  console.log(`${nodes.length} nodes are ready on the ${cluster.driver} cluster "${cluster.name}" after ${seconds} s.`)
-  console.log('Next: eval "$(make env)" configures kubectl for it; make lab-1 starts the first lab.')
+  console.log(
+    `${nodes.length} nodes are ready on the ${cluster.driver} cluster "${cluster.name}" after ${seconds} s.`,
+  )
+  console.log(
+    'Next: eval "$(make env)" configures kubectl for it; make lab-1 starts the first lab.',
+  )
 })

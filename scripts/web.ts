@@ -10,9 +10,14 @@ import { createProgress } from '../host/progress.ts'
 
 await main(async () => {
   const cluster = await selectCluster()
-  await consent(cluster, 'create the Deployment and the Service of the labs, "web", in namespace "default"')
+  await consent(
+    cluster,
+    'create the Deployment and the Service of the labs, "web", in namespace "default"',
+  )
   const client = await kubeClient(cluster)
-  const lines = await deployWeb(new LabBench(cluster, client, createProgress(), await ownVariant(client)))
+  const lines = await deployWeb(
+    new LabBench(cluster, client, createProgress(), await ownVariant(client)),
+  )
   // The learner's next command is a request to the Service.
   await programmed({ cluster, client }, 5000)
   for (const line of lines) console.log(line)

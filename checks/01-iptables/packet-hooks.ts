@@ -19,7 +19,9 @@ const PROBE_PORT = 10256
 const probes = new HookProbes('probe', PROBE_PORT)
 
 /** The node with the learner's probes, and their counters; if there are several, the one with the most probes. */
-function probedNode(nodes: readonly NodeView[]): { node: NodeView; counts: HookCounts } | undefined {
+function probedNode(
+  nodes: readonly NodeView[],
+): { node: NodeView; counts: HookCounts } | undefined {
   const probed = nodes
     .map((node) => ({ node, counts: probes.countsIn(stateOf(node).iptables) }))
     .filter(({ counts }) => Object.keys(counts).length > 0)
@@ -41,7 +43,9 @@ export function probesInFiveHooks({ nodes }: CheckContext): { node: NodeView; co
 export function probesOnOneNode(context: CheckContext): void {
   const { node } = probesInFiveHooks(context)
   for (const other of context.nodes) {
-    const hook = other !== node && HOOKS.find((name) => probes.countsIn(stateOf(other).iptables)[name] !== undefined)
+    const hook =
+      other !== node &&
+      HOOKS.find((name) => probes.countsIn(stateOf(other).iptables)[name] !== undefined)
     expectOnNode(other.name, LOOK_AT_PROBES, !hook, {
       expected: `probes on ${node.name} alone`,
       actual: `a probe in ${hook} of ${other.name}, too`,
@@ -122,14 +126,21 @@ function expectSums({ name }: NodeView, counts: HookCounts): void {
   const { PREROUTING = 0, INPUT = 0, FORWARD = 0, OUTPUT = 0, POSTROUTING = 0 } = counts
   const silent = Object.entries(counts).find(([, packets]) => packets === 0)?.[0]
   expectOnNode(name, LOOK_AT_PROBES, silent === undefined, {
-    expected: 'packets on all five probes: one to a process of the node, one forwarded, one from a process of the node',
+    expected:
+      'packets on all five probes: one to a process of the node, one forwarded, one from a process of the node',
     actual: `none in ${silent}`,
   })
-  expectOnNode(name, LOOK_AT_PROBES, PREROUTING === INPUT + FORWARD && POSTROUTING === FORWARD + OUTPUT, {
-    expected: 'as many packets in PREROUTING as in INPUT and FORWARD, in POSTROUTING as in FORWARD and OUTPUT',
-    actual: `PREROUTING ${PREROUTING}, INPUT ${INPUT}, FORWARD ${FORWARD}, OUTPUT ${OUTPUT}, POSTROUTING ${POSTROUTING}`,
-    hint: `The probes do not all match the same packets, or one was dropped: ${onNode(name, 'iptables -t mangle -Z')} resets the counters.`,
-  })
+  expectOnNode(
+    name,
+    LOOK_AT_PROBES,
+    PREROUTING === INPUT + FORWARD && POSTROUTING === FORWARD + OUTPUT,
+    {
+      expected:
+        'as many packets in PREROUTING as in INPUT and FORWARD, in POSTROUTING as in FORWARD and OUTPUT',
+      actual: `PREROUTING ${PREROUTING}, INPUT ${INPUT}, FORWARD ${FORWARD}, OUTPUT ${OUTPUT}, POSTROUTING ${POSTROUTING}`,
+      hint: `The probes do not all match the same packets, or one was dropped: ${onNode(name, 'iptables -t mangle -Z')} resets the counters.`,
+    },
+  )
 }
 
 /** A packet from a node to itself leaves and enters; it is not forwarded. */
@@ -141,7 +152,8 @@ export async function familiesAreSeparate(context: LiveContext): Promise<void> {
   const { live, snapshot } = context
   const { name } = node
   const list = 'ip6tables -t mangle -nvL'
-  const read = async () => [await probes.readOn(live, name), await probes.readOn(live, name, 'ip6tables')] as const
+  const read = async () =>
+    [await probes.readOn(live, name), await probes.readOn(live, name, 'ip6tables')] as const
   const [, six] = await read()
   const bare = HOOKS.filter((hook) => six[hook] === undefined)
   expectOnNode(name, list, bare.length === 0, {
@@ -152,7 +164,10 @@ export async function familiesAreSeparate(context: LiveContext): Promise<void> {
   const loopback = (await live.readOnNode(name, 'ip -6 -o addr show lo')).stdout.includes(' ::1/')
   const measure = async () => {
     const [, sixBefore] = await read()
-    await live.onNode(name, requestHealth(nodeAddressOf(snapshot, neighbourOf(node, snapshot).name)))
+    await live.onNode(
+      name,
+      requestHealth(nodeAddressOf(snapshot, neighbourOf(node, snapshot).name)),
+    )
     const [fourBetween, sixBetween] = await read()
     if (loopback) await live.onNode(name, requestHealth('[::1]'))
     const [fourAfter, sixAfter] = await read()

@@ -15,7 +15,10 @@ import { personalise, variantIn } from '../../grading/variant.ts'
 /** The hash in the names of the chains of each port of a Service, in the order of its ports. */
 const chainHashes = ({ namespace, name, ports }: Service): string[] =>
   ports.map((port) =>
-    serviceHash(`${namespace}/${name}${port.name === '' ? '' : `:${port.name}`}`, port.protocol.toLowerCase()),
+    serviceHash(
+      `${namespace}/${name}${port.name === '' ? '' : `:${port.name}`}`,
+      port.protocol.toLowerCase(),
+    ),
   )
 
 /** A Service's chains (KUBE-SVC-, -SVL-, -EXT-, -FW-, -XLB-), those of its endpoints, and these others equal the prediction on every node. */
@@ -35,7 +38,8 @@ export function expectServiceChains(
   expectNodes(nodes)
     .where(
       (where) =>
-        inChain(...chains)(where) || ('chain' in where && (isOfService(where.chain) || isOfEndpoint(where.chain))),
+        inChain(...chains)(where) ||
+        ('chain' in where && (isOfService(where.chain) || isOfEndpoint(where.chain))),
       inspect,
     )
     .equalPrediction('iptables', expected)
@@ -79,10 +83,12 @@ export function expectJumpsFirst(nodes: readonly NodeView[]): void {
 }
 
 /** `KUBE-SVC-…` of each port of a Service, in the order of its ports. */
-const serviceChains = (service: Service): string[] => chainHashes(service).map((hash) => `KUBE-SVC-${hash}`)
+const serviceChains = (service: Service): string[] =>
+  chainHashes(service).map((hash) => `KUBE-SVC-${hash}`)
 
 /** The chain of web's only port. */
-export const webChain = (snapshot: Snapshot): string => serviceChains(webService(snapshot).service)[0] ?? ''
+export const webChain = (snapshot: Snapshot): string =>
+  serviceChains(webService(snapshot).service)[0] ?? ''
 
 /** A Service's chain is named after a hash of its namespace, name, port name and protocol: the same on every node. */
 export function nameOfWebChain({ snapshot }: CheckContext): Truth {
@@ -164,7 +170,10 @@ export function portsCostEntries({ nodes, snapshot }: CheckContext): void {
   })
   const chains = serviceChains(service)
   expectNodes(nodes)
-    .natChains((chain) => chain === 'KUBE-SERVICES' || chains.includes(chain), 'iptables -t nat -S KUBE-SERVICES')
+    .natChains(
+      (chain) => chain === 'KUBE-SERVICES' || chains.includes(chain),
+      'iptables -t nat -S KUBE-SERVICES',
+    )
     .equalPrediction('iptables', 'one entry for every Service port, and the node-ports rule last')
   for (const chain of chains)
     expectNodes(nodes)

@@ -29,9 +29,13 @@ export async function rejectsWithoutEndpoints(context: CheckContext): Promise<vo
   const { address, port } = emptyService(snapshot)
   expectNodes(nodes)
     .chains('filter KUBE-SERVICES', 'filter FORWARD', 'filter OUTPUT')
-    .equalPrediction('iptables', 'a rule with REJECT for each Service port that has no endpoint, and no other', {
-      inspect: LOOK,
-    })
+    .equalPrediction(
+      'iptables',
+      'a rule with REJECT for each Service port that has no endpoint, and no other',
+      {
+        inspect: LOOK,
+      },
+    )
   for (const node of nodes) rejectRule(node, address)
   if (!live) return
   const client = clientPod(context, '01-iptables')
@@ -53,7 +57,10 @@ export function rejectedWith({ nodes, snapshot }: CheckContext): Truth {
   const { address } = emptyService(snapshot)
   const [node] = nodes.slice(-1)
   const message = node && /--reject-with (\S+)/.exec(rejectRule(node, address))?.[1]
-  return { accepts: message === undefined ? [] : [message], inspect: onNode(node?.name ?? '', LOOK) }
+  return {
+    accepts: message === undefined ? [] : [message],
+    inspect: onNode(node?.name ?? '', LOOK),
+  }
 }
 
 function emptyService(snapshot: Snapshot): { address: string; port: number } {
@@ -67,7 +74,9 @@ function emptyService(snapshot: Snapshot): { address: string; port: number } {
 function rejectRule(node: NodeView, address: string): string {
   const { name } = node
   const rules = stateOf(node).iptables.get('filter')?.get('KUBE-SERVICES')?.rules ?? []
-  const rule = rules.find(({ spec }) => spec.includes(`-d ${address}/32 `) && spec.includes('-j REJECT'))
+  const rule = rules.find(
+    ({ spec }) => spec.includes(`-d ${address}/32 `) && spec.includes('-j REJECT'),
+  )
   return expectFound(rule?.spec, {
     node: name,
     inspect: onNode(name, LOOK),
@@ -87,7 +96,9 @@ export async function sharesAreEven(context: CheckContext): Promise<void> {
   if (!live) return
   const { logged } = await expectAnswers(context, live, client, service, REQUESTS)
   const shares = countByPod(service.backends, await logged())
-  const isEven = shares.every(({ requests }) => isLikelyShare(requests, REQUESTS, 1 / shares.length))
+  const isEven = shares.every(({ requests }) =>
+    isLikelyShare(requests, REQUESTS, 1 / shares.length),
+  )
   expectThat(isEven, {
     node: client.node,
     inspect: 'kubectl logs -l app=web --prefix --tail=40',
@@ -104,7 +115,9 @@ function expectFairRules(node: NodeView, sender: Sender, service: WebService, ch
     const own = outcomes.filter(({ to }) => to.startsWith(`${backend.address}:`))
     return Math.abs(own.reduce((sum, { probability }) => sum + probability, 0) - even) > 1e-6
   })
-  const shares = outcomes.map(({ to, probability }) => `${to} ${(100 * probability).toFixed(1)} %`).join(', ')
+  const shares = outcomes
+    .map(({ to, probability }) => `${to} ${(100 * probability).toFixed(1)} %`)
+    .join(', ')
   expectOnNode(node.name, `iptables -t nat -S ${chain}`, !unfair, {
     expected: `${(100 * even).toFixed(1)} % for each of ${backends.length} Pods`,
     actual: shares || tracedTo(node, sender, service).text,
@@ -121,18 +134,29 @@ export async function podReachesItself(context: CheckContext): Promise<void> {
   expectNodes(nodes).chain('nat POSTROUTING').jumpsFirstTo('KUBE-POSTROUTING')
   expectNodes(nodes)
     .natChains(
-      (chain) => chain.startsWith('KUBE-SEP-') || chain === 'KUBE-MARK-MASQ' || chain === 'KUBE-POSTROUTING',
+      (chain) =>
+        chain.startsWith('KUBE-SEP-') || chain === 'KUBE-MARK-MASQ' || chain === 'KUBE-POSTROUTING',
       'iptables-save -t nat | grep -e KUBE-SEP- -e KUBE-MARK-MASQ -e KUBE-POSTROUTING',
     )
     .equalPrediction(
       'iptables',
       'in each KUBE-SEP- chain a rule that marks packets from its own endpoint, before the DNAT',
     )
-  expectNode(snapshot.node(node)).packetReaches({ pod: address }, service, { backends: [address], masqueraded: true })
-  if (!live) return
-  const { logged } = await expectAnswers(context, live, fromPod(MIRROR, { address, node }), service, 1, {
-    expected: `an answer of the Pod ${MIRROR} to itself`,
+  expectNode(snapshot.node(node)).packetReaches({ pod: address }, service, {
+    backends: [address],
+    masqueraded: true,
   })
+  if (!live) return
+  const { logged } = await expectAnswers(
+    context,
+    live,
+    fromPod(MIRROR, { address, node }),
+    service,
+    1,
+    {
+      expected: `an answer of the Pod ${MIRROR} to itself`,
+    },
+  )
   const itself = (await logged()).find(({ client }) => client === address)
   expectThat(!itself, {
     node,
@@ -149,7 +173,15 @@ function mirrorOf(snapshot: Snapshot): { address: string; node: string; service:
     expected: `a Pod ${MIRROR} that is ready, and a Service ${MIRROR} in front of it`,
     hint: `kubectl apply -f ${MANIFEST}`,
   }
-  const { address, node } = expectReadyPod(snapshot.find('Pod', WEB_NAMESPACE, MIRROR), MIRROR, words)
+  const { address, node } = expectReadyPod(
+    snapshot.find('Pod', WEB_NAMESPACE, MIRROR),
+    MIRROR,
+    words,
+  )
   const service = clusterService(snapshot, MIRROR, words)
-  return { address, node, service: { ...service, name: MIRROR, backends: [{ address, node, pod: MIRROR }] } }
+  return {
+    address,
+    node,
+    service: { ...service, name: MIRROR, backends: [{ address, node, pod: MIRROR }] },
+  }
 }

@@ -14,7 +14,8 @@ const OUTPUTS = { ipset: 'ipset-save', ipvsadm: 'ipvsadm-save' }
 /** All sets except KUBE-LOOP-BACK equal the prediction, and a rule of KUBE-SERVICES matches against KUBE-CLUSTER-IP. */
 export function setsEqualServices({ nodes }: CheckContext): void {
   expectNodes(nodes).chain('nat KUBE-SERVICES').hasRule('--match-set KUBE-CLUSTER-IP dst,dst', {
-    expected: 'rules of KUBE-SERVICES that match destination and port against the set KUBE-CLUSTER-IP',
+    expected:
+      'rules of KUBE-SERVICES that match destination and port against the set KUBE-CLUSTER-IP',
     missing: 'no rule matches against the set',
   })
   expectNodes(nodes)
@@ -26,7 +27,13 @@ export function setsEqualServices({ nodes }: CheckContext): void {
 export function preroutingLeadsToServices({ nodes }: CheckContext): void {
   expectNodes(nodes).chain('nat PREROUTING').jumpsFirstTo('KUBE-SERVICES')
   expectNodes(nodes)
-    .chains('nat KUBE-SERVICES', 'nat KUBE-NODE-PORT', 'nat KUBE-LOAD-BALANCER', 'nat KUBE-FIREWALL', 'nat PREROUTING')
+    .chains(
+      'nat KUBE-SERVICES',
+      'nat KUBE-NODE-PORT',
+      'nat KUBE-LOAD-BALANCER',
+      'nat KUBE-FIREWALL',
+      'nat PREROUTING',
+    )
     .equalPrediction('ipvs', 'the rules of KUBE-SERVICES, and no others, in their order')
   expectNodes(nodes).noForeignRuleAffectsServicePackets('ipvs')
 }
@@ -45,7 +52,10 @@ export function postroutingMasquerades({ nodes }: CheckContext): void {
   expectNodes(nodes).chain('nat POSTROUTING').jumpsFirstTo('KUBE-POSTROUTING')
   expectNodes(nodes)
     .chains('nat KUBE-POSTROUTING', 'nat POSTROUTING')
-    .equalPrediction('ipvs', 'the four rules: hairpin masquerade, return unless marked, clear the mark, masquerade')
+    .equalPrediction(
+      'ipvs',
+      'the four rules: hairpin masquerade, return unless marked, clear the mark, masquerade',
+    )
   expectNodes(nodes)
     .sets(...HAIRPIN_SETS)
     .equalPrediction('ipvs', "exactly this node's endpoints as ip,proto:port,ip")
@@ -60,19 +70,25 @@ export function virtualServersEqualServices({ snapshot, nodes }: CheckContext): 
 }
 
 /** kube-proxy was configured with another scheduler than rr, and every virtual server had it. */
-export const schedulerChosen = onceNoted('scheduler-chosen', otherScheduler, ({ snapshot, nodes, live }) => {
-  const { scheduler } = configOf(snapshot).ipvs
-  if (scheduler === DEFAULT_SCHEDULER && !live)
-    throw new NotApplicable('every virtual server had rr when this capture was taken')
-  expectThat(scheduler !== DEFAULT_SCHEDULER, {
-    inspect: "kubectl -n kube-system get configmap kube-proxy -o yaml | grep 'scheduler:'",
-    expected: "another scheduler than rr in kube-proxy's configuration",
-    actual: 'rr, the default',
-    hint: 'make ipvs SCHEDULER=lc',
-  })
-  expectNodes(nodes).virtualServers().equalPrediction('ipvs', `${scheduler} on every virtual server`)
-  return scheduler
-})
+export const schedulerChosen = onceNoted(
+  'scheduler-chosen',
+  otherScheduler,
+  ({ snapshot, nodes, live }) => {
+    const { scheduler } = configOf(snapshot).ipvs
+    if (scheduler === DEFAULT_SCHEDULER && !live)
+      throw new NotApplicable('every virtual server had rr when this capture was taken')
+    expectThat(scheduler !== DEFAULT_SCHEDULER, {
+      inspect: "kubectl -n kube-system get configmap kube-proxy -o yaml | grep 'scheduler:'",
+      expected: "another scheduler than rr in kube-proxy's configuration",
+      actual: 'rr, the default',
+      hint: 'make ipvs SCHEDULER=lc',
+    })
+    expectNodes(nodes)
+      .virtualServers()
+      .equalPrediction('ipvs', `${scheduler} on every virtual server`)
+    return scheduler
+  },
+)
 
 /** kube-ipvs0 is a dummy device, down and NOARP, and has every ClusterIP and no other address. */
 export function dummyDeviceOwnsClusterIPs({ nodes }: CheckContext): void {
@@ -97,7 +113,10 @@ export async function toolsWork({ nodes, live }: CheckContext): Promise<void> {
   expectNodes(nodes).run(OUTPUTS, 'ipset list -n; ipvsadm -Ln', { next: 'make tools' })
   if (!live) return
   const script = 'iptables -t nat -nvL KUBE-SERVICES && ipvsadm -Ln && ipset list KUBE-CLUSTER-IP'
-  const ran = nodes.map(async ({ name }) => ({ name, ...(await live.readOnNode(name, `{ ${script}; } >/dev/null`)) }))
+  const ran = nodes.map(async ({ name }) => ({
+    name,
+    ...(await live.readOnNode(name, `{ ${script}; } >/dev/null`)),
+  }))
   for (const { name, exitCode, stderr } of await Promise.all(ran))
     expectOnNode(name, script, exitCode === 0, {
       expected: 'that ipt, ipv and ips work on the node',

@@ -8,7 +8,14 @@ import { expectOnNode, fail, onNode } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { packetsOn } from '../../grading/packet-counters.ts'
 import { traceLine } from '../../grading/packet-trace.ts'
-import { answersIn, expectAnswers, fromNode, type PodRequester, send, typedRequest } from '../../grading/requests.ts'
+import {
+  answersIn,
+  expectAnswers,
+  fromNode,
+  type PodRequester,
+  send,
+  typedRequest,
+} from '../../grading/requests.ts'
 import { type NodeView, nodeAddressOf, type Snapshot } from '../../grading/snapshot.ts'
 import { expectLogged, expectWithin } from '../../grading/traffic.ts'
 import { nodePortService } from '../03-from-outside/exposed-service.ts'
@@ -17,8 +24,9 @@ import { outputLeadsToMark } from './equality.ts'
 
 /** The packets on the rule that marks packets from outside the Pod network. kube-proxy zeroes its counter at each sync. */
 const markedOn = async (live: LiveCluster, node: string): Promise<number> =>
-  (await packetsOn(live, node, ['nat', 'KUBE-SERVICES'], (spec) => /KUBE-CLUSTER-IP.*-j KUBE-MARK-MASQ$/.test(spec))) ??
-  0
+  (await packetsOn(live, node, ['nat', 'KUBE-SERVICES'], (spec) =>
+    /KUBE-CLUSTER-IP.*-j KUBE-MARK-MASQ$/.test(spec),
+  )) ?? 0
 
 interface IpvsConnection {
   client: string
@@ -37,7 +45,11 @@ export function parseConnections(
 ): IpvsConnection[] {
   return [...stdout.matchAll(CONNECTION)]
     .filter(([, , , virtual]) => virtual === `${address}:${port}`)
-    .map(([, client = '', clientPort, , backend = '']) => ({ client, clientPort: Number(clientPort), backend }))
+    .map(([, client = '', clientPort, , backend = '']) => ({
+      client,
+      clientPort: Number(clientPort),
+      backend,
+    }))
 }
 
 /** Other connections and kube-proxy's syncs disturb a counter; it is read up to this often. */
@@ -61,12 +73,15 @@ export async function requestFromNodeIsMarked(context: CheckContext): Promise<vo
     if (!byClient || answersIn(byClient).length === 0) return { actual: 'the Pod got no answer' }
     const [byNode, byPod] = [between - before, (await markedOn(live, node)) - between]
     if (byNode === 1 && byPod === 0) return
-    return { actual: `the counter moved by ${byNode} for the node's request and by ${byPod} for the Pod's` }
+    return {
+      actual: `the counter moved by ${byNode} for the node's request and by ${byPod} for the Pod's`,
+    }
   }
   await expectWithin(ATTEMPTS, measure, {
     node,
     inspect: onNode(node, 'iptables -t nat -nvL KUBE-SERVICES'),
-    expected: "one packet more on the KUBE-MARK-MASQ rule for the node's request, none for the Pod's",
+    expected:
+      "one packet more on the KUBE-MARK-MASQ rule for the node's request, none for the Pod's",
   })
 }
 
@@ -75,7 +90,8 @@ export async function sourceIsEgressAddress(context: CheckContext): Promise<void
   const { live, snapshot, nodes } = context
   const service = webService(snapshot)
   const backends = service.backends.map(({ address }) => address)
-  if (!live) return expectNodes(nodes).packetReaches('node', service, { backends, masqueraded: true })
+  if (!live)
+    return expectNodes(nodes).packetReaches('node', service, { backends, masqueraded: true })
   // A node with a backend shows both: an address of the Pod network for its own backend, the node's for the other.
   const node = service.backends[0]?.node ?? nodes[0]?.name ?? ''
   const times = Math.max(4, backends.length * 2)
@@ -83,7 +99,10 @@ export async function sourceIsEgressAddress(context: CheckContext): Promise<void
     expected: `${times} answers to ${times} requests of the node itself`,
     hint: 'The answer to a request that is not masqueraded does not return: look at KUBE-MARK-MASQ and KUBE-POSTROUTING.',
   })
-  const { stdout } = await live.readOnNode(node, backends.map((address) => `ip -o route get ${address}`).join('; '))
+  const { stdout } = await live.readOnNode(
+    node,
+    backends.map((address) => `ip -o route get ${address}`).join('; '),
+  )
   const routes = [...stdout.matchAll(/^(\S+) .*\bsrc (\S+)/gm)]
   const sources = new Map(routes.map(([, backend = '', source = '']) => [backend, source]))
   expectLogged(
@@ -100,7 +119,11 @@ export async function sourceIsEgressAddress(context: CheckContext): Promise<void
 const REQUESTS_ON_ONE_CONNECTION = 10
 
 /** Ten requests over one connection: one connection in IPVS, and one packet on the rule. */
-export async function rulesSeeFirstPacketOnly({ live, snapshot, nodes }: LiveContext): Promise<void> {
+export async function rulesSeeFirstPacketOnly({
+  live,
+  snapshot,
+  nodes,
+}: LiveContext): Promise<void> {
   const service = webService(snapshot)
   const node = nodes.at(-1)?.name ?? ''
   const requests = [{ ...service, times: REQUESTS_ON_ONE_CONNECTION, keep: true }]
@@ -112,12 +135,16 @@ export async function rulesSeeFirstPacketOnly({ live, snapshot, nodes }: LiveCon
     const connects = sent.replies.reduce((total, { connects }) => total + connects, 0)
     const good = answersIn(sent).length
     const ports = new Set(sent.replies.map(({ port }) => port))
-    const held = parseConnections(stdout, service).filter(({ clientPort }) => ports.has(clientPort)).length
+    const held = parseConnections(stdout, service).filter(({ clientPort }) =>
+      ports.has(clientPort),
+    ).length
     const isGood = good === REQUESTS_ON_ONE_CONNECTION
     if (isGood && connects === 1 && packets === 1 && held === 1) return
     const actual = `${good} answers over ${connects} connections: ${packets} packets on the rule, ${held} connections in IPVS`
     // Other traffic can only disturb counters; a failed request will fail again.
-    return isGood ? { actual } : { actual, isFinal: true, differences: traceLine(snapshot.node(node), 'node', service) }
+    return isGood
+      ? { actual }
+      : { actual, isFinal: true, differences: traceLine(snapshot.node(node), 'node', service) }
   }
   await expectWithin(ATTEMPTS, measure, {
     node,
@@ -140,12 +167,20 @@ export async function requestFromPod(context: CheckContext): Promise<void> {
   const { node } = client
   const backends = service.backends.map(({ address }) => address)
   const reached = { backends, masqueraded: false }
-  if (!live) return expectNode(snapshot.node(node)).packetReaches({ pod: client.address }, service, reached)
+  if (!live)
+    return expectNode(snapshot.node(node)).packetReaches({ pod: client.address }, service, reached)
   const route = await live.readOnNode(node, `ip -o route get ${service.address}`)
-  expectOnNode(node, `ip route get ${service.address}`, route.stdout.includes(`local ${service.address}`), {
-    expected: `that ${service.address} is delivered to the node itself (local)`,
-    actual: route.stdout.split('\n').find((line) => line.includes(service.address)) ?? route.stderr.trim(),
-  })
+  expectOnNode(
+    node,
+    `ip route get ${service.address}`,
+    route.stdout.includes(`local ${service.address}`),
+    {
+      expected: `that ${service.address} is delivered to the node itself (local)`,
+      actual:
+        route.stdout.split('\n').find((line) => line.includes(service.address)) ??
+        route.stderr.trim(),
+    },
+  )
   const { replies, logged } = await expectAnswers(context, live, client, service, POD_REQUESTS)
   await expectListed(live, client, service, new Set(replies.map(({ port }) => port)))
   expectLogged(
@@ -178,14 +213,17 @@ async function expectListed(
     actual: `${held}: IPVS did not handle the requests`,
   })
   const tracked = stdout.split('\n').filter((line) => line.startsWith('tcp'))
-  const flows = parseConntrack(tracked.join('\n')).filter(({ original }) => ports.has(original.sourcePort ?? 0))
+  const flows = parseConntrack(tracked.join('\n')).filter(({ original }) =>
+    ports.has(original.sourcePort ?? 0),
+  )
   const list = `conntrack -L --orig-src ${address}`
   expectOnNode(node, list, flows.length > 0, {
     expected: 'tracked connections from the Pod to the ClusterIP',
     actual: 'none of the four that were just made',
     hint: 'net.ipv4.vs.conntrack must be 1 on the node; kube-proxy sets it when it starts in IPVS mode (make ipvs FORCE=1).',
   })
-  const isBackend = (source: string) => service.backends.some((backend) => backend.address === source)
+  const isBackend = (source: string) =>
+    service.backends.some((backend) => backend.address === source)
   const other = flows.find(({ reply }) => !isBackend(reply.source) || reply.destination !== address)
   expectOnNode(node, list, !other, {
     expected: `replies from one of the backends to ${address}`,
@@ -221,15 +259,24 @@ const PORT_REQUESTS = 12
 const SERIES = 3
 
 /** Requests each node's port from another node, until all packets of a series of requests arrive. */
-async function expectAnswersEverywhere(live: LiveCluster, snapshot: Snapshot, nodePort: number): Promise<void> {
+async function expectAnswersEverywhere(
+  live: LiveCluster,
+  snapshot: Snapshot,
+  nodePort: number,
+): Promise<void> {
   await Promise.all(
     askedByNext(snapshot.nodes).map(async ({ node, from }) => {
       const target = { address: nodeAddressOf(snapshot, node.name), port: nodePort }
       const sender = { outside: nodeAddressOf(snapshot, from) }
       let resent = 0
       const measure = async () => {
-        const [{ replies } = { replies: [] }] = await send(live, fromNode(from), [{ ...target, times: PORT_REQUESTS }])
-        const bad = replies.length === 0 ? NO_REPLY : replies.find(({ status }) => status === 0 || status >= 400)
+        const [{ replies } = { replies: [] }] = await send(live, fromNode(from), [
+          { ...target, times: PORT_REQUESTS },
+        ])
+        const bad =
+          replies.length === 0
+            ? NO_REPLY
+            : replies.find(({ status }) => status === 0 || status >= 400)
         if (bad)
           fail({
             node: node.name,
@@ -242,7 +289,9 @@ async function expectAnswersEverywhere(live: LiveCluster, snapshot: Snapshot, no
         if (again === 0) return
         resent += again
         const sent = SERIES * PORT_REQUESTS
-        return { actual: `${resent} packets of ${sent} requests had to be sent again: some packets are lost` }
+        return {
+          actual: `${resent} packets of ${sent} requests had to be sent again: some packets are lost`,
+        }
       }
       await expectWithin(SERIES, measure, {
         node: node.name,

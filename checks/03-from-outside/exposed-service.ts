@@ -32,13 +32,16 @@ interface ExposedService {
 }
 
 /** The Service of type NodePort in front of the web Pods; fails when there is none. */
-export const nodePortService = (snapshot: Snapshot): ExposedService => expectExposed(snapshot, 'NodePort', 'np')
+export const nodePortService = (snapshot: Snapshot): ExposedService =>
+  expectExposed(snapshot, 'NodePort', 'np')
 
 /** The Service of type LoadBalancer in front of the web Pods, and its address; fails when either is missing. */
 export function loadBalancerService(snapshot: Snapshot): ExposedService & { address: string } {
   const exposed = expectExposed(snapshot, 'LoadBalancer', 'lb')
   const { name, service } = exposed
-  const ingress = service.loadBalancerIngress.find(({ ip }) => ip !== undefined && !ip.includes(':'))
+  const ingress = service.loadBalancerIngress.find(
+    ({ ip }) => ip !== undefined && !ip.includes(':'),
+  )
   const address = expectFound(ingress?.ip, {
     inspect: `kubectl get service ${name}`,
     expected: `an IPv4 address in the status of ${name}`,
@@ -58,7 +61,10 @@ export function localService(snapshot: Snapshot): ReturnType<typeof loadBalancer
 }
 
 /** The Service has the wanted externalTrafficPolicy. */
-export function expectPolicy({ name, externalTrafficPolicy }: Service, wanted: Service['externalTrafficPolicy']): void {
+export function expectPolicy(
+  { name, externalTrafficPolicy }: Service,
+  wanted: Service['externalTrafficPolicy'],
+): void {
   expectThat(externalTrafficPolicy === wanted, {
     inspect: `kubectl get service ${name} -o yaml | grep externalTrafficPolicy`,
     expected: `externalTrafficPolicy: ${wanted} on ${name}`,
@@ -68,21 +74,33 @@ export function expectPolicy({ name, externalTrafficPolicy }: Service, wanted: S
 }
 
 /** If there are several: the one in the lab text, else one with policy Cluster, else the first by name. */
-function expectExposed(snapshot: Snapshot, type: 'NodePort' | 'LoadBalancer', suffix: 'np' | 'lb'): ExposedService {
+function expectExposed(
+  snapshot: Snapshot,
+  type: 'NodePort' | 'LoadBalancer',
+  suffix: 'np' | 'lb',
+): ExposedService {
   const variant = variantIn(snapshot)
   const rank = ({ name, externalTrafficPolicy }: Service) =>
     name === `${variant.name}-${suffix}` ? 0 : externalTrafficPolicy === 'Cluster' ? 1 : 2
   const candidates = objectsOf(snapshot).services.flatMap((service): ExposedService[] => {
     const first = service.ports.find(({ protocol, nodePort }) => protocol === 'TCP' && nodePort > 0)
-    const isOurs = service.namespace === WEB_NAMESPACE && service.selector.app === 'web' && service.type === type
-    return isOurs && first ? [{ service, name: service.name, port: first.port, nodePort: first.nodePort }] : []
+    const isOurs =
+      service.namespace === WEB_NAMESPACE && service.selector.app === 'web' && service.type === type
+    return isOurs && first
+      ? [{ service, name: service.name, port: first.port, nodePort: first.nodePort }]
+      : []
   })
-  const [chosen] = candidates.sort((a, b) => rank(a.service) - rank(b.service) || a.name.localeCompare(b.name))
+  const [chosen] = candidates.sort(
+    (a, b) => rank(a.service) - rank(b.service) || a.name.localeCompare(b.name),
+  )
   return expectFound(chosen, {
     inspect: 'kubectl get services',
     expected: `a Service of type ${type} in the default namespace, in front of the Pods of web`,
     actual: 'no such Service',
-    hint: personalise(`kubectl expose deployment web --name web-${suffix} --type ${type} --port 80`, variant),
+    hint: personalise(
+      `kubectl expose deployment web --name web-${suffix} --type ${type} --port 80`,
+      variant,
+    ),
   })
 }
 
@@ -157,7 +175,11 @@ export async function rangesLetIn({ snapshot, nodes, live }: CheckContext): Prom
   if (!live) {
     const expectation = nodesWithBackends(snapshot)
     expectation.packetReaches({ outside: ranges[0]?.split('/')[0] ?? '' }, target)
-    expectation.packetReaches({ outside: EXAMPLE_CLIENT }, target, isAllowed(EXAMPLE_CLIENT) ? {} : { backends: [] })
+    expectation.packetReaches(
+      { outside: EXAMPLE_CLIENT },
+      target,
+      isAllowed(EXAMPLE_CLIENT) ? {} : { backends: [] },
+    )
     return
   }
   const { own, other } = await addressesOutside(live)
@@ -166,7 +188,11 @@ export async function rangesLetIn({ snapshot, nodes, live }: CheckContext): Prom
   const refused = clients.find((client) => !isAllowed(client))
   const allAllowed = refused === undefined && other !== undefined
   const source = expectFound(allAllowed ? undefined : allowed, {
-    inspect: typedRequest(fromOutside, { ...target, path: '/', ...(other !== undefined && { source: other }) }),
+    inspect: typedRequest(fromOutside, {
+      ...target,
+      path: '/',
+      ...(other !== undefined && { source: other }),
+    }),
     expected:
       other === undefined
         ? `ranges that hold ${own}, the address of the machine outside`
@@ -177,5 +203,8 @@ export async function rangesLetIn({ snapshot, nodes, live }: CheckContext): Prom
   if (refused === undefined) return
   const request = { ...target, source: refused, seconds: DROPPED_SECONDS }
   for (const answered of await send(live, fromOutside, [request]))
-    expectFromOutside(answered, { times: 0, expected: `no answer to ${refused}, which is in none of the ranges` })
+    expectFromOutside(answered, {
+      times: 0,
+      expected: `no answer to ${refused}, which is in none of the ranges`,
+    })
 }

@@ -4,7 +4,12 @@ import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { traceLine } from '../../grading/packet-trace.ts'
 import { type Answered, fromOutside, requireOutside, typedRequest } from '../../grading/requests.ts'
 import { type NodeView, nodeAddressOf, type Snapshot } from '../../grading/snapshot.ts'
-import { OUTSIDE, type OutsideAddresses, printOutsideAddresses, readOutsideAddresses } from '../../host/outside.ts'
+import {
+  OUTSIDE,
+  type OutsideAddresses,
+  printOutsideAddresses,
+  readOutsideAddresses,
+} from '../../host/outside.ts'
 
 /** The addresses of the machine outside. Throws Trouble when it can't be reached. */
 export async function addressesOutside(live: LiveCluster): Promise<OutsideAddresses> {
@@ -13,7 +18,9 @@ export async function addressesOutside(live: LiveCluster): Promise<OutsideAddres
   try {
     return readOutsideAddresses(stdout)
   } catch {
-    throw new Trouble(`the machine outside the cluster did not report its addresses (${stderr.trim().split('\n')[0]})`)
+    throw new Trouble(
+      `the machine outside the cluster did not report its addresses (${stderr.trim().split('\n')[0]})`,
+    )
   }
 }
 
@@ -31,15 +38,24 @@ export const tracedFromOutside = ({ node, ...target }: NodeRequest) => ({
 /** Requests from outside have this number of answers with that status, or, if `times` is 0, no answer at all. */
 export function expectFromOutside(
   { request, replies }: Answered<HttpRequests | NodeRequest>,
-  { times, status = 200, ...words }: { times: number; status?: number; expected: string; hint?: string },
+  {
+    times,
+    status = 200,
+    ...words
+  }: { times: number; status?: number; expected: string; hint?: string },
 ): void {
   const statuses = replies.map((reply) => reply.status).filter((one) => one > 0)
   const seen = [...new Set(statuses)].join(', ')
-  if (times === 0 ? statuses.length === 0 : statuses.filter((one) => one === status).length === times) return
+  if (
+    times === 0 ? statuses.length === 0 : statuses.filter((one) => one === status).length === times
+  )
+    return
   fail({
     ...('node' in request && { node: request.node.name, ...tracedFromOutside(request) }),
     inspect: typedRequest(fromOutside, { path: '/', ...request }),
-    actual: seen ? `${statuses.length} of ${request.times ?? 1} answered, with status ${seen}` : 'no answer',
+    actual: seen
+      ? `${statuses.length} of ${request.times ?? 1} answered, with status ${seen}`
+      : 'no answer',
     ...words,
   })
 }

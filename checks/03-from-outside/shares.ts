@@ -9,7 +9,13 @@ import { expectThat, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
 import { fromOutside, sendMarked, typedRequest } from '../../grading/requests.ts'
-import { barsByPod, countByPod, isLikelyShare, type PodShare, shareBars } from '../../grading/shares.ts'
+import {
+  barsByPod,
+  countByPod,
+  isLikelyShare,
+  type PodShare,
+  shareBars,
+} from '../../grading/shares.ts'
 import { objectsOf, type Snapshot } from '../../grading/snapshot.ts'
 import { timeoutScale } from '../../host/wait.ts'
 import { expectAllAnswered, localService } from './exposed-service.ts'
@@ -22,7 +28,9 @@ const EXCLUDED = 'node.kubernetes.io/exclude-from-external-load-balancers'
 
 /** The number of web Pods on each node that the load balancer uses. */
 function podsByNode(snapshot: Snapshot): Map<string, number> {
-  const excluded = objectsOf(snapshot).nodes.flatMap(({ name, labels }) => (EXCLUDED in labels ? name : []))
+  const excluded = objectsOf(snapshot).nodes.flatMap(({ name, labels }) =>
+    EXCLUDED in labels ? name : [],
+  )
   const counts = new Map<string, number>()
   for (const { node } of webService(snapshot).backends)
     if (!excluded.includes(node)) counts.set(node, (counts.get(node) ?? 0) + 1)
@@ -40,7 +48,8 @@ const isUneven = (pods: ReadonlyMap<string, number>): boolean => new Set(pods.va
 const describeSpread = (pods: ReadonlyMap<string, number>): string =>
   [...pods].map(([node, count]) => `${count} on ${node}`).join(', ') || 'no ready Pod'
 
-const totalOf = (shares: readonly PodShare[]): number => shares.reduce((sum, { requests }) => sum + requests, 0)
+const totalOf = (shares: readonly PodShare[]): number =>
+  shares.reduce((sum, { requests }) => sum + requests, 0)
 
 /** `8 % to 51 %` */
 function spanOf(shares: readonly PodShare[]): string {
@@ -67,12 +76,16 @@ async function measureShares({ snapshot, show }: CheckContext, live: LiveCluster
   const pods = podsByNode(snapshot)
   await expectAllAnswered(live, { address, port })
   const measure = async () => {
-    const { logged } = await sendMarked(live, fromOutside, web, [{ address, port, times: REQUESTS }])
+    const { logged } = await sendMarked(live, fromOutside, web, [
+      { address, port, times: REQUESTS },
+    ])
     const shares = countByPod(web.backends, await logged())
     return shares.sort((a, b) => a.node.localeCompare(b.node) || b.requests - a.requests)
   }
   const unlikely = (shares: readonly PodShare[]) =>
-    shares.find(({ node, requests }) => !isLikelyShare(requests, totalOf(shares), expectedShare(pods, node)))
+    shares.find(
+      ({ node, requests }) => !isLikelyShare(requests, totalOf(shares), expectedShare(pods, node)),
+    )
   const isGood = (shares: readonly PodShare[]) => totalOf(shares) === REQUESTS && !unlikely(shares)
   const shares = await measureWithNodes([...pods.keys()], measure, isGood)
   const total = totalOf(shares)
@@ -123,7 +136,8 @@ function unevenPods({ snapshot, live }: CheckContext): Map<string, number> {
   localService(snapshot)
   const pods = podsByNode(snapshot)
   const isSpread = pods.size >= 2 && isUneven(pods)
-  if (!live && !isSpread) throw new NotApplicable('the Pods were spread evenly when this capture was taken')
+  if (!live && !isSpread)
+    throw new NotApplicable('the Pods were spread evenly when this capture was taken')
   expectThat(isSpread, {
     inspect: LIST_PODS,
     expected: 'Pods of web on two nodes or more, on one of them more than on another',
@@ -141,7 +155,8 @@ export async function sharesAreUneven(context: CheckContext): Promise<void> {
   const pods = unevenPods(context)
   if (!live) return
   const { shares } = await measureShares(context, live)
-  const meanOn = ([node = '', count = 1] = []) => totalOf(shares.filter((one) => one.node === node)) / count
+  const meanOn = ([node = '', count = 1] = []) =>
+    totalOf(shares.filter((one) => one.node === node)) / count
   const byCount = [...pods].sort(([, one], [, other]) => one - other)
   expectThat(meanOn(byCount[0]) >= meanOn(byCount.at(-1)) * CLEARLY, {
     inspect: LIST_PODS,
@@ -188,7 +203,8 @@ export async function sharesAreEven(context: CheckContext): Promise<void> {
   if (!live) return
   const { shares, lines } = await measureShares(context, live)
   const before = notes.read(NOTE, sharesSchema)
-  if (before) show([...lines, `One Pod's share went from ${spanOf(before)} before to ${spanOf(shares)} now.`])
+  if (before)
+    show([...lines, `One Pod's share went from ${spanOf(before)} before to ${spanOf(shares)} now.`])
 }
 
 /** True when a Pod has anti-affinity to Pods with its own labels. */
@@ -196,9 +212,12 @@ function keepsAway({ spec, metadata: { labels = {} } }: ApiObject): boolean {
   const rules = (spec as V1PodSpec | undefined)?.affinity?.podAntiAffinity
   const terms: V1PodAffinityTerm[] = [
     ...(rules?.requiredDuringSchedulingIgnoredDuringExecution ?? []),
-    ...(rules?.preferredDuringSchedulingIgnoredDuringExecution ?? []).map(({ podAffinityTerm }) => podAffinityTerm),
+    ...(rules?.preferredDuringSchedulingIgnoredDuringExecution ?? []).map(
+      ({ podAffinityTerm }) => podAffinityTerm,
+    ),
   ]
   return terms.some(
-    ({ topologyKey, labelSelector }) => topologyKey === HOSTNAME && matchesSelector(labelSelector, labels),
+    ({ topologyKey, labelSelector }) =>
+      topologyKey === HOSTNAME && matchesSelector(labelSelector, labels),
   )
 }

@@ -5,13 +5,24 @@ import { expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { webService } from '../../grading/expect-object.ts'
 import { expectFound, expectThat, NotApplicable, onNode } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
-import { DROPPED_SECONDS, EXAMPLE_CLIENT, fromOutside, send, sendMarked } from '../../grading/requests.ts'
+import {
+  DROPPED_SECONDS,
+  EXAMPLE_CLIENT,
+  fromOutside,
+  send,
+  sendMarked,
+} from '../../grading/requests.ts'
 import { controlPlaneOf, type NodeView, nodeAddressOf, stateOf } from '../../grading/snapshot.ts'
 import { expectLogged } from '../../grading/traffic.ts'
 import { OUTSIDE } from '../../host/outside.ts'
 import { expectServiceChains } from '../01-iptables/service-chains.ts'
 import { expectPolicy, localService, nodePortService } from './exposed-service.ts'
-import { addressesOutside, expectFromOutside, toEachNode, tracedFromOutside } from './outside-requests.ts'
+import {
+  addressesOutside,
+  expectFromOutside,
+  toEachNode,
+  tracedFromOutside,
+} from './outside-requests.ts'
 
 /** `--service-node-port-range` of the API server by default. */
 const RANGE = { first: 30000, last: 32767 }
@@ -21,7 +32,11 @@ const NODE_PORTS = 'KUBE-NODEPORTS'
  * The node port is in the range, KUBE-NODEPORTS is the last rule of KUBE-SERVICES and leads to the Service, and every node answers an
  * outside client, with or without a local Pod.
  */
-export async function nodePortAnswersEverywhere({ snapshot, nodes, live }: CheckContext): Promise<void> {
+export async function nodePortAnswersEverywhere({
+  snapshot,
+  nodes,
+  live,
+}: CheckContext): Promise<void> {
   const { name, nodePort, service } = nodePortService(snapshot)
   expectThat(nodePort >= RANGE.first && nodePort <= RANGE.last, {
     inspect: `kubectl get service ${name}`,
@@ -42,7 +57,8 @@ export async function nodePortAnswersEverywhere({ snapshot, nodes, live }: Check
   }
   const requests = toEachNode(snapshot, nodePort)
   if (live)
-    for (const answered of await send(live, fromOutside, requests)) expectFromOutside(answered, { times: 1, ...words })
+    for (const answered of await send(live, fromOutside, requests))
+      expectFromOutside(answered, { times: 1, ...words })
   else
     for (const { node, ...target } of requests)
       expectNode(node).packetReaches({ outside: EXAMPLE_CLIENT }, target, {}, words)
@@ -52,9 +68,16 @@ export async function nodePortAnswersEverywhere({ snapshot, nodes, live }: Check
 export function nodePortChain({ snapshot, nodes: [node] }: CheckContext): Truth {
   const { nodePort } = nodePortService(snapshot)
   const nat = node && evaluate(node, 'iptables').expected.iptables.get('nat')
-  const rules = (nat?.get(NODE_PORTS)?.rules ?? []).filter(({ spec }) => spec.includes(`--dport ${nodePort} `))
-  const targets = rules.flatMap(({ spec }) => targetOf(spec) ?? []).filter((target) => target !== 'KUBE-MARK-MASQ')
-  return { accepts: [...new Set(targets)], inspect: `make exec CMD='iptables -t nat -S ${NODE_PORTS}'` }
+  const rules = (nat?.get(NODE_PORTS)?.rules ?? []).filter(({ spec }) =>
+    spec.includes(`--dport ${nodePort} `),
+  )
+  const targets = rules
+    .flatMap(({ spec }) => targetOf(spec) ?? [])
+    .filter((target) => target !== 'KUBE-MARK-MASQ')
+  return {
+    accepts: [...new Set(targets)],
+    inspect: `make exec CMD='iptables -t nat -S ${NODE_PORTS}'`,
+  }
 }
 
 /** Requests to each node: enough that some go to a Pod on another node. */
@@ -71,16 +94,25 @@ export async function clientIsLost({ snapshot, nodes, live }: CheckContext): Pro
     expected: 'a mark for packets from outside, and a masquerade rule for the mark',
   })
   const web = webService(snapshot)
-  const requests = toEachNode(snapshot, nodePort).map((request) => ({ ...request, times: REQUESTS }))
+  const requests = toEachNode(snapshot, nodePort).map((request) => ({
+    ...request,
+    times: REQUESTS,
+  }))
   if (!live) {
     const backends = web.backends.map((backend) => backend.address)
     for (const { node, ...target } of requests)
-      expectNode(node).packetReaches({ outside: EXAMPLE_CLIENT }, target, { backends, masqueraded: true })
+      expectNode(node).packetReaches({ outside: EXAMPLE_CLIENT }, target, {
+        backends,
+        masqueraded: true,
+      })
     return
   }
   const { answered, logs } = await sendMarked(live, fromOutside, web, requests)
   for (const one of answered)
-    expectFromOutside(one, { times: REQUESTS, expected: `${REQUESTS} answers to ${REQUESTS} requests from outside` })
+    expectFromOutside(one, {
+      times: REQUESTS,
+      expected: `${REQUESTS} answers to ${REQUESTS} requests from outside`,
+    })
   const received = await logs()
   for (const { request, logged } of received) {
     const { node } = request
@@ -130,16 +162,26 @@ export async function clientIsKept({ snapshot, nodes, live }: CheckContext): Pro
   expectServiceChains(nodes, service, {
     chains: ['nat KUBE-NODEPORTS', 'filter KUBE-EXTERNAL-SERVICES'],
     inspect: LIST_LOCAL_CHAINS,
-    expected: "this node's own Pods, or a DROP where it has none, behind the chain for traffic from outside",
+    expected:
+      "this node's own Pods, or a DROP where it has none, behind the chain for traffic from outside",
   })
   const web = webService(snapshot)
   const requests = toEachNode(snapshot, nodePort).map((request) => {
-    const local = web.backends.filter(({ node }) => node === request.node.name).map(({ address }) => address)
-    return { ...request, local, ...(local.length > 0 ? { times: TO_ONE_NODE } : { seconds: DROPPED_SECONDS }) }
+    const local = web.backends
+      .filter(({ node }) => node === request.node.name)
+      .map(({ address }) => address)
+    return {
+      ...request,
+      local,
+      ...(local.length > 0 ? { times: TO_ONE_NODE } : { seconds: DROPPED_SECONDS }),
+    }
   })
   if (!live) {
     for (const { node, local, ...target } of requests)
-      expectNode(node).packetReaches({ outside: EXAMPLE_CLIENT }, target, { backends: local, masqueraded: false })
+      expectNode(node).packetReaches({ outside: EXAMPLE_CLIENT }, target, {
+        backends: local,
+        masqueraded: false,
+      })
     return
   }
   const outside = await addressesOutside(live)
@@ -193,6 +235,10 @@ export async function healthPortReports({ snapshot, nodes, live }: CheckContext)
     const pods = backends.filter((backend) => backend.node === node).length
     const status = pods > 0 ? 200 : 503
     const has = pods === 0 ? 'no Pod' : pods === 1 ? 'one Pod' : `${pods} Pods`
-    expectFromOutside(one, { times: 1, status, expected: `status ${status}: ${node} has ${has} of web` })
+    expectFromOutside(one, {
+      times: 1,
+      status,
+      expected: `status ${status}: ${node} has ${has} of web`,
+    })
   }
 }

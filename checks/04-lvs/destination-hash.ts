@@ -18,9 +18,13 @@ const BURST_RULES: Record<Locality, { most: number; because: string }> = {
   dh: { most: BURST, because: 'dh only uses the address' },
   lblc: {
     most: 9,
-    because: 'lblc moves the destination once, when its server has more than its weight and another is idle',
+    because:
+      'lblc moves the destination once, when its server has more than its weight and another is idle',
   },
-  lblcr: { most: BURST / 2, because: 'lblcr adds a second server, and then uses the one with fewer' },
+  lblcr: {
+    most: BURST / 2,
+    because: 'lblcr adds a second server, and then uses the one with fewer',
+  },
 }
 
 /**
@@ -31,7 +35,12 @@ const BURST_RULES: Record<Locality, { most: number; because: string }> = {
 export const schedulersUseDestinations = compareSchedulers(
   SCHEDULERS,
   (lvs, scheduler, live) => {
-    expectVirtualServer(lvs, { key: `FWM ${PORT[scheduler]}`, scheduler, forward: 'masq', weights: [2, 2] })
+    expectVirtualServer(lvs, {
+      key: `FWM ${PORT[scheduler]}`,
+      scheduler,
+      forward: 'masq',
+      weights: [2, 2],
+    })
     if (!live) expectMarkByRules(lvs, scheduler)
   },
   (live, lvs, scheduler) => expectAssigned(live, lvs, scheduler),
@@ -42,7 +51,9 @@ function expectMarkByRules({ director }: LvsNodes, scheduler: Locality): void {
   const port = PORT[scheduler]
   const to = { address: destination(1), port }
   const { hops } = traceOf(director, fromOutside.sender, to)
-  const marks = hops.flatMap(({ rule }) => /-j MARK --set-x?mark (0x[\da-f]+)/.exec(rule)?.[1] ?? [])
+  const marks = hops.flatMap(
+    ({ rule }) => /-j MARK --set-x?mark (0x[\da-f]+)/.exec(rule)?.[1] ?? [],
+  )
   const isMarked = marks.some((mark) => Number(mark) === port)
   expectOnNode(director.name, 'iptables -t mangle -S PREROUTING', isMarked, {
     expected: `a rule in PREROUTING that gives what is sent to port ${port} of 198.19.0.0/16 the mark ${port}`,
@@ -51,14 +62,27 @@ function expectMarkByRules({ director }: LvsNodes, scheduler: Locality): void {
 }
 
 /** Connects to each of 16 new destinations, then again, then 12 times to one more. Returns one line with the answering servers. */
-async function expectAssigned(live: LiveCluster, lvs: LvsNodes, scheduler: Locality, draw = 0): Promise<string> {
-  const places = newDestinations(draw).map((address) => ({ address, port: PORT[scheduler], hold: true }))
+async function expectAssigned(
+  live: LiveCluster,
+  lvs: LvsNodes,
+  scheduler: Locality,
+  draw = 0,
+): Promise<string> {
+  const places = newDestinations(draw).map((address) => ({
+    address,
+    port: PORT[scheduler],
+    hold: true,
+  }))
   const fresh = places.slice(0, FRESH)
   const burst = places.slice(FRESH).flatMap((one) => requests(BURST, one))
   const acts: Act[] = [...fresh, 'release all', ...fresh, 'release all', ...burst, 'release all']
   const hint = `${lvs.director.name} needs 198.19.0.0/16 as local addresses and a rule in mangle PREROUTING that marks port ${PORT[scheduler]}; outside needs a route there.`
   const answers = await expectAnswered(live, lvs, acts, hint)
-  const [once, again, many] = [answers.slice(0, FRESH), answers.slice(FRESH, 2 * FRESH), answers.slice(2 * FRESH)]
+  const [once, again, many] = [
+    answers.slice(0, FRESH),
+    answers.slice(FRESH, 2 * FRESH),
+    answers.slice(2 * FRESH),
+  ]
   const of = `-f ${PORT[scheduler]}`
   const moved = once.filter((answer, index) => answer !== again[index]).length
   expectScheduling(lvs, {

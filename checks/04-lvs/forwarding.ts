@@ -7,7 +7,12 @@ import type { Truth } from '../../grading/question.ts'
 import { type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { type LvsNodes, lvsNodes, REAL_PORT, type RealNode, SHARED_VIP, VIP } from './lvs-nodes.ts'
 import { expectAnswered, perform, requests } from './outside-client.ts'
-import { expectAddress, expectFirstServer, expectVirtualServer, requestFirstServer } from './virtual-server.ts'
+import {
+  expectAddress,
+  expectFirstServer,
+  expectVirtualServer,
+  requestFirstServer,
+} from './virtual-server.ts'
 
 type Method = keyof typeof REAL_PORT
 
@@ -33,7 +38,8 @@ const CAPTURE_SECONDS = 6
 
 /** The hardware address of the interface that has an address; undefined if `ip` did not print it. */
 const hardwareAddress = (node: NodeView, address: string): string | undefined =>
-  stateOf(node).links.find(({ addresses }) => addresses.some((one) => one.address === address))?.hardwareAddress
+  stateOf(node).links.find(({ addresses }) => addresses.some((one) => one.address === address))
+    ?.hardwareAddress
 
 /** NAT: the director writes its own address and that of the real server into the packet. */
 export async function natRewritesAddresses(context: CheckContext): Promise<void> {
@@ -57,12 +63,18 @@ export async function tunnelAnswers(context: CheckContext): Promise<void> {
   const lvs = await lvsNodes(context)
   const { live } = context
   for (const { node } of lvs.realServers) {
-    const probe = await live?.readOnNode(node, `[ -d /sys/module/ipip ] || { ${loadsModules} && modprobe -n ipip; }`)
-    if (probe && probe.exitCode !== 0) throw new NotApplicable(`the kernel under ${node} has no IPIP (module ipip)`)
+    const probe = await live?.readOnNode(
+      node,
+      `[ -d /sys/module/ipip ] || { ${loadsModules} && modprobe -n ipip; }`,
+    )
+    if (probe && probe.exitCode !== 0)
+      throw new NotApplicable(`the kernel under ${node} has no IPIP (module ipip)`)
     expectNode(context.snapshot.node(node))
       .link('tunl0')
       .hasNoFault(
-        (link) => [link ? (link.flags.includes('UP') ? undefined : 'it is down') : 'no such device'],
+        (link) => [
+          link ? (link.flags.includes('UP') ? undefined : 'it is down') : 'no such device',
+        ],
         'tunl0 as a device that is up: it unpacks IP in IP',
         { hint: `modprobe ipip; ip link set tunl0 up, on ${node}` },
       )
@@ -70,10 +82,19 @@ export async function tunnelAnswers(context: CheckContext): Promise<void> {
   await sharedAddressAnswers(context, lvs, 'tunnel')
 }
 
-async function sharedAddressAnswers(context: CheckContext, lvs: LvsNodes, method: 'route' | 'tunnel'): Promise<void> {
+async function sharedAddressAnswers(
+  context: CheckContext,
+  lvs: LvsNodes,
+  method: 'route' | 'tunnel',
+): Promise<void> {
   const { live, snapshot } = context
   const to = { address: SHARED_VIP, port: REAL_PORT[method] }
-  expectVirtualServer(lvs, { key: `TCP ${SHARED_VIP}:${to.port}`, scheduler: 'rr', forward: method, weights: [1, 1] })
+  expectVirtualServer(lvs, {
+    key: `TCP ${SHARED_VIP}:${to.port}`,
+    scheduler: 'rr',
+    forward: method,
+    weights: [1, 1],
+  })
   expectAddress(lvs, SHARED_VIP)
   expectNodes(lvs.realServers.map(({ node }) => snapshot.node(node))).hasAddress(SHARED_VIP, {
     expected: `${SHARED_VIP} as an address of the real server's node, too`,
@@ -102,14 +123,20 @@ function headersOf(method: Method, { directorAddress }: LvsNodes, { address }: R
 }
 
 /** A captured frame of a real request at the first real server comes from the director, with the headers of the method. */
-async function expectForwardedBy(context: CheckContext, lvs: LvsNodes, method: Method): Promise<void> {
+async function expectForwardedBy(
+  context: CheckContext,
+  lvs: LvsNodes,
+  method: Method,
+): Promise<void> {
   const [server] = lvs.realServers
   if (!context.live || !server) return
   const { address, filter, arrives } = METHODS[method]
   const to = { address, port: REAL_PORT[method] }
   const frame = await frameAt(context.live, server, filter, to)
   const sender = hardwareAddress(lvs.director, lvs.directorAddress)
-  const right = new RegExp(`^\\S+ ${sender ?? '\\S+'} > .*length \\d+: ${headersOf(method, lvs, server)}: Flags`)
+  const right = new RegExp(
+    `^\\S+ ${sender ?? '\\S+'} > .*length \\d+: ${headersOf(method, lvs, server)}: Flags`,
+  )
   expectThat(right.test(frame), {
     node: server.node,
     inspect: `kubectl exec ${server.pod} -c tools -- tcpdump -Z root -nn -e -i eth0 -c 1 ${filter}`,
@@ -123,7 +150,12 @@ async function expectForwardedBy(context: CheckContext, lvs: LvsNodes, method: M
  * The first SYN that matches the filter at a real server, while requests are sent, as tcpdump prints it; empty if none arrives:
  * `10:16:33.538180 72:54:… > 8a:6d:…, ethertype IPv4 (0x0800), length 94: 172.18.0.2 > 172.18.0.3: 172.18.0.1.52588 > 192.0.2.11.8092: Flags [S]`
  */
-async function frameAt(live: LiveCluster, { pod }: RealNode, filter: string, to: Target): Promise<string> {
+async function frameAt(
+  live: LiveCluster,
+  { pod }: RealNode,
+  filter: string,
+  to: Target,
+): Promise<string> {
   let over = false
   const place = { namespace: 'default', name: pod, container: 'tools' }
   const command = `timeout ${CAPTURE_SECONDS} tcpdump -Z root -l -nn -e -i eth0 '${filter}' 2>/dev/null | grep -m 1 -F 'Flags [S]'`
@@ -153,5 +185,8 @@ export async function frameDestination(context: CheckContext): Promise<Truth> {
 /** The client that real servers see behind NAT: the director, which masquerades forwarded packets. */
 export async function seenClient(context: CheckContext): Promise<Truth> {
   const { directorAddress } = await lvsNodes(context)
-  return { accepts: [directorAddress], inspect: 'kubectl logs -l app=real-server -c nginx --prefix --tail=2' }
+  return {
+    accepts: [directorAddress],
+    inspect: 'kubectl logs -l app=real-server -c nginx --prefix --tail=2',
+  }
 }

@@ -3,7 +3,13 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { expectNode } from '../../grading/expect-node.ts'
 import { podsWithLabel } from '../../grading/expect-object.ts'
 import { expectFound, NotApplicable } from '../../grading/failure.ts'
-import { CONTROL_PLANE, controlPlaneOf, filesOf, type NodeView, nodeAddressOf } from '../../grading/snapshot.ts'
+import {
+  CONTROL_PLANE,
+  controlPlaneOf,
+  filesOf,
+  type NodeView,
+  nodeAddressOf,
+} from '../../grading/snapshot.ts'
 import { hasOutside, OUTSIDE } from '../../host/outside.ts'
 
 // Addresses from reserved ranges: TEST-NET-1 (RFC 5737) and the range for benchmarks (RFC 2544).
@@ -96,7 +102,9 @@ async function expectIpvs({ live }: CheckContext, director: NodeView): Promise<v
   if (filesOf(director).get('ipvsadm-save') !== undefined) return
   const probe = await live?.onNode(director.name, '[ -e /proc/net/ip_vs ] || modprobe ip_vs')
   if (probe && probe.exitCode !== 0)
-    throw new NotApplicable(`the kernel under ${director.name} has no IPVS (module ip_vs); CLUSTER=embedded has it`)
+    throw new NotApplicable(
+      `the kernel under ${director.name} has no IPVS (module ip_vs); CLUSTER=embedded has it`,
+    )
   expectNode(director).run({ ipvsadm: 'ipvsadm-save' }, 'ipvsadm -Ln', {
     expected: 'ipvsadm running on the director',
     next: 'make tools',

@@ -65,8 +65,13 @@ const NODE_AND_PORT = /^(\S+):\d+$/
 
 /** Performs actions in order, until an answer is missing. Returns the answers: the names of real servers, `NODE:PORT`. */
 export async function perform(live: LiveCluster, acts: readonly Act[]): Promise<string[]> {
-  const { stdout } = await live.onNode(OUTSIDE, `perl - <<'END'\n${CLIENT}\n${acts.map(asLine).join('\n')}\nEND`)
-  return [...stdout.matchAll(/^#answer (.*)$/gm)].flatMap(([, name = '']) => (NODE_AND_PORT.test(name) ? name : []))
+  const { stdout } = await live.onNode(
+    OUTSIDE,
+    `perl - <<'END'\n${CLIENT}\n${acts.map(asLine).join('\n')}\nEND`,
+  )
+  return [...stdout.matchAll(/^#answer (.*)$/gm)].flatMap(([, name = '']) =>
+    NODE_AND_PORT.test(name) ? name : [],
+  )
 }
 
 /** Like perform, but fails on the first connection without an answer. */

@@ -3,19 +3,43 @@ import { onNode } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
 import { shareBars } from '../../grading/shares.ts'
-import { client, type LvsNodes, lvsNodes, PORT, REAL_PORT, SECOND_PORT, VIP, withoutOne } from './lvs-nodes.ts'
+import {
+  client,
+  type LvsNodes,
+  lvsNodes,
+  PORT,
+  REAL_PORT,
+  SECOND_PORT,
+  VIP,
+  withoutOne,
+} from './lvs-nodes.ts'
 import { type Act, countOf, expectAnswered, nodeOf, requests, tally } from './outside-client.ts'
-import { compareSchedulers, expectScheduling, expectVirtualServer, heaviest } from './virtual-server.ts'
+import {
+  compareSchedulers,
+  expectScheduling,
+  expectVirtualServer,
+  heaviest,
+} from './virtual-server.ts'
 
 /** Two full rounds of weights 3 and 1, so the split is exact at any position in the scheduler's round. */
 const REQUESTS = 8
 const at = (scheduler: keyof typeof PORT) => ({ address: VIP, port: PORT[scheduler] })
-const wrr = { key: `TCP ${VIP}:${PORT.wrr}`, scheduler: 'wrr', forward: 'masq', weights: [3, 1] } as const
+const wrr = {
+  key: `TCP ${VIP}:${PORT.wrr}`,
+  scheduler: 'wrr',
+  forward: 'masq',
+  weights: [3, 1],
+} as const
 
 /** rr takes the real servers strictly in turn, regardless of weights; wrr in proportion to their weights. */
 export async function schedulersTakeTurns(context: CheckContext): Promise<void> {
   const lvs = await lvsNodes(context)
-  expectVirtualServer(lvs, { key: `TCP ${VIP}:${PORT.rr}`, scheduler: 'rr', forward: 'masq', weights: [3, 1] })
+  expectVirtualServer(lvs, {
+    key: `TCP ${VIP}:${PORT.rr}`,
+    scheduler: 'rr',
+    forward: 'masq',
+    weights: [3, 1],
+  })
   const weighted = expectVirtualServer(lvs, wrr)
   if (!context.live) return
   const acts = [...requests(REQUESTS, at('rr')), ...requests(REQUESTS, at('wrr'))]
@@ -26,7 +50,9 @@ export async function schedulersTakeTurns(context: CheckContext): Promise<void> 
     lvs.realServers.map(({ node }) => ({ labels: [scheduler, node], count: countOf(all, node) })),
   )
   context.show(shareBars(bars))
-  const again = turns.findIndex((answer, index) => index > 0 && nodeOf(answer) === nodeOf(turns[index - 1]))
+  const again = turns.findIndex(
+    (answer, index) => index > 0 && nodeOf(answer) === nodeOf(turns[index - 1]),
+  )
   expectScheduling(lvs, {
     holds: again === -1,
     expected: `that rr never takes the same real server twice in a row (port ${PORT.rr})`,
@@ -61,8 +87,16 @@ type Counting = 'lc' | 'wlc' | 'sed' | 'nq'
 const RULES: Record<Counting, { early: readonly number[]; all: number; because: string }> = {
   lc: { early: [1, 2], all: 4, because: 'it counts connections and ignores weights' },
   wlc: { early: [2], all: 6, because: 'it divides connections by weight' },
-  sed: { early: [3], all: 7, because: 'it adds the new connection before it divides, so the light one waits' },
-  nq: { early: [2], all: 7, because: 'it gives an idle server the next one, else it works like sed' },
+  sed: {
+    early: [3],
+    all: 7,
+    because: 'it adds the new connection before it divides, so the light one waits',
+  },
+  nq: {
+    early: [2],
+    all: 7,
+    because: 'it gives an idle server the next one, else it works like sed',
+  },
 }
 const OPENED = 8
 const EARLY = 3
@@ -73,14 +107,22 @@ export const schedulersCountConnections = compareSchedulers(
   Object.keys(RULES) as Counting[],
   (lvs, scheduler) => {
     const key = `TCP ${VIP}:${PORT[scheduler]}`
-    return heaviest(lvs, expectVirtualServer(lvs, { key, scheduler, forward: 'masq', weights: [4, 1] }))
+    return heaviest(
+      lvs,
+      expectVirtualServer(lvs, { key, scheduler, forward: 'masq', weights: [4, 1] }),
+    )
   },
   expectCounting,
   ['H: the heavy one, L: the light one, in the order in which connections were opened'],
 )
 
 /** Opens eight connections, closes the heavy server's, opens two more. Fails unless the choices are the scheduler's; returns them as a line. */
-async function expectCounting(live: LiveCluster, lvs: LvsNodes, scheduler: Counting, heavy: string): Promise<string> {
+async function expectCounting(
+  live: LiveCluster,
+  lvs: LvsNodes,
+  scheduler: Counting,
+  heavy: string,
+): Promise<string> {
   const { early, all, because } = RULES[scheduler]
   const to = `${VIP}:${PORT[scheduler]}`
   const hint = 'Other open connections count as well: close yours, then check again.'
@@ -88,7 +130,8 @@ async function expectCounting(live: LiveCluster, lvs: LvsNodes, scheduler: Count
   const acts: Act[] = [...open(OPENED), { release: heavy }, ...open(AFTERWARDS), 'release all']
   const answers = await expectAnswered(live, lvs, acts, hint)
   const [opened, afterwards] = [answers.slice(0, OPENED), answers.slice(OPENED)]
-  const draw = (some: readonly string[]) => some.map((one) => (nodeOf(one) === heavy ? 'H' : 'L')).join(' ')
+  const draw = (some: readonly string[]) =>
+    some.map((one) => (nodeOf(one) === heavy ? 'H' : 'L')).join(' ')
   const line = `${scheduler.padEnd(3)}  ${draw(opened)}  then, the heavy one's ended:  ${draw(afterwards)}`
   const isEarly = early.includes(countOf(opened.slice(0, EARLY), heavy))
   expectScheduling(lvs, {
@@ -111,26 +154,50 @@ const PORTS = [REAL_PORT.masq, SECOND_PORT]
 const STAYS = { sh: { least: 0, most: 0.65 }, mh: { least: 0.75, most: 1 } } as const
 
 /** Both send a client to the same real server each time. Without one of four, sh also moves most clients of the others, mh keeps them. */
-export const schedulersHashSources = compareSchedulers(['sh', 'mh'], expectBothServers, expectHashing)
+export const schedulersHashSources = compareSchedulers(
+  ['sh', 'mh'],
+  expectBothServers,
+  expectHashing,
+)
 
 /** Four real servers behind one port and three of them behind the other. Returns the name of the fourth, `NODE:PORT`. */
 function expectBothServers(lvs: LvsNodes, scheduler: Hashing): string {
   const port = PORT[scheduler]
   const shape = { scheduler, forward: 'masq', ports: PORTS } as const
-  const all = expectVirtualServer(lvs, { ...shape, key: `TCP ${VIP}:${port}`, weights: [1, 1, 1, 1] })
-  const three = expectVirtualServer(lvs, { ...shape, key: `TCP ${VIP}:${withoutOne(port)}`, weights: [1, 1, 1] })
+  const all = expectVirtualServer(lvs, {
+    ...shape,
+    key: `TCP ${VIP}:${port}`,
+    weights: [1, 1, 1, 1],
+  })
+  const three = expectVirtualServer(lvs, {
+    ...shape,
+    key: `TCP ${VIP}:${withoutOne(port)}`,
+    weights: [1, 1, 1],
+  })
   const fourth = all.realServers.find(
-    (server) => !three.realServers.some((other) => other.address === server.address && other.port === server.port),
+    (server) =>
+      !three.realServers.some(
+        (other) => other.address === server.address && other.port === server.port,
+      ),
   )
   const node = lvs.realServers.find(({ address }) => address === fourth?.address)?.node ?? ''
   return `${node}:${fourth?.port ?? 0}`
 }
 
 /** Each client sends a request, some a second one, and each one to the port without that server. Returns how many kept their server. */
-async function expectHashing(live: LiveCluster, lvs: LvsNodes, scheduler: Hashing, missing: string): Promise<string> {
+async function expectHashing(
+  live: LiveCluster,
+  lvs: LvsNodes,
+  scheduler: Hashing,
+  missing: string,
+): Promise<string> {
   const port = PORT[scheduler]
   const from = (clients: number, to: number): Act[] =>
-    Array.from({ length: clients }, (_, index) => ({ address: VIP, port: to, source: client(index + 1) }))
+    Array.from({ length: clients }, (_, index) => ({
+      address: VIP,
+      port: to,
+      source: client(index + 1),
+    }))
   const acts = [...from(CLIENTS, port), ...from(AGAIN, port), ...from(CLIENTS, withoutOne(port))]
   const hint = `Outside must have the clients' addresses (ip route add local 198.18.0.0/16 dev lo), and the director a route back to them.`
   const answers = await expectAnswered(live, lvs, acts, hint)
@@ -150,7 +217,9 @@ async function expectHashing(live: LiveCluster, lvs: LvsNodes, scheduler: Hashin
     actual: `all of them went to ${first[0]}`,
   })
   const after = answers.slice(CLIENTS + AGAIN)
-  const others = first.flatMap((answer, index) => (answer === missing ? [] : [{ answer, later: after[index] }]))
+  const others = first.flatMap((answer, index) =>
+    answer === missing ? [] : [{ answer, later: after[index] }],
+  )
   const same = others.filter(({ answer, later }) => answer === later).length
   const line = `${scheduler}: without ${missing}, ${same} of ${others.length} clients of the others kept their real server`
   const { least, most } = STAYS[scheduler]

@@ -12,7 +12,12 @@ import { configOf } from '../../grading/evaluate.ts'
 import { expectMode, expectNode } from '../../grading/expect-node.ts'
 import { expectOnNode, expectThat, onNode } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import { countedBetween, HookProbes, LOOK_AT_PROBES, onePacket } from '../../grading/packet-counters.ts'
+import {
+  countedBetween,
+  HookProbes,
+  LOOK_AT_PROBES,
+  onePacket,
+} from '../../grading/packet-counters.ts'
 import type { Truth } from '../../grading/question.ts'
 import { stateOf } from '../../grading/snapshot.ts'
 import { type LvsNodes, lvsNodes, REAL_PORT, VIP, VIPS } from './lvs-nodes.ts'
@@ -32,11 +37,17 @@ interface Wanted {
 const OPTION = { masq: '-m', route: '-g', tunnel: '-i' } as const
 
 /** The director has this virtual server with exactly these real servers. Returns it. */
-export function expectVirtualServer({ director, realServers }: LvsNodes, wanted: Wanted): VirtualServer {
+export function expectVirtualServer(
+  { director, realServers }: LvsNodes,
+  wanted: Wanted,
+): VirtualServer {
   const { key, scheduler, forward, weights, ports = [REAL_PORT[forward]] } = wanted
   const found = stateOf(director).virtualServers.find((server) => virtualServerKey(server) === key)
-  const possible = realServers.flatMap(({ address }) => ports.map((port) => printEndpoint(address, port)))
-  const isPlain = found?.scheduler === scheduler && found.persistent === undefined && found.flags.length === 0
+  const possible = realServers.flatMap(({ address }) =>
+    ports.map((port) => printEndpoint(address, port)),
+  )
+  const isPlain =
+    found?.scheduler === scheduler && found.persistent === undefined && found.flags.length === 0
   const isOurs = (real: RealServer) =>
     real.forward === forward && possible.includes(printEndpoint(real.address, real.port))
   const given = found?.realServers.map(({ weight }) => weight).sort((one, other) => other - one)
@@ -45,7 +56,9 @@ export function expectVirtualServer({ director, realServers }: LvsNodes, wanted:
   const isRight = isPlain && found.realServers.every(isOurs) && given?.join() === weights.join()
   expectOnNode(director.name, 'ipvsadm -Sn', found && isRight, {
     expected: `the virtual server ${key} with scheduler ${scheduler} and ${weights.length} real servers out of ${possible.join(', ')}, with ${OPTION[forward]} and weights ${weights.join(' and ')}`,
-    actual: found ? printIpvsadmSave([found]).trim().replaceAll('\n', '; ') : 'no such virtual server',
+    actual: found
+      ? printIpvsadmSave([found]).trim().replaceAll('\n', '; ')
+      : 'no such virtual server',
     hint: `ipvsadm on ${director.name}: -A and ${option} ${place} -s ${scheduler} for the virtual server, -a … -r ADDRESS:PORT ${OPTION[forward]} -w WEIGHT for each real server; -E and -e change what is there.`,
   })
   return found
@@ -72,13 +85,21 @@ export const compareSchedulers =
   <Scheduler extends string, Servers>(
     schedulers: readonly Scheduler[],
     servers: (lvs: LvsNodes, scheduler: Scheduler, live: LiveCluster | undefined) => Servers,
-    measure: (live: LiveCluster, lvs: LvsNodes, scheduler: Scheduler, found: Servers) => Promise<string>,
+    measure: (
+      live: LiveCluster,
+      lvs: LvsNodes,
+      scheduler: Scheduler,
+      found: Servers,
+    ) => Promise<string>,
     title: readonly string[] = [],
   ): Check =>
   async (context) => {
     const { live } = context
     const lvs = await lvsNodes(context)
-    const found = schedulers.map((scheduler) => ({ scheduler, servers: servers(lvs, scheduler, live) }))
+    const found = schedulers.map((scheduler) => ({
+      scheduler,
+      servers: servers(lvs, scheduler, live),
+    }))
     if (!live) return
     const lines = [...title]
     for (const one of found) lines.push(await measure(live, lvs, one.scheduler, one.servers))
@@ -93,15 +114,24 @@ export function heaviest({ realServers }: LvsNodes, server: VirtualServer): stri
 
 const REQUESTS = 4
 const FIRST = { address: VIP, port: REAL_PORT.masq }
-const FIRST_SERVER: Wanted = { key: `TCP ${VIP}:${REAL_PORT.masq}`, scheduler: 'rr', forward: 'masq', weights: [1, 1] }
+const FIRST_SERVER: Wanted = {
+  key: `TCP ${VIP}:${REAL_PORT.masq}`,
+  scheduler: 'rr',
+  forward: 'masq',
+  weights: [1, 1],
+}
 const CHECK_FIRST = 'make check-4 STEP=virtual-server shows why.'
 
 /** The learner's first virtual server, as later steps need it. */
-export const expectFirstServer = (lvs: LvsNodes): VirtualServer => expectVirtualServer(lvs, FIRST_SERVER)
+export const expectFirstServer = (lvs: LvsNodes): VirtualServer =>
+  expectVirtualServer(lvs, FIRST_SERVER)
 
 /** That number of requests through the learner's first virtual server, each answered. */
-export const requestFirstServer = (live: LiveCluster, lvs: LvsNodes, times: number): Promise<string[]> =>
-  expectAnswered(live, lvs, requests(times, FIRST), CHECK_FIRST)
+export const requestFirstServer = (
+  live: LiveCluster,
+  lvs: LvsNodes,
+  times: number,
+): Promise<string[]> => expectAnswered(live, lvs, requests(times, FIRST), CHECK_FIRST)
 
 /** The learner's virtual server answers the machine outside, with each real server in turn. */
 export async function virtualServerAnswers(context: CheckContext): Promise<void> {
@@ -126,22 +156,26 @@ export const expectAddress = ({ director }: LvsNodes, address: string): void =>
   })
 
 /** kube-proxy ran in IPVS mode with excludeCIDRs, and did not delete the learner's virtual server. */
-export const kubeProxySparesOthers = onceNoted('spared-by-kube-proxy', z.literal(true), async (context) => {
-  const { snapshot, live } = context
-  const lvs = await lvsNodes(context)
-  const { excludeCIDRs } = configOf(snapshot).ipvs
-  const open = VIPS.find((address) => !excludeCIDRs.some((range) => contains(range, address)))
-  expectThat(open === undefined, {
-    inspect: 'kubectl -n kube-system get configmap kube-proxy -o yaml | grep -A 3 excludeCIDRs',
-    expected: `${open} in a range of ipvs.excludeCIDRs in the configuration of kube-proxy`,
-    actual: excludeCIDRs.length === 0 ? 'no range at all' : excludeCIDRs.join(', '),
-    hint: 'Put 192.0.2.0/24 there before kube-proxy runs in IPVS mode; what it has deleted does not come back.',
-  })
-  expectMode(context, 'ipvs', { hint: 'make ipvs' })
-  expectFirstServer(lvs)
-  if (live) await requestFirstServer(live, lvs, 1)
-  return true
-})
+export const kubeProxySparesOthers = onceNoted(
+  'spared-by-kube-proxy',
+  z.literal(true),
+  async (context) => {
+    const { snapshot, live } = context
+    const lvs = await lvsNodes(context)
+    const { excludeCIDRs } = configOf(snapshot).ipvs
+    const open = VIPS.find((address) => !excludeCIDRs.some((range) => contains(range, address)))
+    expectThat(open === undefined, {
+      inspect: 'kubectl -n kube-system get configmap kube-proxy -o yaml | grep -A 3 excludeCIDRs',
+      expected: `${open} in a range of ipvs.excludeCIDRs in the configuration of kube-proxy`,
+      actual: excludeCIDRs.length === 0 ? 'no range at all' : excludeCIDRs.join(', '),
+      hint: 'Put 192.0.2.0/24 there before kube-proxy runs in IPVS mode; what it has deleted does not come back.',
+    })
+    expectMode(context, 'ipvs', { hint: 'make ipvs' })
+    expectFirstServer(lvs)
+    if (live) await requestFirstServer(live, lvs, 1)
+    return true
+  },
+)
 
 const probes = new HookProbes('lab-4', REAL_PORT.masq)
 /** The path of a packet that IPVS takes in LOCAL_IN and forwards through LOCAL_OUT (net/netfilter/ipvs/ip_vs_core.c, ip_vs_xmit.c). */
@@ -183,5 +217,8 @@ export async function unseenHook(context: CheckContext): Promise<Truth> {
       hint: `make exec NODE=outside CMD='curl -s ${VIP}:${REAL_PORT.masq}'`,
     },
   )
-  return { accepts: HOOKS.filter((hook) => !counts[hook]), inspect: onNode(lvs.director.name, LOOK_AT_PROBES) }
+  return {
+    accepts: HOOKS.filter((hook) => !counts[hook]),
+    inspect: onNode(lvs.director.name, LOOK_AT_PROBES),
+  }
 }

@@ -42,7 +42,10 @@ export async function accessFilterRejects(context: CheckContext): Promise<void> 
         (inChain('filter INPUT')(where) && `${expected}${actual}`.includes(ACCESS_FILTER)),
       `iptables -nvL INPUT; ${LIST_FILTER}`,
     )
-    .equalPrediction('ipvs', `INPUT leads to ${ACCESS_FILTER}, which lets Services return and rejects the rest`)
+    .equalPrediction(
+      'ipvs',
+      `INPUT leads to ${ACCESS_FILTER}, which lets Services return and rejects the rest`,
+    )
   expectNodes(nodes)
     .sets('KUBE-IPVS-IPS')
     .and(expectNodes(nodes).sets('KUBE-CLUSTER-IP'))
@@ -62,7 +65,9 @@ export async function accessFilterRejects(context: CheckContext): Promise<void> 
     return 0
   }
   const expected = `packets on the rule of ${ACCESS_FILTER} that rejects`
-  await expectCounted(live, { node: node.name, rule: by, inspect: LIST_FILTER }, closed, { expected })
+  await expectCounted(live, { node: node.name, rule: by, inspect: LIST_FILTER }, closed, {
+    expected,
+  })
 }
 
 function expectAccessFilter(node: NodeView): void {
@@ -99,5 +104,8 @@ export function gainedAddresses(context: CheckContext): Truth {
   const { node } = clientAndAgent(context)
   const link = stateOf(node).links.find(({ name }) => name === 'kube-ipvs0')
   const own = (link?.addresses ?? []).filter(({ family }) => family === 'inet')
-  return { accepts: [`${own.length}`], inspect: onNode(node.name, 'ip -brief -4 address show kube-ipvs0') }
+  return {
+    accepts: [`${own.length}`],
+    inspect: onNode(node.name, 'ip -brief -4 address show kube-ipvs0'),
+  }
 }

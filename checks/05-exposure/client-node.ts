@@ -20,7 +20,8 @@ export function clientNode(context: CheckContext): ClientNode {
   return { client, node: context.snapshot.node(client.node), service: webService(context.snapshot) }
 }
 
-export const FROM_IPTABLES_MODE = 'make iptables, then make flush-nat; this lab begins in that mode (make reset-5).'
+export const FROM_IPTABLES_MODE =
+  'make iptables, then make flush-nat; this lab begins in that mode (make reset-5).'
 export const WITH_OLD_RULES = 'make ipvs KUBE_PROXY_VERSION=1.20'
 export const WITH_CURRENT_RULES = 'make ipvs KUBE_PROXY_VERSION=own'
 

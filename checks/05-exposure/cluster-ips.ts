@@ -37,7 +37,10 @@ export const clusterIPsLeadNowhere = onceSeen('closed-in-iptables-mode', async (
     expected: `that no interface of ${node.name} has a ClusterIP`,
     hint: 'The addresses are leftovers of IPVS mode: make flush-nat removes them.',
   }).isNotDelivered()
-  if (live) await expectClosed(live, [address], place, { hint: 'make flush-nat removes the leftovers of IPVS mode.' })
+  if (live)
+    await expectClosed(live, [address], place, {
+      hint: 'make flush-nat removes the leftovers of IPVS mode.',
+    })
   return { address }
 })
 
@@ -92,16 +95,23 @@ export const boundAgentIsClosed = onceSeen('bound-agent-closed', async (context:
   const { client, node, service } = place
   const { address } = service
   const own = ownAddress(place)
-  await expectListener(live, { node: node.name, port: AGENT_PORT }, (listening) => listening.join() === own, {
-    expected: `an agent that listens on ${own}:${AGENT_PORT} and nowhere else`,
-    hint: "kubectl set env daemonset/node-agent 'BIND=$(HOST_IP)'",
-  })
+  await expectListener(
+    live,
+    { node: node.name, port: AGENT_PORT },
+    (listening) => listening.join() === own,
+    {
+      expected: `an agent that listens on ${own}:${AGENT_PORT} and nowhere else`,
+      hint: "kubectl set env daemonset/node-agent 'BIND=$(HOST_IP)'",
+    },
+  )
   expectPacket(withoutAccessFilter(node), client, agentAt(address), {
     inspect: 'iptables -nvL INPUT',
     expected: 'that no rule is needed to close the ClusterIPs to this agent',
     hint: 'Remove your own filter on every node: iptables -D in place of -I.',
   }).isDelivered()
-  await expectClosed(live, clusterIPs(snapshot), place, { hint: 'Is it bound to the address of the node?' })
+  await expectClosed(live, clusterIPs(snapshot), place, {
+    hint: 'Is it bound to the address of the node?',
+  })
   return { address }
 })
 
@@ -147,7 +157,10 @@ export function nothingIsLeft(context: CheckContext): void {
   expectJumpsFirst(nodes)
   for (const node of nodes) expectPredictedIpvs(context, node)
   expectNodes(nodes)
-    .where((where) => !leftByOldVersion(where), 'iptables-save; ipset save; ipvsadm -Sn; ip address show kube-ipvs0')
+    .where(
+      (where) => !leftByOldVersion(where),
+      'iptables-save; ipset save; ipvsadm -Sn; ip address show kube-ipvs0',
+    )
     .equalPrediction(
       'ipvs',
       'exactly the rules, sets, virtual servers and addresses that follow from the Services, and no older ones',

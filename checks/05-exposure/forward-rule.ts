@@ -38,8 +38,17 @@ export async function expectCounted(
   throw new Trouble(`the counter of "${rule.rule}" on ${node} could not be read`)
 }
 
-async function packetsOf(live: LiveCluster, node: string, { table, chain, rule }: Stop): Promise<number> {
-  const packets = await packetsOn(live, node, [table, chain], (spec) => `-A ${chain} ${spec}` === rule)
+async function packetsOf(
+  live: LiveCluster,
+  node: string,
+  { table, chain, rule }: Stop,
+): Promise<number> {
+  const packets = await packetsOn(
+    live,
+    node,
+    [table, chain],
+    (spec) => `-A ${chain} ${spec}` === rule,
+  )
   if (packets === undefined) throw new Trouble(`the rule "${rule}" is no longer on ${node}`)
   return packets
 }
@@ -109,7 +118,8 @@ export const forwardRuleNotTraversed = onceSeen('not-asked-in-ipvs-mode', async 
 function expectForwardRule({ notes }: CheckContext, node: NodeView): RuleNote {
   const { name } = node
   const rule = notes.read(NOTE, ruleNote)
-  const rules = rule?.node === name ? stateOf(node).iptables.get(rule.table)?.get(rule.chain)?.rules : undefined
+  const rules =
+    rule?.node === name ? stateOf(node).iptables.get(rule.table)?.get(rule.chain)?.rules : undefined
   const isThere = rules?.some(({ spec }) => `-A ${rule?.chain} ${spec}` === rule?.rule)
   return expectFound(isThere ? rule : undefined, {
     node: name,
@@ -140,7 +150,10 @@ export const stoppedInEitherMode = onceSeen('stopped-in-either-mode', async (con
       hint: 'The rule in FORWARD stops those: keep it.',
     }).isStopped()
   const inspect = `iptables -t ${by.table} -nvL ${by.chain}`
-  if (live) await expectCounted(live, { node: name, rule: by, inspect }, () => answered(live, client, service))
+  if (live)
+    await expectCounted(live, { node: name, rule: by, inspect }, () =>
+      answered(live, client, service),
+    )
   return { ...by, node: name }
 })
 

@@ -25,14 +25,21 @@ const ANY_ADDRESS = new Set(['0.0.0.0', '*', '[::]'])
 export function clientAndAgent(context: CheckContext): ClientNode {
   const place = clientNode(context)
   const { name } = place.node
-  const agent = podsWithLabel(context.snapshot, 'node-agent').find(({ spec }) => spec?.nodeName === name)
+  const agent = podsWithLabel(context.snapshot, 'node-agent').find(
+    ({ spec }) => spec?.nodeName === name,
+  )
   expectAgent(agent, name, `a node agent that is ready on ${name}, beside the Pod client`)
   return place
 }
 
 function expectAgent(agent: ApiObject | undefined, node: string, expected: string): void {
   const inspect = 'kubectl get pods -l app=node-agent -o wide'
-  expectReadyPod(agent, 'node-agent', { node, inspect, expected, hint: `kubectl apply -f ${MANIFEST}` })
+  expectReadyPod(agent, 'node-agent', {
+    node,
+    inspect,
+    expected,
+    hint: `kubectl apply -f ${MANIFEST}`,
+  })
 }
 
 /** The same in IPVS mode, if its node equals the prediction. */
@@ -44,18 +51,25 @@ export function agentInIpvsMode(context: CheckContext, hint: string): ClientNode
 }
 
 /** The address of the node itself, which is no ClusterIP. */
-export const ownAddress = ({ node }: Pick<ClientNode, 'node'>): string => nodeAddressOf(node.snapshot, node.name)
+export const ownAddress = ({ node }: Pick<ClientNode, 'node'>): string =>
+  nodeAddressOf(node.snapshot, node.name)
 
 /** The agent's port on an address. */
 export const agentAt = (address: string) => ({ address, port: AGENT_PORT })
 
 /** IPv4 ClusterIPs of all Services. */
 export const clusterIPs = (snapshot: Snapshot): string[] =>
-  objectsOf(snapshot).services.flatMap((service) => service.clusterIPs.filter((ip) => /^\d/.test(ip)))
+  objectsOf(snapshot).services.flatMap((service) =>
+    service.clusterIPs.filter((ip) => /^\d/.test(ip)),
+  )
 
 /** The agent on the client's node listens on all addresses. A capture does not record listeners. */
-export async function expectListenerEverywhere({ live }: CheckContext, { client }: ClientNode): Promise<void> {
-  const isAny = (addresses: readonly string[]) => addresses.some((address) => ANY_ADDRESS.has(address))
+export async function expectListenerEverywhere(
+  { live }: CheckContext,
+  { client }: ClientNode,
+): Promise<void> {
+  const isAny = (addresses: readonly string[]) =>
+    addresses.some((address) => ANY_ADDRESS.has(address))
   if (live)
     await expectListener(live, { node: client.node, port: AGENT_PORT }, isAny, {
       expected: `an agent that listens on 0.0.0.0:${AGENT_PORT}`,
@@ -67,7 +81,12 @@ export async function expectListenerEverywhere({ live }: CheckContext, { client 
  * Requests to the agent's port on each address: the node that answered, the error, and whether a connection was accepted without an
  * answer in time, for example by a busy agent: it is unknown which process accepted it.
  */
-async function requestAgents(live: LiveCluster, client: PodRequester, addresses: readonly string[], seconds = 2) {
+async function requestAgents(
+  live: LiveCluster,
+  client: PodRequester,
+  addresses: readonly string[],
+  seconds = 2,
+) {
   const sent = await send(
     live,
     client,
@@ -87,7 +106,11 @@ async function requestAgents(live: LiveCluster, client: PodRequester, addresses:
 }
 
 /** The client reaches the agent of its own node through all these addresses. */
-export async function expectOpen(live: LiveCluster, client: PodRequester, addresses: readonly string[]): Promise<void> {
+export async function expectOpen(
+  live: LiveCluster,
+  client: PodRequester,
+  addresses: readonly string[],
+): Promise<void> {
   const { node } = client
   for (const { address, inspect, node: by, error } of await requestAgents(live, client, addresses))
     expectThat(by === node, {

@@ -15,7 +15,10 @@ export interface Stop {
 }
 
 /** The end of a connection's first packet on a node: delivered to a local listener, forwarded to another host, or stopped. */
-type PacketPath = { end: 'delivered' } | { end: 'sent on'; to: string[] } | { end: 'stopped'; by: Stop }
+type PacketPath =
+  | { end: 'delivered' }
+  | { end: 'sent on'; to: string[] }
+  | { end: 'stopped'; by: Stop }
 
 type Source = Pick<Requester, 'sender'>
 
@@ -25,7 +28,9 @@ function packetPathOf(node: NodeTables, { sender }: Source, to: Target): PacketP
   const [loss] = lost
   if (loss && outcomes.length === 0) return { end: 'stopped', by: loss }
   const isOwn = new NodeNetwork(links, routes).isLocal(to.address)
-  return verdict === 'accept' && isOwn ? { end: 'delivered' } : { end: 'sent on', to: outcomes.map(({ to }) => to) }
+  return verdict === 'accept' && isOwn
+    ? { end: 'delivered' }
+    : { end: 'sent on', to: outcomes.map(({ to }) => to) }
 }
 
 /** The filter chains that the packet traverses before IPVS or forwarding: INPUT, or FORWARD. */

@@ -29,7 +29,13 @@ export const SHOW = 'make measure SHOW=1'
 const MIN_SIZES = 4
 const MIN_VALUES = 3
 
-const repeated: readonly Quantity[] = ['changeMs', 'newMoreMicros', 'keptMoreMicros', 'workMicros', 'busyMore']
+const repeated: readonly Quantity[] = [
+  'changeMs',
+  'newMoreMicros',
+  'keptMoreMicros',
+  'workMicros',
+  'busyMore',
+]
 
 /** The run that `make measure` stored in the cluster. Not applicable for a capture without one, or where the measuring kernel can't run. */
 export async function measuredRun({ notes, live }: CheckContext): Promise<Measurement> {
@@ -48,7 +54,9 @@ async function expectMeasurable(live: CheckContext['live']): Promise<void> {
   try {
     await requireSupport('uml')
   } catch (error) {
-    throw new NotApplicable(`the measuring kernel does not run here: ${error instanceof Error ? error.message : error}`)
+    throw new NotApplicable(
+      `the measuring kernel does not run here: ${error instanceof Error ? error.message : error}`,
+    )
   }
 }
 
@@ -112,5 +120,8 @@ export const rulesStay = countsArePredicted('ipvs')
 export async function rulesOfOneService(context: CheckContext): Promise<Truth> {
   const { iptables } = await measuredRun(context)
   const [first, last] = [iptables[0] ?? largestPoint(iptables), largestPoint(iptables)]
-  return { accepts: [String((last.rules - first.rules) / (last.services - first.services))], inspect: SHOW }
+  return {
+    accepts: [String((last.rules - first.rules) / (last.services - first.services))],
+    inspect: SHOW,
+  }
 }

@@ -30,7 +30,9 @@ type Judged = keyof typeof described
 function figures(run: Measurement, mode: SwitchedMode, quantity: Judged): string {
   const [what, unit, times] = described[quantity]
   const points = seriesOf(run[mode], quantity).map(({ size, values }) => {
-    const [low, middle, high] = [0.25, 0.5, 0.75].map((part) => (quantile(values, part) * times).toPrecision(3))
+    const [low, middle, high] = [0.25, 0.5, 0.75].map((part) =>
+      (quantile(values, part) * times).toPrecision(3),
+    )
     return `${size}: ${middle} (${low} to ${high})`
   })
   return `${what} in ${mode} mode (${unit}) at ${points.join(', ')}`
@@ -93,7 +95,10 @@ function judgeShapes(shapes: readonly Shape[]): void {
   const wrong = shapes.find(({ result }) => result === 'wrong')
   if (wrong) expectRun(false, { expected: wrong.wanted, actual: wrong.figures, hint: again })
   const unclear = shapes.find(({ result }) => result === 'unclear')
-  if (unclear) throw new Trouble(`the noise hides whether it is ${unclear.wanted}: ${unclear.figures}. ${again}`)
+  if (unclear)
+    throw new Trouble(
+      `the noise hides whether it is ${unclear.wanted}: ${unclear.figures}. ${again}`,
+    )
 }
 
 /** A check of shapes of the run. Once passed on the live cluster it remains passed; a capture is judged by the run in it. */
@@ -120,6 +125,8 @@ const NOTICEABLE = 0.1
 
 /** Question: the first size at which a new connection with iptables to the last Service took over 10% longer; "none" if there is none. */
 export async function turningPoint(context: CheckContext): Promise<Truth> {
-  const first = lastServiceSlowdown((await measuredRun(context)).iptables).find(({ part }) => part > NOTICEABLE)
+  const first = lastServiceSlowdown((await measuredRun(context)).iptables).find(
+    ({ part }) => part > NOTICEABLE,
+  )
   return { accepts: [first === undefined ? 'none' : String(first.services)], inspect: SHOW }
 }

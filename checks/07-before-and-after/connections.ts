@@ -6,7 +6,13 @@ import { expectThat, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Target } from '../../grading/packet-trace.ts'
 import type { Truth } from '../../grading/question.ts'
-import { answersIn, type PodRequester, send, sendMarked, typedRequest } from '../../grading/requests.ts'
+import {
+  answersIn,
+  type PodRequester,
+  send,
+  sendMarked,
+  typedRequest,
+} from '../../grading/requests.ts'
 import { barsByPod, countByPod, type PodShare, shareBars } from '../../grading/shares.ts'
 import { chainsLeadToPods } from '../01-iptables/service-chains.ts'
 import { clientPod } from '../web-client.ts'
@@ -31,7 +37,8 @@ export function deafEndpoint(context: CheckContext): DeafEndpoint {
   const deaf = service.backends.find(({ pod }) => pod === DEAF)
   const healthy = service.backends.filter(({ pod }) => pod !== DEAF)
   const isComplete = deaf !== undefined && healthy.length >= 2
-  if (!isComplete && !live) throw new NotApplicable('the Pod deaf was no endpoint of web when this capture was taken')
+  if (!isComplete && !live)
+    throw new NotApplicable('the Pod deaf was no endpoint of web when this capture was taken')
   expectThat(isComplete, {
     inspect: 'kubectl get endpointslices -l app=web; kubectl get pods -l app=web -o wide',
     expected: 'two Pods of nginx and the Pod deaf among the ready endpoints of web',
@@ -42,7 +49,8 @@ export function deafEndpoint(context: CheckContext): DeafEndpoint {
 }
 
 /** The Pod that connects to web. Fails if it is not ready. */
-export const clientOf = (context: CheckContext): PodRequester => clientPod(context, '07-before-and-after')
+export const clientOf = (context: CheckContext): PodRequester =>
+  clientPod(context, '07-before-and-after')
 
 /** Expects a result of the client's connections to an address. */
 export function expectConnections(
@@ -59,7 +67,9 @@ export const onlyDeafRefuses = onceSeen('deaf-and-ready', async (context) => {
   if (!context.live) return { deaf: deaf.address }
   const targets = [deaf, ...healthy].map(({ address }) => ({ address, port: 80 }))
   const sent = await send(context.live, client, targets)
-  const answered = sent.filter((one) => answersIn(one).length > 0).map(({ request }) => request.address)
+  const answered = sent
+    .filter((one) => answersIn(one).length > 0)
+    .map(({ request }) => request.address)
   expectConnections(
     context,
     { address: deaf.address, port: 80 },
@@ -121,7 +131,10 @@ export async function expectAllConnect(
   expectConnections(context, service, {
     holds: failed === 0 && sent === wanted,
     expected: `an answer to each of ${wanted} connections`,
-    actual: sent === wanted ? `${failed} of ${sent} failed` : `${sent} were sent, and ${failed} of them failed`,
+    actual:
+      sent === wanted
+        ? `${failed} of ${sent} failed`
+        : `${sent} were sent, and ${failed} of them failed`,
   })
   return connections
 }
@@ -148,7 +161,10 @@ export const connectionsFail = onceSeen('connections-that-failed', async (contex
 export function shareThatFails(context: CheckContext): Truth {
   expectMode(context, 'iptables', { hint: RETURN_COMMAND })
   const { service } = deafEndpoint(context)
-  return { accepts: [`1/${service.backends.length}`], inspect: 'kubectl get endpointslices -l app=web' }
+  return {
+    accepts: [`1/${service.backends.length}`],
+    inspect: 'kubectl get endpointslices -l app=web',
+  }
 }
 
 const CONNECTIONS_AFTER = 12
@@ -158,6 +174,7 @@ export const probeKeepsItOut = onceSeen('deaf-and-probed', async (context) => {
   expectDeafProbed(context)
   expectMode(context, 'iptables', { hint: `${RETURN_COMMAND}, then make flush-nat` })
   chainsLeadToPods(context)
-  if (context.live) await expectAllConnect(context, context.live, webService(context.snapshot), CONNECTIONS_AFTER)
+  if (context.live)
+    await expectAllConnect(context, context.live, webService(context.snapshot), CONNECTIONS_AFTER)
   return { pod: DEAF }
 })

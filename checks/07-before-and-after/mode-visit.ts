@@ -41,7 +41,8 @@ export const backInIptablesMode =
     await require(context)
     const { nodes, notes, live } = context
     const wasSeen = notes.read(note, z.looseObject({})) !== undefined
-    if (!wasSeen && !live) throw new NotApplicable(`${mode} mode had not been seen when this capture was taken`)
+    if (!wasSeen && !live)
+      throw new NotApplicable(`${mode} mode had not been seen when this capture was taken`)
     expectThat(wasSeen, {
       inspect: onNode(nodes.at(-1)?.name ?? '', inspect),
       expected: `that ${mode} mode was seen on every node before the return`,
@@ -49,9 +50,14 @@ export const backInIptablesMode =
       hint: `make ${mode}, then make check-7 STEP=${step}.`,
     })
     expectMode(context, 'iptables', { hint: `${back}, then make flush-nat` })
-    expectNodes(nodes).nothingOfOtherModes('iptables', { inspect: 'iptables-save | grep "^:KUBE-"' })
+    expectNodes(nodes).nothingOfOtherModes('iptables', {
+      inspect: 'iptables-save | grep "^:KUBE-"',
+    })
     expectNodes(nodes)
       .everything('iptables-save')
-      .equalPrediction('iptables', 'exactly the chains and rules that follow from the Services and their endpoints')
+      .equalPrediction(
+        'iptables',
+        'exactly the chains and rules that follow from the Services and their endpoints',
+      )
     expectJumpsFirst(nodes)
   }

@@ -37,7 +37,10 @@ export async function kernelLacks(
  * The same from a thorough capture of each node (`kernel-modes`: "nftables: runs", "nftables: no NAT in nf_tables"). `lacks`
  * is undefined if the kernel has all features; the result is undefined if the capture does not contain it.
  */
-export function recordedLack(nodes: readonly NodeView[], mode: FlushedMode): { lacks: string | undefined } | undefined {
+export function recordedLack(
+  nodes: readonly NodeView[],
+  mode: FlushedMode,
+): { lacks: string | undefined } | undefined {
   const recorded = nodes.map((node) => {
     const line = filesOf(node)
       .get('kernel-modes')
@@ -46,7 +49,9 @@ export function recordedLack(nodes: readonly NodeView[], mode: FlushedMode): { l
   })
   const lacking = recorded.find(({ line }) => line?.startsWith('no '))
   if (lacking) return { lacks: `the kernel of ${lacking.node} has ${lacking.line}` }
-  return recorded.length > 0 && recorded.every(({ line }) => line === 'runs') ? { lacks: undefined } : undefined
+  return recorded.length > 0 && recorded.every(({ line }) => line === 'runs')
+    ? { lacks: undefined }
+    : undefined
 }
 
 /** Whether this kube-proxy has the mode without a feature gate, as every version after the modelled ones has. */
@@ -60,9 +65,13 @@ const visit: ModeVisit = {
   inspect: 'nft list tables',
   back: 'make iptables',
   async require({ live, nodes }) {
-    const lacks = live ? await kernelLacks(live, nodes, 'nftables') : recordedLack(nodes, 'nftables')?.lacks
+    const lacks = live
+      ? await kernelLacks(live, nodes, 'nftables')
+      : recordedLack(nodes, 'nftables')?.lacks
     if (lacks !== undefined)
-      throw new OutOfReach(`mode nftables can't run here: ${lacks}; a cluster with KERNEL=host, or kind, runs it`)
+      throw new OutOfReach(
+        `mode nftables can't run here: ${lacks}; a cluster with KERNEL=host, or kind, runs it`,
+      )
     const old = nodes.find((node) => !hasNftables(node))
     if (old)
       throw new OutOfReach(
@@ -82,7 +91,10 @@ const isElement = (where: Where) => 'nft' in where && /^(map|set) /.test(where.p
 export const hasSeparateTables = onceInMode(visit, visit.note, async ({ nodes }) => {
   expectNodes(nodes)
     .where((where) => 'nft' in where && !isElement(where), LIST_TABLE)
-    .equalPrediction('nftables', 'the tables kube-proxy of families ip and ip6, with the chains that no Service owns')
+    .equalPrediction(
+      'nftables',
+      'the tables kube-proxy of families ip and ip6, with the chains that no Service owns',
+    )
   return Object.fromEntries(nodes.map((node) => [node.name, stateOf(node).nftables?.length ?? 0]))
 })
 

@@ -31,7 +31,8 @@ const visit: ModeVisit = {
   },
 }
 
-const LIST_PORTALS = 'iptables -t nat -S KUBE-PORTALS-CONTAINER; iptables -t nat -S KUBE-PORTALS-HOST'
+const LIST_PORTALS =
+  'iptables -t nat -S KUBE-PORTALS-CONTAINER; iptables -t nat -S KUBE-PORTALS-HOST'
 const OWN_CHAINS = /^KUBE-(?:PORTALS|NODEPORT)-/
 const JUMPING = inChain('nat PREROUTING', 'nat OUTPUT', 'filter INPUT')
 
@@ -43,7 +44,9 @@ const isOfUserspace = (where: Where, { kind, actual = '' }: Finding): boolean =>
 /** The port that the rules of a node redirect a Service to; undefined without such a rule. */
 function listenerOf(node: NodeView, { address, port }: WebService): number | undefined {
   const rules = stateOf(node).iptables.get('nat')?.get('KUBE-PORTALS-CONTAINER')?.rules ?? []
-  const own = rules.find(({ spec }) => spec.includes(`-d ${address}/32 `) && spec.includes(`--dport ${port} `))
+  const own = rules.find(
+    ({ spec }) => spec.includes(`-d ${address}/32 `) && spec.includes(`--dport ${port} `),
+  )
   const redirected = / --to-ports (\d+)/.exec(own?.spec ?? '')?.[1]
   return redirected === undefined ? undefined : Number(redirected)
 }
@@ -79,20 +82,26 @@ export const rulesLeadToListeners = onceInMode(visit, visit.note, async (context
 })
 
 /** No connection fails because of the deaf Pod, because kube-proxy tries the next one, and logs it. */
-export const noConnectionFails = onceInMode(visit, 'connections-tried-again', async (context: LiveContext) => {
-  const { live } = context
-  const endpoint = deafEndpoint(context)
-  const { service, healthy, client } = endpoint
-  const { sent, failed, answered } = await connect(context, live, service, CONNECTIONS)
-  const fewest = Math.min(...healthy.map(({ pod }) => answered.find((one) => one.pod === pod)?.requests ?? 0))
-  expectConnections(context, service, {
-    node: client.node,
-    holds: failed === 0 && sent >= CONNECTIONS && fewest >= CONNECTIONS / healthy.length - 2,
-    expected: `an answer to each of ${CONNECTIONS} connections, from the Pods of web in turn`,
-    actual: `${failed} of ${sent} failed; ${answered.map(({ pod, requests }) => `${pod} answered ${requests}`).join(', ')}`,
-  })
-  return { sent, failed, refused: await refusalsInLog(context, live, endpoint) }
-})
+export const noConnectionFails = onceInMode(
+  visit,
+  'connections-tried-again',
+  async (context: LiveContext) => {
+    const { live } = context
+    const endpoint = deafEndpoint(context)
+    const { service, healthy, client } = endpoint
+    const { sent, failed, answered } = await connect(context, live, service, CONNECTIONS)
+    const fewest = Math.min(
+      ...healthy.map(({ pod }) => answered.find((one) => one.pod === pod)?.requests ?? 0),
+    )
+    expectConnections(context, service, {
+      node: client.node,
+      holds: failed === 0 && sent >= CONNECTIONS && fewest >= CONNECTIONS / healthy.length - 2,
+      expected: `an answer to each of ${CONNECTIONS} connections, from the Pods of web in turn`,
+      actual: `${failed} of ${sent} failed; ${answered.map(({ pod, requests }) => `${pod} answered ${requests}`).join(', ')}`,
+    })
+    return { sent, failed, refused: await refusalsInLog(context, live, endpoint) }
+  },
+)
 
 /** The number of log lines about the deaf Pod of the kube-proxy on the client's node. Fails without any. */
 async function refusalsInLog(
@@ -100,9 +109,12 @@ async function refusalsInLog(
   live: LiveCluster,
   { deaf, client: { node } }: DeafEndpoint,
 ): Promise<number> {
-  const pod = kubeProxyPods(snapshot.items).find(({ spec }) => spec?.nodeName === node)?.metadata.name ?? ''
+  const pod =
+    kubeProxyPods(snapshot.items).find(({ spec }) => spec?.nodeName === node)?.metadata.name ?? ''
   const log = await live.log({ namespace: 'kube-system', name: pod }, LOG_SECONDS)
-  const lines = log.split('\n').filter((line) => line.includes('Dial failed') && line.includes(`${deaf.address}:`))
+  const lines = log
+    .split('\n')
+    .filter((line) => line.includes('Dial failed') && line.includes(`${deaf.address}:`))
   return expectFound(lines.length || undefined, {
     node,
     inspect: `kubectl -n kube-system logs ${pod} --tail=20`,
@@ -120,7 +132,10 @@ export async function addressThatWebSees(context: CheckContext): Promise<Truth> 
     .links.filter(({ name }) => name !== 'lo')
     .flatMap((link) => link.addresses)
     .filter(({ family }) => family === 'inet')
-  return { accepts: addresses.map(({ address }) => address), inspect: 'kubectl logs -l app=web --tail=1' }
+  return {
+    accepts: addresses.map(({ address }) => address),
+    inspect: 'kubectl logs -l app=web --tail=1',
+  }
 }
 
 /** The cluster's own kube-proxy in iptables mode, and no state of the old version on any node. */

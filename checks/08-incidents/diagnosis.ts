@@ -31,10 +31,16 @@ export interface OpenIncident {
 export const SHOW = 'make incident SHOW=1'
 
 /** The open incident, ready for its checks. Fails when none is open; throws Trouble when its note can't be read. */
-export async function expectOpenIncident({ snapshot, live, notes }: CheckContext): Promise<OpenIncident> {
+export async function expectOpenIncident({
+  snapshot,
+  live,
+  notes,
+}: CheckContext): Promise<OpenIncident> {
   const found = await openIncident(notes)
   if (!found && notes.read(INCIDENT_KEY, incidentNote))
-    throw new Trouble('the note of the incident can no longer be read: `make reset-8`, then `make incident`')
+    throw new Trouble(
+      'the note of the incident can no longer be read: `make reset-8`, then `make incident`',
+    )
   const { note, secret, incident } = expectFound(found, {
     inspect: SHOW,
     expected: 'an open incident',
@@ -90,7 +96,8 @@ export async function causeByName(context: CheckContext): Promise<Truth> {
 }
 
 /** True if the correct cause was submitted. */
-export const wasDiagnosed = (notes: LabNotes): boolean => notes.read(answeredKey(DIAGNOSIS), answerNote) !== undefined
+export const wasDiagnosed = (notes: LabNotes): boolean =>
+  notes.read(answeredKey(DIAGNOSIS), answerNote) !== undefined
 
 /** The note key of a wrong id, in normalised spelling. */
 function guessKey(choice: string): string {

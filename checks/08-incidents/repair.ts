@@ -32,7 +32,8 @@ export async function causeIsFixed(context: CheckContext): Promise<void> {
     inspect: SHOW,
     expected: 'the cause itself fixed',
     // After the diagnosis, the remaining cause may be disclosed.
-    actual: (wasDiagnosed(context.notes) && left) || 'it is not: the original fault is still present',
+    actual:
+      (wasDiagnosed(context.notes) && left) || 'it is not: the original fault is still present',
     hint: 'A repair that only hides the symptom does not last. `make incident HINT=1` gives a hint.',
   })
   expectRepaired(context, open)
@@ -57,7 +58,10 @@ export async function nodesAreRight(context: CheckContext): Promise<void> {
   const { nodes } = context
   const { mode } = (await expectOpenIncident(context)).means
   expectNodes(nodes).runMode(mode)
-  const inspect = mode === 'ipvs' ? 'iptables-save; ipset list; ipvsadm -Ln; ip addr show kube-ipvs0' : 'iptables-save'
+  const inspect =
+    mode === 'ipvs'
+      ? 'iptables-save; ipset list; ipvsadm -Ln; ip addr show kube-ipvs0'
+      : 'iptables-save'
   const expected = 'exactly what kube-proxy programs for the existing Services'
   expectNodes(nodes).everything(inspect).equalPrediction(mode, expected, {
     why: 'A rule that is added by hand works until kube-proxy writes its own, and confuses the next administrator.',

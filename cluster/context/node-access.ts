@@ -54,7 +54,8 @@ export const ENTER_NODE = ['nsenter', '-t', '1', '-m', '-u', '-i', '--'] as cons
  */
 export function onNodeCommand(command: readonly string[], stdinBytes = 0): string[] {
   const path = 'PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
-  if (stdinBytes === 0) return [...ENTER_NODE, '/bin/sh', '-c', `${path}; "$@" </dev/null`, 'sh', ...command]
+  if (stdinBytes === 0)
+    return [...ENTER_NODE, '/bin/sh', '-c', `${path}; "$@" </dev/null`, 'sh', ...command]
   const fed = `${path}; bytes=$1; shift; head -c "$bytes" | "$@"`
   return [...ENTER_NODE, '/bin/sh', '-c', fed, 'sh', String(stdinBytes), ...command]
 }
@@ -73,27 +74,41 @@ export async function installAccessPods({ core, apps }: KubeClient): Promise<voi
     }),
   )
   const body = accessDaemonSet()
-  const created = await unlessCode(409, apps.createNamespacedDaemonSet({ namespace: accessNamespace, body }))
-  if (!created) await apps.replaceNamespacedDaemonSet({ namespace: accessNamespace, name: accessName, body })
+  const created = await unlessCode(
+    409,
+    apps.createNamespacedDaemonSet({ namespace: accessNamespace, body }),
+  )
+  if (!created)
+    await apps.replaceNamespacedDaemonSet({ namespace: accessNamespace, name: accessName, body })
 }
 
 /** The ready node-access Pods, by node. */
 export async function readyAccessPods({ core }: KubeClient): Promise<Map<string, string>> {
-  const { items } = await core.listNamespacedPod({ namespace: accessNamespace, labelSelector: `app=${accessName}` })
+  const { items } = await core.listNamespacedPod({
+    namespace: accessNamespace,
+    labelSelector: `app=${accessName}`,
+  })
   const ready = items.filter(
     ({ metadata, status }) =>
-      !metadata?.deletionTimestamp && status?.conditions?.some((one) => one.type === 'Ready' && one.status === 'True'),
+      !metadata?.deletionTimestamp &&
+      status?.conditions?.some((one) => one.type === 'Ready' && one.status === 'True'),
   )
   return new Map(ready.map(({ metadata, spec }) => [spec?.nodeName ?? '', metadata?.name ?? '']))
 }
 
 /** Why an access Pod with the configured image does not run yet, as the kubelet reports it; undefined if there is no problem. */
 export async function accessPodTrouble({ core }: KubeClient): Promise<string | undefined> {
-  const { items } = await core.listNamespacedPod({ namespace: accessNamespace, labelSelector: `app=${accessName}` })
+  const { items } = await core.listNamespacedPod({
+    namespace: accessNamespace,
+    labelSelector: `app=${accessName}`,
+  })
   for (const { metadata, spec, status } of items) {
     if (metadata?.deletionTimestamp || spec?.containers[0]?.image !== accessImage()) continue
     const waiting = status?.containerStatuses?.[0]?.state?.waiting
-    if (waiting?.reason && /^(ErrImage|ImagePull|InvalidImage|CreateContainer)/.test(waiting.reason))
+    if (
+      waiting?.reason &&
+      /^(ErrImage|ImagePull|InvalidImage|CreateContainer)/.test(waiting.reason)
+    )
       return `${spec?.nodeName}: ${waiting.reason}${waiting.message ? ` (${waiting.message.split('\n')[0]})` : ''}`
   }
   return undefined

@@ -38,7 +38,8 @@ export async function ownObjects(client: KubeClient) {
 /** The folder for the files of one context. Names such as `arn:aws:eks:…/x` can't be folders as they are. */
 export function contextFolder(context: string, cache = cacheFolder): string {
   const plain = context.replace(/[^\w.@-]/g, '_').replace(/^\.+/, '_')
-  const suffix = plain === context ? '' : `-${createHash('sha256').update(context).digest('hex').slice(0, 8)}`
+  const suffix =
+    plain === context ? '' : `-${createHash('sha256').update(context).digest('hex').slice(0, 8)}`
   return join(cache, 'contexts', `${plain.slice(0, 80)}${suffix}`)
 }
 
@@ -77,12 +78,16 @@ function usersKubeconfig(context: string): KubeConfig {
     try {
       one.loadFromFile(path)
     } catch {
-      throw new Error(`"${path}" is not a kubeconfig: \`kubectl config view\` shows what is wrong with it.`)
+      throw new Error(
+        `"${path}" is not a kubeconfig: \`kubectl config view\` shows what is wrong with it.`,
+      )
     }
     // The first file that defines a name wins, as in kubectl.
-    for (const cluster of one.getClusters()) if (!whole.getCluster(cluster.name)) whole.addCluster(cluster)
+    for (const cluster of one.getClusters())
+      if (!whole.getCluster(cluster.name)) whole.addCluster(cluster)
     for (const user of one.getUsers()) if (!whole.getUser(user.name)) whole.addUser(user)
-    for (const entry of one.getContexts()) if (!whole.getContextObject(entry.name)) whole.addContext(entry)
+    for (const entry of one.getContexts())
+      if (!whole.getContextObject(entry.name)) whole.addContext(entry)
   }
   return whole
 }

@@ -45,7 +45,17 @@ export async function execInPod(
       timer = setTimeout(failed, timeoutMs, 'it did not finish in time')
       for (const output of [stdout, stderr]) output.on('error', ({ message }) => failed(message))
       const exec = new Exec(config)
-      opening = exec.exec(namespace, name, container, [...command], stdout, stderr, input, false, resolve)
+      opening = exec.exec(
+        namespace,
+        name,
+        container,
+        [...command],
+        stdout,
+        stderr,
+        input,
+        false,
+        resolve,
+      )
       opening.then(
         (socket) => {
           // The server closes the connection after the status; a close without a status is a lost connection.

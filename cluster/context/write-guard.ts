@@ -42,14 +42,23 @@ const objectPath =
 function targetOf(url: string): Target {
   const path = decodeURIComponent(new URL(url).pathname)
   const [, collection, namespace, resource, name] = objectPath.exec(path) ?? []
-  if (collection === undefined || resource === undefined) throw new Error(`"${path}" is not the path of an object.`)
+  if (collection === undefined || resource === undefined)
+    throw new Error(`"${path}" is not the path of an object.`)
   return { collection, namespace, resource, name }
 }
 
 /** The labs change kube-proxy and the nodes (mode, cordon, labels); the consent question names them. */
-const isSubjectOfLabs = ({ namespace, resource, name }: Target, object: ApiObject, method: string) =>
-  (namespace === 'kube-system' && name === 'kube-proxy' && (resource === 'configmaps' || resource === 'daemonsets')) ||
-  (namespace === 'kube-system' && resource === 'pods' && object.metadata?.labels?.['k8s-app'] === 'kube-proxy') ||
+const isSubjectOfLabs = (
+  { namespace, resource, name }: Target,
+  object: ApiObject,
+  method: string,
+) =>
+  (namespace === 'kube-system' &&
+    name === 'kube-proxy' &&
+    (resource === 'configmaps' || resource === 'daemonsets')) ||
+  (namespace === 'kube-system' &&
+    resource === 'pods' &&
+    object.metadata?.labels?.['k8s-app'] === 'kube-proxy') ||
   (namespace === undefined && resource === 'nodes' && method === 'PATCH')
 
 /**
@@ -70,7 +79,9 @@ export async function guardWrite(
   const name = target.name ?? sent?.metadata?.name
   await consent(cluster, `${verbs[method] ?? method} ${describe({ ...target, name })}`)
   if (name === undefined)
-    throw new Error(`Without a name, ${describe(target)} are not changed in a cluster of your kubeconfig.`)
+    throw new Error(
+      `Without a name, ${describe(target)} are not changed in a cluster of your kubeconfig.`,
+    )
   const present = (await read(`${target.collection}/${name}`)) as ApiObject | undefined
   if (present && !isOwn(present) && !isSubjectOfLabs({ ...target, name }, present, method))
     throw new ForeignObjectError(
@@ -81,7 +92,12 @@ export async function guardWrite(
   return JSON.stringify(labelled(sent))
 }
 
-const verbs: Record<string, string> = { POST: 'create', PUT: 'replace', PATCH: 'change', DELETE: 'delete' }
+const verbs: Record<string, string> = {
+  POST: 'create',
+  PUT: 'replace',
+  PATCH: 'change',
+  DELETE: 'delete',
+}
 
 const isOwn = ({ metadata }: ApiObject) =>
   Object.entries(ownLabel).every(([key, value]) => metadata?.labels?.[key] === value)
@@ -96,7 +112,10 @@ function parsed(body: string | undefined): ApiObject {
 
 /** The object with our label, also on the Pods of its template. */
 function labelled(object: ApiObject): ApiObject {
-  const withLabel = (metadata: Metadata = {}) => ({ ...metadata, labels: { ...metadata.labels, ...ownLabel } })
+  const withLabel = (metadata: Metadata = {}) => ({
+    ...metadata,
+    labels: { ...metadata.labels, ...ownLabel },
+  })
   const template = object.spec?.template
   return {
     ...object,
@@ -111,16 +130,24 @@ function labelled(object: ApiObject): ApiObject {
  * A foreign Service must not select our Pods, and our Services must not select foreign Pods; matching labels are enough for
  * either.
  */
-async function requireNoMixing({ namespace, resource }: Target, sent: ApiObject, read: ReadApi): Promise<void> {
+async function requireNoMixing(
+  { namespace, resource }: Target,
+  sent: ApiObject,
+  read: ReadApi,
+): Promise<void> {
   if (namespace === undefined) return
   const foreign = async (kind: 'pods' | 'services') => {
-    const list = (await read(`/api/v1/namespaces/${namespace}/${kind}`)) as { items?: ApiObject[] } | undefined
+    const list = (await read(`/api/v1/namespaces/${namespace}/${kind}`)) as
+      | { items?: ApiObject[] }
+      | undefined
     return (list?.items ?? []).filter((object) => !isOwn(object))
   }
   const labels = resource === 'pods' ? sent.metadata?.labels : sent.spec?.template?.metadata?.labels
   const mixing =
     resource === 'services'
-      ? (await foreign('pods')).filter(({ metadata }) => selects(sent.spec?.selector, metadata?.labels))
+      ? (await foreign('pods')).filter(({ metadata }) =>
+          selects(sent.spec?.selector, metadata?.labels),
+        )
       : labels && (await foreign('services')).filter(({ spec }) => selects(spec?.selector, labels))
   const [first] = mixing || []
   if (!first) return

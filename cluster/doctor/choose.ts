@@ -2,7 +2,13 @@ import { KERNELS, type KernelName, umlTrouble } from '../../embedded/index.ts'
 import type { EngineName } from '../kind/engine.ts'
 import type { EmbeddedFacts, Facts, LabNeeds } from './facts.ts'
 import { diagnose, missingEngine } from './judge.ts'
-import { hostKernelFacts, type KernelFacts, type KernelNeed, kernelLacks, needInWords } from './kernel-probe.ts'
+import {
+  hostKernelFacts,
+  type KernelFacts,
+  type KernelNeed,
+  kernelLacks,
+  needInWords,
+} from './kernel-probe.ts'
 import type { DoctorResult } from './result.ts'
 
 /** A kernel of one of the clusters, and what a lab finds there. */
@@ -26,8 +32,13 @@ export function placesFor(
   const { uml, hostKernel, trouble } = facts.embedded
   const { embedded, kind } = diagnose(facts)
   const unmeasurable = measures && (trouble ?? uml) ? UNMEASURABLE : undefined
-  const faultOf = (results: DoctorResult[]) => results.find(({ severity }) => severity === 'fault')?.detail
-  const place = (name: Place['name'], kernel: KernelFacts | 'embedded' | undefined, whyNone?: string): Place => {
+  const faultOf = (results: DoctorResult[]) =>
+    results.find(({ severity }) => severity === 'fault')?.detail
+  const place = (
+    name: Place['name'],
+    kernel: KernelFacts | 'embedded' | undefined,
+    whyNone?: string,
+  ): Place => {
     const lacking = kernel ? kernelLacks(kernel, needs) : []
     const whyNot = lacking.length > 0 ? `its kernel has no ${lacking.join(' and no ')}` : undefined
     return {
@@ -41,7 +52,11 @@ export function placesFor(
   const noCluster = faultOf(embedded)
   return [
     place('KERNEL=uml', 'embedded', noCluster ?? uml),
-    place('KERNEL=host', hostKernel?.kernel, noCluster ?? (hostKernel ? hostKernel.trouble?.detail : 'not tried')),
+    place(
+      'KERNEL=host',
+      hostKernel?.kernel,
+      noCluster ?? (hostKernel ? hostKernel.trouble?.detail : 'not tried'),
+    ),
     place('kind', facts.kind.kernel, faultOf(kind)),
   ]
 }
@@ -77,7 +92,10 @@ export function chooseCluster(existing: ExistingClusters, facts: Facts, lab?: La
   if (!lab && kindExists) return { driver: 'kind' }
   const places = placesFor(lab ?? { number: 0 }, facts)
   const onKind = ({ name: place }: Place) => place === 'kind'
-  const drivers = { kind: places.filter(onKind), embedded: places.filter((place) => !onKind(place)) }
+  const drivers = {
+    kind: places.filter(onKind),
+    embedded: places.filter((place) => !onKind(place)),
+  }
   const whyNot = (driver: 'kind' | 'embedded') =>
     [...new Set(drivers[driver].flatMap(({ reason }) => reason ?? []))].join('; ')
   const order = engine ? (['kind', 'embedded'] as const) : (['embedded'] as const)
@@ -91,7 +109,9 @@ export function chooseCluster(existing: ExistingClusters, facts: Facts, lab?: La
   }
   // If an embedded cluster cannot run, its own start reports why.
   if (!lab) return { driver: 'embedded' }
-  return { refusal: refusalOf(lab, order.map((one) => `not on ${one} (${whyNot(one)})`).join(', ')) }
+  return {
+    refusal: refusalOf(lab, order.map((one) => `not on ${one} (${whyNot(one)})`).join(', ')),
+  }
 }
 
 /** The error message for a lab that cannot be started. */
@@ -99,7 +119,10 @@ export const refusalOf = ({ number }: Pick<LabNeeds, 'number'>, why: string) =>
   `Lab ${number} can't run here, and nothing was started: ${why}. \`make doctor\` shows how to fix it.`
 
 /** The names of the embedded cluster's kernels in messages. */
-export const KERNEL_TITLES: Record<KernelName, string> = { uml: 'User-Mode Linux', host: "this machine's own kernel" }
+export const KERNEL_TITLES: Record<KernelName, string> = {
+  uml: 'User-Mode Linux',
+  host: "this machine's own kernel",
+}
 
 /** The kernel for a new cluster, with a note if it is not the usual one; or why there is none. */
 export type KernelChoice = { kernel: KernelName; note?: string } | { refusal: string }
@@ -115,14 +138,23 @@ export function chooseKernel(
   lab?: LabNeeds,
 ): KernelChoice {
   if (wish && wish !== 'auto' && !KERNELS.some((name) => name === wish))
-    throw new Error(`KERNEL="${wish}" is not known: use "auto", ${KERNELS.map((name) => `"${name}"`).join(' or ')}.`)
-  if (wish === 'uml') return uml === undefined ? { kernel: 'uml' } : { refusal: `${uml}: leave KERNEL out.` }
+    throw new Error(
+      `KERNEL="${wish}" is not known: use "auto", ${KERNELS.map((name) => `"${name}"`).join(' or ')}.`,
+    )
+  if (wish === 'uml')
+    return uml === undefined ? { kernel: 'uml' } : { refusal: `${uml}: leave KERNEL out.` }
   const { trouble, kernel } = hostKernel ?? {}
   if (wish === 'host' || uml !== undefined) {
     if (!trouble) return { kernel: 'host' }
-    const what = wish === 'host' ? `KERNEL=host can't be used here, ` : `${uml}, and KERNEL=host can't be used, `
+    const what =
+      wish === 'host'
+        ? `KERNEL=host can't be used here, `
+        : `${uml}, and KERNEL=host can't be used, `
     const first = trouble.fix ? `run \`${trouble.fix}\` first, or ` : ''
-    const other = uml === undefined ? 'leave KERNEL out' : 'start Docker or Podman and run `CLUSTER=kind make up`'
+    const other =
+      uml === undefined
+        ? 'leave KERNEL out'
+        : 'start Docker or Podman and run `CLUSTER=kind make up`'
     return { refusal: `${what}${trouble.detail}: ${first}${other}.` }
   }
   if (!kernel) return { kernel: 'uml' }
@@ -137,7 +169,10 @@ export function chooseKernel(
  * The kernel for a new embedded cluster, as KERNEL requests it. The machine's own kernel is probed only if the result can
  * change the choice: for a lab with steps that User-Mode Linux does not support. `packages` fetches them, and is called only for that probe.
  */
-export async function kernelForNew(packages: () => Promise<string>, lab: LabNeeds | undefined): Promise<KernelChoice> {
+export async function kernelForNew(
+  packages: () => Promise<string>,
+  lab: LabNeeds | undefined,
+): Promise<KernelChoice> {
   const wish = process.env.KERNEL
   const uml = umlTrouble()
   if (wish === 'host' || uml !== undefined)
@@ -147,4 +182,7 @@ export async function kernelForNew(packages: () => Promise<string>, lab: LabNeed
   return chooseKernel(wish, hostKernel ? { hostKernel } : {}, lab)
 }
 
-const needsOf = (lab?: LabNeeds): readonly KernelNeed[] => [...(lab?.kernel ?? []), ...(lab?.kernelOfSteps ?? [])]
+const needsOf = (lab?: LabNeeds): readonly KernelNeed[] => [
+  ...(lab?.kernel ?? []),
+  ...(lab?.kernelOfSteps ?? []),
+]

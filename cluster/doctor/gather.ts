@@ -8,7 +8,14 @@ import { reasonOf } from '../../host/main.ts'
 import type { Progress } from '../../host/progress.ts'
 import type { Cluster } from '../driver.ts'
 import { EmbeddedCluster } from '../embedded.ts'
-import { type EngineName, engineCommand, engineInfo, engineReason, hasImage, registryHas } from '../kind/engine.ts'
+import {
+  type EngineName,
+  engineCommand,
+  engineInfo,
+  engineReason,
+  hasImage,
+  registryHas,
+} from '../kind/engine.ts'
 import { nodeImage } from '../kind/images.ts'
 import { KindCluster } from '../kind.ts'
 import { cachedKind, installedKind, kindPath } from '../programs.ts'
@@ -36,8 +43,16 @@ interface Depth {
  * Collects the facts that decide which clusters and labs can run here; `engine` is the one that responds. Downloads nothing
  * but kind, and leaves no process or container.
  */
-export async function gatherFacts(name: string, engine: EngineName | undefined, depth: Depth): Promise<Facts> {
-  const [host, kind, embedded] = await Promise.all([hostFacts(), kindFacts(name, engine, depth), embeddedFacts(name)])
+export async function gatherFacts(
+  name: string,
+  engine: EngineName | undefined,
+  depth: Depth,
+): Promise<Facts> {
+  const [host, kind, embedded] = await Promise.all([
+    hostFacts(),
+    kindFacts(name, engine, depth),
+    embeddedFacts(name),
+  ])
   return { host, kind, embedded }
 }
 
@@ -45,9 +60,13 @@ export async function gatherFacts(name: string, engine: EngineName | undefined, 
  * The features that a lab needs and the kernel of a running cluster lacks, in words; empty if it lacks none. A context's
  * nodes are not probed: the probe loads modules, which would change the user's cluster.
  */
-export async function kernelLackOf(cluster: Cluster, needs: readonly KernelNeed[] = []): Promise<string[]> {
+export async function kernelLackOf(
+  cluster: Cluster,
+  needs: readonly KernelNeed[] = [],
+): Promise<string[]> {
   if (needs.length === 0 || cluster.driver === 'context') return []
-  if (cluster instanceof EmbeddedCluster && cluster.kernel() === 'uml') return kernelLacks('embedded', needs)
+  if (cluster instanceof EmbeddedCluster && cluster.kernel() === 'uml')
+    return kernelLacks('embedded', needs)
   const kernel = await kernelOf(cluster)
   return kernel ? kernelLacks(kernel, needs) : []
 }
@@ -80,7 +99,11 @@ function freeMemory(): number {
   return kilobytes === undefined ? freemem() : Number(kilobytes) * 1024
 }
 
-async function kindFacts(name: string, engine: EngineName | undefined, depth: Depth): Promise<KindFacts> {
+async function kindFacts(
+  name: string,
+  engine: EngineName | undefined,
+  depth: Depth,
+): Promise<KindFacts> {
   const binary = await installedKind()
   const cached = existsSync(cachedKind())
   if (!engine) return { binary, cached }
@@ -98,7 +121,8 @@ async function kindFacts(name: string, engine: EngineName | undefined, depth: De
   return { binary, cached, engine: info, image, ...kernel, binaryTrouble }
 }
 
-const troubleOf = (work: Promise<unknown>): Promise<string | undefined> => work.then(() => undefined, reasonOf)
+const troubleOf = (work: Promise<unknown>): Promise<string | undefined> =>
+  work.then(() => undefined, reasonOf)
 
 /** The kernel under an engine: probed on a node of a running cluster, else in a temporary container. */
 async function engineKernel(
@@ -113,18 +137,31 @@ async function engineKernel(
   }
   const held = image ?? (await anyNodeImage(engine))
   if (!held) return {}
-  const options = ['--rm', '--privileged', '--network', 'none', '--volume', '/lib/modules:/lib/modules:ro']
+  const options = [
+    '--rm',
+    '--privileged',
+    '--network',
+    'none',
+    '--volume',
+    '/lib/modules:/lib/modules:ro',
+  ]
   const [shell = '', ...words] = kernelProbeCommand
   const run = engineCommand()
-  const { stdout, stderr } = await run`${engine} run ${options} --entrypoint ${shell} ${held} ${words}`
+  const { stdout, stderr } =
+    await run`${engine} run ${options} --entrypoint ${shell} ${held} ${words}`
   const kernel = readKernelProbe(stdout)
-  return kernel ? { kernel } : { kernelTrouble: stderr.trim() ? engineReason(stderr) : 'it did not finish in time' }
+  return kernel
+    ? { kernel }
+    : { kernelTrouble: stderr.trim() ? engineReason(stderr) : 'it did not finish in time' }
 }
 
 /** Any local node image: each contains the tools that the probe needs. */
 async function anyNodeImage(engine: EngineName): Promise<string | undefined> {
-  const { stdout } = await engineCommand()`${engine} images --format ${'{{.Repository}}:{{.Tag}} {{.ID}}'}`
-  const line = stdout.split('\n').find((one) => /(^|\/)(kindest|kube-service-labs)\/node:/.test(one))
+  const { stdout } =
+    await engineCommand()`${engine} images --format ${'{{.Repository}}:{{.Tag}} {{.ID}}'}`
+  const line = stdout
+    .split('\n')
+    .find((one) => /(^|\/)(kindest|kube-service-labs)\/node:/.test(one))
   return line?.split(' ')[1]
 }
 
@@ -133,16 +170,26 @@ async function embeddedFacts(name: string): Promise<EmbeddedFacts> {
   const cached = existsSync(tree)
   const trouble = await troubleOf(requireSupport())
   const cluster = new EmbeddedCluster(name)
-  const kernel = (await cluster.running()) && cluster.kernel() === 'uml' ? await kernelOf(cluster) : undefined
+  const kernel =
+    (await cluster.running()) && cluster.kernel() === 'uml' ? await kernelOf(cluster) : undefined
   const confinement = existsSync(join(tree, CONFINE)) ? detectConfinement(tree) : undefined
   const uml = umlTrouble()
-  return { trouble, uml, cached, confinement, kernel, hostKernel: await hostKernelFacts(cached ? tree : undefined) }
+  return {
+    trouble,
+    uml,
+    cached,
+    confinement,
+    kernel,
+    hostKernel: await hostKernelFacts(cached ? tree : undefined),
+  }
 }
 
 async function kernelOf(cluster: Cluster): Promise<KernelFacts | undefined> {
   try {
     const [node = ''] = await cluster.nodes()
-    return readKernelProbe((await cluster.exec(node, kernelProbeCommand, { timeoutMs: probeMs })).stdout)
+    return readKernelProbe(
+      (await cluster.exec(node, kernelProbeCommand, { timeoutMs: probeMs })).stdout,
+    )
   } catch {
     return undefined
   }

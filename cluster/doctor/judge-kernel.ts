@@ -42,10 +42,17 @@ export function kernelResults(kernel: KernelFacts, engine: EngineFacts): DoctorR
   ]
 }
 
-function ipvsResults({ ipvs, schedulers, ipset, dummy }: KernelFacts, modules: (names: string) => string) {
+function ipvsResults(
+  { ipvs, schedulers, ipset, dummy }: KernelFacts,
+  modules: (names: string) => string,
+) {
   if (!ipvs)
     return [
-      warning('IPVS', 'this kernel has no ip_vs: no lab in IPVS mode', modules('ip_vs ip_vs_rr ip_vs_wrr ip_vs_sh')),
+      warning(
+        'IPVS',
+        'this kernel has no ip_vs: no lab in IPVS mode',
+        modules('ip_vs ip_vs_rr ip_vs_wrr ip_vs_sh'),
+      ),
     ]
   const missing = usual.filter((one) => !schedulers.includes(one))
   const available = schedulers.join(', ')
@@ -59,20 +66,29 @@ function ipvsResults({ ipvs, schedulers, ipset, dummy }: KernelFacts, modules: (
         ),
     ipset
       ? fine('ipset', 'rules can match against sets')
-      : warning('ipset', "rules can't match against sets, which IPVS mode requires", modules('ip_set xt_set')),
+      : warning(
+          'ipset',
+          "rules can't match against sets, which IPVS mode requires",
+          modules('ip_set xt_set'),
+        ),
     ...(dummy ? [] : [warning('dummy device', "kube-ipvs0 can't be created", modules('dummy'))]),
   ]
 }
 
 function backendResult({ nodeBackend, natLegacy, natNft }: KernelFacts): DoctorResult {
   const works = [natLegacy ? 'legacy' : '', natNft ? 'nft' : ''].filter(Boolean)
-  const found = { 0: 'no back end can create a NAT rule', 1: `only ${works[0]} works` }[works.length]
+  const found = { 0: 'no back end can create a NAT rule', 1: `only ${works[0]} works` }[
+    works.length
+  ]
   const detail = `${found ?? 'legacy and nft both work'}${nodeBackend ? `; the node's iptables is ${nodeBackend}` : ''}`
   const broken = works.length === 0 || (nodeBackend !== undefined && !works.includes(nodeBackend))
   return broken ? fault('iptables NAT', detail, 'load iptable_nat') : fine('iptables NAT', detail)
 }
 
-function inotifyResult({ inotifyInstances, inotifyWatches }: KernelFacts, engine: EngineFacts): DoctorResult {
+function inotifyResult(
+  { inotifyInstances, inotifyWatches }: KernelFacts,
+  engine: EngineFacts,
+): DoctorResult {
   const low = [
     { key: 'max_user_instances', have: inotifyInstances, want: inotify.instances },
     { key: 'max_user_watches', have: inotifyWatches, want: inotify.watches },

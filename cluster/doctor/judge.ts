@@ -18,7 +18,9 @@ const needed = {
 }
 
 /** Interprets the facts: results with their fixes. Pure: reads nothing itself. */
-export const diagnose = (facts: Facts): Record<'machine' | 'embedded' | 'kind', DoctorResult[]> => ({
+export const diagnose = (
+  facts: Facts,
+): Record<'machine' | 'embedded' | 'kind', DoctorResult[]> => ({
   machine: machineResults(facts.host),
   embedded: embeddedResults(facts.embedded, facts.host),
   kind: kindResults(facts.kind, facts.host),
@@ -67,13 +69,20 @@ function confinementResult({ confinement, uml }: EmbeddedFacts): DoctorResult[] 
   const what = 'confinement'
   const weakness = remainingAccess(confinement)
   if (!weakness)
-    return [fine(what, 'Landlock and seccomp: the guest can change no file of this machine and read only programs')]
+    return [
+      fine(
+        what,
+        'Landlock and seccomp: the guest can change no file of this machine and read only programs',
+      ),
+    ]
   return [(confinement.files === 'mounts' ? note : warning)(what, weakness.open, weakness.fix)]
 }
 
 function room(what: string, free: number, enough: number, fix: string): DoctorResult {
   const detail = `${inGigabytes(free)} free`
-  return free >= enough ? fine(what, detail) : warning(what, detail, `${fix}: ${inGigabytes(enough)} are needed`)
+  return free >= enough
+    ? fine(what, detail)
+    : warning(what, detail, `${fix}: ${inGigabytes(enough)} are needed`)
 }
 
 function kindResults(kind: KindFacts, host: HostFacts): DoctorResult[] {
@@ -85,12 +94,20 @@ function kindResults(kind: KindFacts, host: HostFacts): DoctorResult[] {
   const { name, version, operatingSystem, memory, cpus } = engine
   const inTotal = `${inGigabytes(memory)} in total, ${cpus} processors`
   return [
-    fine('engine', `${name} ${version} on ${operatingSystem || 'an unknown system'}, kernel ${engine.kernel}`),
+    fine(
+      'engine',
+      `${name} ${version} on ${operatingSystem || 'an unknown system'}, kernel ${engine.kernel}`,
+    ),
     binaryResult(kind),
     ...(image ? [imageResult(image)] : []),
     ...cgroupResults(kind),
     ...(memory > 0
-      ? [{ ...room('memory', memory, needed.kind.memory, "give the engine's machine more memory"), detail: inTotal }]
+      ? [
+          {
+            ...room('memory', memory, needed.kind.memory, "give the engine's machine more memory"),
+            detail: inTotal,
+          },
+        ]
       : []),
     ...engineKernelResults(kind),
   ]
@@ -100,7 +117,12 @@ function engineKernelResults({ engine, image, kernel, kernelTrouble }: KindFacts
   if (!engine) return []
   if (kernel)
     return [
-      room('disk', kernel.freeDisk, needed.kind.disk, `\`${engine.name} system prune\`, or free disk space`),
+      room(
+        'disk',
+        kernel.freeDisk,
+        needed.kind.disk,
+        `\`${engine.name} system prune\`, or free disk space`,
+      ),
       ...kernelResults(kernel, engine),
     ]
   if (kernelTrouble === undefined) {
@@ -116,7 +138,11 @@ function engineKernelResults({ engine, image, kernel, kernelTrouble }: KindFacts
 export function missingEngine({ platform, wsl }: HostFacts): { detail: string; fix: string } {
   const detail = 'no Docker or Podman engine responds'
   if (platform === 'darwin') return { detail, fix: 'start Docker Desktop, or: colima start' }
-  if (wsl) return { detail, fix: 'start Docker Desktop and enable its WSL integration, or: sudo service docker start' }
+  if (wsl)
+    return {
+      detail,
+      fix: 'start Docker Desktop and enable its WSL integration, or: sudo service docker start',
+    }
   return {
     detail,
     fix: 'sudo systemctl start docker (and: sudo usermod -aG docker $USER), or install Docker or Podman',
@@ -155,7 +181,8 @@ function cgroupResults({ engine, image }: KindFacts): DoctorResult[] {
   if (engine.cgroupVersion === '2') return [fine(what, 'version 2')]
   const minor = Number(/v1\.(\d+)/.exec(image?.reference ?? '')?.[1] ?? 0)
   // kubelet 1.35 refuses to start on cgroup v1 (failCgroupV1 is true by default).
-  if (minor < 35 && !engine.rootless) return [note(what, 'version 1, which node images before v1.35 still run on')]
+  if (minor < 35 && !engine.rootless)
+    return [note(what, 'version 1, which node images before v1.35 still run on')]
   return [
     fault(
       what,

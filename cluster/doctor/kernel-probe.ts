@@ -71,7 +71,8 @@ export const kernelProbeCommand: readonly string[] = ['sh', '-c', kernelProbe, k
 
 /** The features that a kernel supports, from the probe's output; undefined if that is incomplete. */
 export function readKernelProbe(output: string) {
-  const values = (key: string) => [...output.matchAll(new RegExp(`^${key}=(.+)$`, 'gm'))].map((match) => match[1] ?? '')
+  const values = (key: string) =>
+    [...output.matchAll(new RegExp(`^${key}=(.+)$`, 'gm'))].map((match) => match[1] ?? '')
   const number = (key: string) => Number(values(key)[0] ?? 0)
   if (values('end').length === 0) return undefined
   return {
@@ -98,7 +99,10 @@ export type KernelFacts = NonNullable<ReturnType<typeof readKernelProbe>>
 const features = {
   ipvs: { missing: ({ ipvs, dummy }: KernelFacts) => !ipvs || !dummy, words: 'IPVS' },
   ipset: { missing: ({ ipset }: KernelFacts) => !ipset, words: 'ipset' },
-  recent: { missing: ({ extensions }: KernelFacts) => !extensions.includes('recent'), words: 'xt_recent' },
+  recent: {
+    missing: ({ extensions }: KernelFacts) => !extensions.includes('recent'),
+    words: 'xt_recent',
+  },
   nft: { missing: ({ natNft }: KernelFacts) => !natNft, words: 'NAT in nf_tables' },
 }
 
@@ -114,7 +118,10 @@ const embeddedLacks: readonly KernelNeed[] = ['nft']
  * The features that a lab needs and a kernel lacks, in words; empty if it lacks none. User-Mode Linux ('embedded') is known
  * without a probe.
  */
-export function kernelLacks(kernel: KernelFacts | 'embedded', needs: readonly KernelNeed[]): string[] {
+export function kernelLacks(
+  kernel: KernelFacts | 'embedded',
+  needs: readonly KernelNeed[],
+): string[] {
   const isMissing = (need: KernelNeed) =>
     kernel === 'embedded' ? embeddedLacks.includes(need) : features[need].missing(kernel)
   return needs.filter(isMissing).map(needInWords)
@@ -161,7 +168,8 @@ const unfinished: HostKernelTrouble = {
 
 function hasIpvsModule(): boolean {
   const lists = ['dep', 'builtin'].map((name) => `/lib/modules/${release()}/modules.${name}`)
-  const isListed = (file: string) => existsSync(file) && readFileSync(file, 'utf8').includes('/ip_vs.ko')
+  const isListed = (file: string) =>
+    existsSync(file) && readFileSync(file, 'utf8').includes('/ip_vs.ko')
   return existsSync('/proc/net/ip_vs') || lists.some(isListed)
 }
 
@@ -172,13 +180,27 @@ const IPVS_IN_NAMESPACES = [6, 11] as const
  * Why this machine's own kernel has no IPVS for the cluster, and what changes that; undefined where it has. That the user
  * is root of the machine changes nothing: the guest is never run with root's rights there. Pure.
  */
-export function ipvsTrouble(kernel: KernelFacts, hasModule: boolean): HostKernelTrouble | undefined {
+export function ipvsTrouble(
+  kernel: KernelFacts,
+  hasModule: boolean,
+): HostKernelTrouble | undefined {
   if (kernelLacks(kernel, ['ipvs']).length === 0) return undefined
   const [major = 0, minor = 0] = kernel.release.split('.').map(Number)
   const [since, sinceMinor] = IPVS_IN_NAMESPACES
   if (!hasModule) return { detail: 'it was built without ip_vs' }
   if (major < since || (major === since && minor < sinceMinor))
-    return { detail: `up to Linux ${since}.${sinceMinor - 1} ip_vs can't be used in user namespaces` }
-  const modules = ['ip_vs', 'ip_vs_rr', 'ip_vs_wrr', 'ip_vs_sh', 'ip_vs_lc', 'ip_set', 'xt_set', 'dummy']
+    return {
+      detail: `up to Linux ${since}.${sinceMinor - 1} ip_vs can't be used in user namespaces`,
+    }
+  const modules = [
+    'ip_vs',
+    'ip_vs_rr',
+    'ip_vs_wrr',
+    'ip_vs_sh',
+    'ip_vs_lc',
+    'ip_set',
+    'xt_set',
+    'dummy',
+  ]
   return { detail: 'its modules are not loaded', fix: `sudo modprobe -a ${modules.join(' ')}` }
 }

@@ -11,7 +11,12 @@ export interface DoctorResult {
 
 const rated =
   (severity: Severity) =>
-  (what: string, detail: string, fix?: string): DoctorResult => ({ what, severity, detail, ...(fix && { fix }) })
+  (what: string, detail: string, fix?: string): DoctorResult => ({
+    what,
+    severity,
+    detail,
+    ...(fix && { fix }),
+  })
 
 export const fine = rated('fine')
 export const note = rated('note')

@@ -28,25 +28,46 @@ export function doctorRows(
     results.map((result, index) => ({ ...result, of: index === 0 ? of : '' })),
   )
   const labRows = labs.map((lab) => labRow(lab, facts, wishes))
-  const able = labs.filter((_, index) => labRows[index]?.severity !== 'fault').map(({ number }) => number)
+  const able = labs
+    .filter((_, index) => labRows[index]?.severity !== 'fault')
+    .map(({ number }) => number)
   return { rows: [...rows, ...labRows], able }
 }
 
 /** Where `make lab-N` without a cluster runs a lab: on kind where an engine responds, else on the kernel that chooseKernel takes. */
-function chosenPlace(places: readonly Place[], lab: LabNeeds, facts: Facts, wishes: Wishes): Place | undefined {
+function chosenPlace(
+  places: readonly Place[],
+  lab: LabNeeds,
+  facts: Facts,
+  wishes: Wishes,
+): Place | undefined {
   const { cluster = 'auto', kernel } = wishes
   const named = (name: Place['name']) => places.find((place) => place.name === name)
   const kind = named('kind')
-  if (cluster === 'kind' || (cluster === 'auto' && facts.kind.engine && kind?.reason === undefined)) return kind
+  if (cluster === 'kind' || (cluster === 'auto' && facts.kind.engine && kind?.reason === undefined))
+    return kind
   const choice = chooseKernel(kernel, facts.embedded, lab)
-  return named('kernel' in choice ? `KERNEL=${choice.kernel}` : kernel === 'uml' ? 'KERNEL=uml' : 'KERNEL=host')
+  return named(
+    'kernel' in choice
+      ? `KERNEL=${choice.kernel}`
+      : kernel === 'uml'
+        ? 'KERNEL=uml'
+        : 'KERNEL=host',
+  )
 }
 
 /** Why a lab can't run at places. What no lab can run on has a row of its own, which tells why. */
 function whyNot(places: readonly Place[]): string[] {
-  const unusable = places.filter(({ reason, forAll }) => reason !== undefined && forAll).map(({ name }) => name)
-  const others = places.flatMap(({ name, reason, forAll }) => (reason && !forAll ? [`${name}: ${reason}`] : []))
-  return [...others, ...(unusable.length > 0 ? [`${unusable.join(' and ')} can't be used, see above`] : [])]
+  const unusable = places
+    .filter(({ reason, forAll }) => reason !== undefined && forAll)
+    .map(({ name }) => name)
+  const others = places.flatMap(({ name, reason, forAll }) =>
+    reason && !forAll ? [`${name}: ${reason}`] : [],
+  )
+  return [
+    ...others,
+    ...(unusable.length > 0 ? [`${unusable.join(' and ')} can't be used, see above`] : []),
+  ]
 }
 
 function labRow(lab: LabNeeds, facts: Facts, wishes: Wishes): TableRow {
@@ -54,7 +75,12 @@ function labRow(lab: LabNeeds, facts: Facts, wishes: Wishes): TableRow {
   const places = placesFor(lab, facts)
   const [, context] = /^context:(.+)/.exec(wishes.cluster ?? '') ?? []
   if (context !== undefined && places.every(({ reason }) => reason !== UNMEASURABLE))
-    return { of, what: 'context', severity: 'note', detail: `"${context}", which is not examined here` }
+    return {
+      of,
+      what: 'context',
+      severity: 'note',
+      detail: `"${context}", which is not examined here`,
+    }
   const chosen = chosenPlace(places, lab, facts, wishes)
   const able = places.filter(({ reason }) => reason === undefined)
   const others = able.filter((place) => place !== chosen)
@@ -69,7 +95,9 @@ function labRow(lab: LabNeeds, facts: Facts, wishes: Wishes): TableRow {
     return { of, what: chosen.name, severity: 'fault', detail: `${reason}; ${names} can run it` }
   }
   const limits = ({ unknown, stepsLack }: Place) => [
-    ...(unknown.length > 0 ? [`if its kernel has ${unknown.join(' and ')}, which is not known yet`] : []),
+    ...(unknown.length > 0
+      ? [`if its kernel has ${unknown.join(' and ')}, which is not known yet`]
+      : []),
     ...(stepsLack.length > 0 ? [`without the steps that need ${stepsLack.join(' and ')}`] : []),
   ]
   const or = others.map((place) => ['or', place.name, ...limits(place)].join(' '))

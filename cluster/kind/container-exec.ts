@@ -26,7 +26,12 @@ export async function execInContainer(
 ): Promise<ExecResult> {
   const timeout = options.timeoutMs ?? execDeadlineMs * timeoutScale()
   const input = options.stdin === undefined ? undefined : Buffer.from(options.stdin)
-  const run = $({ quiet: true, nothrow: true, timeout, ...(input ? { input } : { stdio: ['ignore', 'pipe', 'pipe'] }) })
+  const run = $({
+    quiet: true,
+    nothrow: true,
+    timeout,
+    ...(input ? { input } : { stdio: ['ignore', 'pipe', 'pipe'] }),
+  })
   const running = run`${engine} exec ${input ? ['-i'] : []} ${container} ${[...command]}`
   // A command that ends without reading its input breaks the pipe; its exit code decides.
   if (input) running.stdin.on('error', () => {})
@@ -36,12 +41,16 @@ export async function execInContainer(
     throw new Error(`"${what}" on ${node} did not end within ${timeout / 1000} s`)
   }
   if (exitCode !== 0) {
-    if (/^Error response from daemon|^Error: no container|^Cannot connect to the Docker/m.test(stderr))
+    if (
+      /^Error response from daemon|^Error: no container|^Cannot connect to the Docker/m.test(stderr)
+    )
       throw new Error(stderr.trim())
     const state = (await inspect(engine, STATE, [container])).get(container)
     // The command was interrupted and did not fail by itself.
     if (state !== undefined && state !== 'running')
-      throw new Error(`${node} is ${state}, so the command was interrupted; \`make up\` starts it again`)
+      throw new Error(
+        `${node} is ${state}, so the command was interrupted; \`make up\` starts it again`,
+      )
   }
   return { exitCode: exitCode ?? 1, stdout, stderr }
 }

@@ -32,7 +32,16 @@ export async function createCluster(
   forgetComplete(folder)
   progress.start(`Creating the kind cluster "${name}" (about a minute)`)
   const creation = kind([
-    ...['create', 'cluster', '--name', name, '--kubeconfig', kubeconfig, '--config', join(projectRoot, 'kind.yaml')],
+    ...[
+      'create',
+      'cluster',
+      '--name',
+      name,
+      '--kubeconfig',
+      kubeconfig,
+      '--config',
+      join(projectRoot, 'kind.yaml'),
+    ],
     ...(image === pinnedImage() ? [] : ['--image', image]),
   ])
   let interrupted = false
@@ -47,13 +56,14 @@ export async function createCluster(
   progress.end(exitCode === 0 && !interrupted)
   if (interrupted) {
     const removing = `Interrupted: removing the incomplete cluster "${name}"`
-    await withProgress(progress, removing, () => deleteCluster({ name, kubeconfig }, kind)).catch(() =>
-      progress.note('`make down` removes the rest.'),
+    await withProgress(progress, removing, () => deleteCluster({ name, kubeconfig }, kind)).catch(
+      () => progress.note('`make down` removes the rest.'),
     )
     process.exit(130)
   }
   if (exitCode === 0) return
-  const reason = stderr.split('\n').find((line) => line.startsWith('ERROR')) ?? stderr.trim().split('\n').at(-1)
+  const reason =
+    stderr.split('\n').find((line) => line.startsWith('ERROR')) ?? stderr.trim().split('\n').at(-1)
   throw new Error(
     `kind could not create the cluster (${reason}). \`make doctor\` can show the cause; CLUSTER=embedded needs no engine.`,
   )
@@ -61,8 +71,16 @@ export async function createCluster(
 
 /** Deletes a cluster. Throws Error with kind's reason. */
 export async function deleteCluster({ name, kubeconfig }: NamedCluster, kind: Kind): Promise<void> {
-  const { exitCode, stderr } = await kind(['delete', 'cluster', '--name', name, '--kubeconfig', kubeconfig])
-  if (exitCode !== 0) throw new Error(`kind could not delete "${name}": ${stderr.trim().split('\n').at(-1)}`)
+  const { exitCode, stderr } = await kind([
+    'delete',
+    'cluster',
+    '--name',
+    name,
+    '--kubeconfig',
+    kubeconfig,
+  ])
+  if (exitCode !== 0)
+    throw new Error(`kind could not delete "${name}": ${stderr.trim().split('\n').at(-1)}`)
 }
 
 /**

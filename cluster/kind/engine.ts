@@ -10,7 +10,12 @@ const commandMs = 60_000
 
 /** Runs a command of the engine for its output, on a busy machine up to LAB_TIMEOUT_SCALE times as long; no exit code throws. */
 export const engineCommand = (timeoutMs = commandMs) =>
-  $({ quiet: true, nothrow: true, timeout: timeoutMs * timeoutScale(), stdio: ['ignore', 'pipe', 'pipe'] })
+  $({
+    quiet: true,
+    nothrow: true,
+    timeout: timeoutMs * timeoutScale(),
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
 
 /**
  * The reason in an engine's error output: not simply the last line, which may only refer to its help, and without the
@@ -20,9 +25,14 @@ export function engineReason(stderr: string): string {
   const lines = stderr
     .split('\n')
     .map((line) => line.trim())
-    .filter((line) => line !== '' && !/^(Run '.* --help' for more information|See '.* --help')/.test(line))
+    .filter(
+      (line) =>
+        line !== '' && !/^(Run '.* --help' for more information|See '.* --help')/.test(line),
+    )
   const reason =
-    lines.findLast((line) => /^(\w+: )?(Error|ERROR|E:|error)\b/.test(line)) ?? lines.at(-1) ?? 'no reason was given'
+    lines.findLast((line) => /^(\w+: )?(Error|ERROR|E:|error)\b/.test(line)) ??
+    lines.at(-1) ??
+    'no reason was given'
   return reason.replace(/^(docker|podman): /, '').replace(/\.+$/, '')
 }
 
@@ -67,7 +77,8 @@ const INFO = {
  */
 export function readEngineInfo(name: EngineName, json: unknown) {
   const text = (fact: keyof typeof INFO.docker) => {
-    const inside = (value: unknown, key: string) => (value instanceof Object ? Reflect.get(value, key) : undefined)
+    const inside = (value: unknown, key: string) =>
+      value instanceof Object ? Reflect.get(value, key) : undefined
     return String(INFO[name][fact].split('.').reduce(inside, json) ?? '')
   }
   return {
@@ -103,16 +114,23 @@ export async function engineInfo(name: EngineName): Promise<EngineFacts> {
 export function fullImageName(engine: EngineName, image: string): string {
   const [first = ''] = image.split('/')
   const namesRegistry = image.includes('/') && (/[.:]/.test(first) || first === 'localhost')
-  return engine === 'podman' && !namesRegistry ? `docker.io/${image.includes('/') ? '' : 'library/'}${image}` : image
+  return engine === 'podman' && !namesRegistry
+    ? `docker.io/${image.includes('/') ? '' : 'library/'}${image}`
+    : image
 }
 
 /**
  * The name of an image in the engine's store: the reference itself, or without its digest, which `docker save` and `docker
  * load` lose. Undefined if the engine does not have it.
  */
-export async function heldReference(engine: EngineName, image: string): Promise<string | undefined> {
+export async function heldReference(
+  engine: EngineName,
+  image: string,
+): Promise<string | undefined> {
   const [withoutDigest = image] = image.split('@sha256:')
-  for (const name of new Set([image, withoutDigest].flatMap((one) => [one, fullImageName(engine, one)])))
+  for (const name of new Set(
+    [image, withoutDigest].flatMap((one) => [one, fullImageName(engine, one)]),
+  ))
     if ((await engineCommand(answerMs)`${engine} image inspect ${name}`).exitCode === 0) return name
   return undefined
 }
@@ -124,5 +142,8 @@ export async function hasImage(engine: EngineName, image: string): Promise<boole
 
 /** True when the image's registry lists it within 10 seconds. Nothing is fetched. */
 export async function registryHas(engine: EngineName, image: string): Promise<boolean> {
-  return (await engineCommand(answerMs)`${engine} manifest inspect ${fullImageName(engine, image)}`).exitCode === 0
+  return (
+    (await engineCommand(answerMs)`${engine} manifest inspect ${fullImageName(engine, image)}`)
+      .exitCode === 0
+  )
 }

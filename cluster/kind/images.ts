@@ -25,7 +25,9 @@ const bakedRepository = 'kube-service-labs/node'
 
 /** The node image that kind.yaml pins. */
 export function pinnedImage(): string {
-  const config = parse(readFileSync(join(projectRoot, 'kind.yaml'), 'utf8')) as { nodes: { image: string }[] }
+  const config = parse(readFileSync(join(projectRoot, 'kind.yaml'), 'utf8')) as {
+    nodes: { image: string }[]
+  }
   return config.nodes[0]?.image ?? ''
 }
 
@@ -49,7 +51,8 @@ export async function nodeImage(engine: EngineName): Promise<string> {
 
 async function isBakedFrom(engine: EngineName, base: string): Promise<boolean> {
   const format = `{{index .Config.Labels "${baseLabel}"}}`
-  const { exitCode, stdout } = await engineCommand()`${engine} image inspect --format ${format} ${bakedName(base)}`
+  const { exitCode, stdout } =
+    await engineCommand()`${engine} image inspect --format ${format} ${bakedName(base)}`
   return exitCode === 0 && stdout.trim() === base
 }
 
@@ -58,7 +61,11 @@ async function isBakedFrom(engine: EngineName, base: string): Promise<boolean> {
  * tools`. Returns the new image's name.
  * @throws Error with the engine's error when the image can't be built
  */
-export async function bakeNodeImage(engine: EngineName, base: string, progress: Progress): Promise<string> {
+export async function bakeNodeImage(
+  engine: EngineName,
+  base: string,
+  progress: Progress,
+): Promise<string> {
   const name = bakedName(base)
   const recipe = [
     `FROM ${(await heldReference(engine, base)) ?? base}`,
@@ -80,7 +87,8 @@ export async function bakeNodeImage(engine: EngineName, base: string, progress: 
 }
 
 const nginx = 'nginx@sha256:6784fb0834aa7dbbe12e3d7471e69c290df3e6ba810dc38b34ae33d3c1c05f7d' // 1.27.5
-const netshoot = 'nicolaka/netshoot@sha256:a20c2531bf35436ed3766cd6cfe89d352b050ccc4d7005ce6400adf97503da1b' // v0.13
+const netshoot =
+  'nicolaka/netshoot@sha256:a20c2531bf35436ed3766cd6cfe89d352b050ccc4d7005ce6400adf97503da1b' // v0.13
 const busybox = 'busybox@sha256:9db7b59979c38555a39def84a31fb98b5296952f9e3afd4f6f11f05b07adfab0' // 1.37.0
 
 /**
@@ -95,7 +103,11 @@ const PINNED: ReadonlyMap<string, string> = new Map([
 ])
 
 /** The images in the Pods of the labs (labs/NN-name/manifests). */
-export const podImages: readonly string[] = ['nginx:latest', 'nginx:1.27', 'nicolaka/netshoot:latest']
+export const podImages: readonly string[] = [
+  'nginx:latest',
+  'nginx:1.27',
+  'nicolaka/netshoot:latest',
+]
 
 /** podImages, and the image of the node-access Pods. */
 const labImages = (): string[] => [...podImages, withTag(accessImage())]
@@ -127,7 +139,9 @@ export async function fetchLabImages(
     const run = engineCommand(pullMs)
     const pulled = await run`${engine} pull ${reference}`
     const named = pulled.exitCode === 0 && PINNED.has(image)
-    const { exitCode, stderr } = named ? await run`${engine} tag ${reference} ${fullImageName(engine, image)}` : pulled
+    const { exitCode, stderr } = named
+      ? await run`${engine} tag ${reference} ${fullImageName(engine, image)}`
+      : pulled
     progress.end(exitCode === 0)
     if (exitCode !== 0) return { missing: lacking.slice(index), reason: engineReason(stderr) }
   }
@@ -147,9 +161,14 @@ export interface ImageTarget {
  * for a registry. kind compares by the digest of an image's configuration, so each node runs the same one. Images that can't
  * be fetched are reported; the Pods that need them then try to pull them.
  */
-export async function loadLabImages({ engine, name, nodes, kind }: ImageTarget, progress: Progress): Promise<void> {
+export async function loadLabImages(
+  { engine, name, nodes, kind }: ImageTarget,
+  progress: Progress,
+): Promise<void> {
   const onNodes = await Promise.all(nodes.map((node) => imagesOn(engine, node)))
-  const wanted = labImages().filter((image) => onNodes.some((names) => names && !names.has(nameOnNode(image))))
+  const wanted = labImages().filter((image) =>
+    onNodes.some((names) => names && !names.has(nameOnNode(image))),
+  )
   if (wanted.length === 0) return
   const { missing, reason } = await fetchLabImages(engine, progress, wanted)
   const loadable = wanted.filter((image) => !missing.includes(image))
@@ -166,11 +185,17 @@ export async function loadLabImages({ engine, name, nodes, kind }: ImageTarget, 
 
 /** Names of the images on a node; undefined if they can't be listed. */
 async function imagesOn(engine: EngineName, node: string): Promise<Set<string> | undefined> {
-  const { exitCode, stdout } = await engineCommand()`${engine} exec ${node} ctr --namespace k8s.io images ls -q`
+  const { exitCode, stdout } =
+    await engineCommand()`${engine} exec ${node} ctr --namespace k8s.io images ls -q`
   return exitCode === 0 ? new Set(stdout.split('\n')) : undefined
 }
 
-async function load(engine: EngineName, images: readonly string[], name: string, kind: ImageTarget['kind']) {
+async function load(
+  engine: EngineName,
+  images: readonly string[],
+  name: string,
+  kind: ImageTarget['kind'],
+) {
   if (engine === 'docker') return kind(['load', 'docker-image', '--name', name, ...images])
   // kind's `load docker-image` supports Docker only.
   const folder = mkdtempSync(join(tmpdir(), 'lab-images-'))
@@ -180,9 +205,12 @@ async function load(engine: EngineName, images: readonly string[], name: string,
     const run = $({ quiet: true, nothrow: true })
     // An archive of Docker's is loaded as localhost/…, a name that no Pod uses.
     for (const [index, image] of images.entries())
-      if (!(await hasImage(engine, names[index] ?? image))) await run`${engine} tag ${image} ${names[index]}`
+      if (!(await hasImage(engine, names[index] ?? image)))
+        await run`${engine} tag ${image} ${names[index]}`
     const saved = await run`${engine} save --multi-image-archive --output ${archive} ${names}`
-    return saved.exitCode === 0 ? await kind(['load', 'image-archive', '--name', name, archive]) : saved
+    return saved.exitCode === 0
+      ? await kind(['load', 'image-archive', '--name', name, archive])
+      : saved
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }

@@ -10,11 +10,16 @@ export interface NodeContainer {
 export const isRunning = ({ state }: NodeContainer): boolean => state === 'running'
 
 /** The node containers of a cluster, control plane first; empty where there is none. Throws when the engine does not answer. */
-export async function nodeContainers(engine: EngineName, cluster: string): Promise<NodeContainer[]> {
+export async function nodeContainers(
+  engine: EngineName,
+  cluster: string,
+): Promise<NodeContainer[]> {
   const label = `label=io.x-k8s.kind.cluster=${cluster}`
   const format = '{{.Names}}\t{{.State}}'
-  const { exitCode, stdout, stderr } = await engineCommand()`${engine} ps -a --filter ${label} --format ${format}`
-  if (exitCode !== 0) throw new Error(`${engine} could not list its containers: ${engineReason(stderr)}`)
+  const { exitCode, stdout, stderr } =
+    await engineCommand()`${engine} ps -a --filter ${label} --format ${format}`
+  if (exitCode !== 0)
+    throw new Error(`${engine} could not list its containers: ${engineReason(stderr)}`)
   return stdout
     .split('\n')
     .filter(Boolean)
@@ -37,7 +42,9 @@ export async function inspect(
 ): Promise<Map<string, string>> {
   const format = `{{.Name}} ${template}`
   const { stdout } = await engineCommand()`${engine} inspect --format ${format} ${[...names]}`
-  return new Map([...stdout.matchAll(/^\/?(\S+) (\S.*)$/gm)].map(([, name = '', value = '']) => [name, value]))
+  return new Map(
+    [...stdout.matchAll(/^\/?(\S+) (\S.*)$/gm)].map(([, name = '', value = '']) => [name, value]),
+  )
 }
 
 /** Throws with the engine's reason. */
@@ -48,7 +55,8 @@ async function change(
 ): Promise<void> {
   if (names.length === 0) return
   const { exitCode, stderr } = await engineCommand()`${engine} ${action} ${names}`
-  if (exitCode !== 0) throw new Error(`${engine} could not ${action} ${names.join(', ')}: ${engineReason(stderr)}`)
+  if (exitCode !== 0)
+    throw new Error(`${engine} could not ${action} ${names.join(', ')}: ${engineReason(stderr)}`)
 }
 
 /**
@@ -63,7 +71,10 @@ export async function restartInOrder(engine: EngineName, names: readonly string[
 /**
  * Starts stopped containers, as after a restart of the machine, and unpauses paused ones. Throws with the engine's reason.
  */
-export async function startContainers(engine: EngineName, containers: readonly NodeContainer[]): Promise<void> {
+export async function startContainers(
+  engine: EngineName,
+  containers: readonly NodeContainer[],
+): Promise<void> {
   const namesOf = (paused: boolean) =>
     containers.filter(({ state }) => (state === 'paused') === paused).map(({ name }) => name)
   await change(engine, 'unpause', namesOf(true))

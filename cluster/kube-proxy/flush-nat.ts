@@ -1,7 +1,15 @@
 import { readCapturedNode } from '../../dataplane/capture.ts'
 import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
-import { describeFlush, type FlushPlan, isEmptyFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
-import { type FlushedMode, printVirtualServerDeletions } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import {
+  describeFlush,
+  type FlushPlan,
+  isEmptyFlush,
+  planFlush,
+} from '../../dataplane/kube-proxy/flush.ts'
+import {
+  type FlushedMode,
+  printVirtualServerDeletions,
+} from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { type Progress, withProgress } from '../../host/progress.ts'
 import { isMetWithin } from '../../host/wait.ts'
 import { changeCluster } from '../cluster-lock.ts'
@@ -40,7 +48,10 @@ const firstSyncMs = 45_000
  * @throws KubeProxyError when a node's kube-proxy does not report its mode, tools are missing, or something could not be
  * removed
  */
-export function flushNat(cluster: FlushedCluster, { progress }: { progress: Progress }): Promise<FlushReport[]> {
+export function flushNat(
+  cluster: FlushedCluster,
+  { progress }: { progress: Progress },
+): Promise<FlushReport[]> {
   const doing = 'removes leftovers of other modes from'
   return changeCluster(cluster, doing, progress, () => flushAlone(cluster, progress))
 }
@@ -51,14 +62,26 @@ async function flushAlone(cluster: FlushedCluster, progress: Progress): Promise<
     Promise.all(nodes.map((node) => readSettled(cluster, node))),
   )
   if (readings.some(({ plan }) => !isEmptyFlush(plan)))
-    await consent(cluster, 'remove the rules, sets, tables and virtual servers that other modes left')
-  return Promise.all(nodes.map((node, index) => flushNode(cluster, node, readings[index] as NodeReading)))
+    await consent(
+      cluster,
+      'remove the rules, sets, tables and virtual servers that other modes left',
+    )
+  return Promise.all(
+    nodes.map((node, index) => flushNode(cluster, node, readings[index] as NodeReading)),
+  )
 }
 
-async function flushNode(cluster: NodeAccess, node: string, { mode, plan }: NodeReading): Promise<FlushReport> {
+async function flushNode(
+  cluster: NodeAccess,
+  node: string,
+  { mode, plan }: NodeReading,
+): Promise<FlushReport> {
   const report = { node, mode, removed: describeFlush(plan), kept: plan.kept }
   if (isEmptyFlush(plan)) return report
-  const { stderr } = await runOnNode(cluster, node, flushScript(plan), { timeoutMs: 120_000, noted: true })
+  const { stderr } = await runOnNode(cluster, node, flushScript(plan), {
+    timeoutMs: 120_000,
+    noted: true,
+  })
   const after = await planNode(cluster, node)
   if (isEmptyFlush(after.plan)) return report
   const left = describeFlush(after.plan).join(', ')
@@ -67,7 +90,8 @@ async function flushNode(cluster: NodeAccess, node: string, { mode, plan }: Node
   )
 }
 
-const isSettled = ({ plan }: NodeReading) => !plan.kept.some((line) => / stays: KUBE-\S+ still leads to it/.test(line))
+const isSettled = ({ plan }: NodeReading) =>
+  !plan.kept.some((line) => / stays: KUBE-\S+ still leads to it/.test(line))
 
 /**
  * Waits for a kube-proxy whose own chains still refer to what must be removed. After the deadline, unreferenced leftovers can
@@ -94,18 +118,33 @@ async function planNode(cluster: NodeAccess, node: string): Promise<NodeReading>
     )
   const { state, faults } = readCapturedNode(files)
   const [fault] = faults
-  if (fault) throw new KubeProxyError(`${node} could not be read (${fault.file}: ${fault.message}).`)
+  if (fault)
+    throw new KubeProxyError(`${node} could not be read (${fault.file}: ${fault.message}).`)
   const missing = ['ipset', 'ipvsadm'].filter((tool) => failures.get(`${tool}-save`) === 127)
-  if (missing.length > 0 && mode !== 'ipvs' && state.links.some(({ name }) => name === 'kube-ipvs0'))
+  if (
+    missing.length > 0 &&
+    mode !== 'ipvs' &&
+    state.links.some(({ name }) => name === 'kube-ipvs0')
+  )
     throw new KubeProxyError(
       `${node} has no ${missing.join(' and ')} to look for leftovers of IPVS: run \`make tools\` first.`,
     )
   const ipv6 = files.get('ip6tables-save')
-  return { mode, plan: planFlush(mode, state, ipv6 === undefined ? new Map() : parseIptablesSave(ipv6)) }
+  return {
+    mode,
+    plan: planFlush(mode, state, ipv6 === undefined ? new Map() : parseIptablesSave(ipv6)),
+  }
 }
 
 /** Rules first, because they reference sets; then virtual servers, their addresses, and finally the sets. */
-function flushScript({ ipv4, ipv6, virtualServers, linkAddresses, sets, nftables }: FlushPlan): string {
+function flushScript({
+  ipv4,
+  ipv6,
+  virtualServers,
+  linkAddresses,
+  sets,
+  nftables,
+}: FlushPlan): string {
   const steps: string[] = ['set -e', WITH_BACKEND]
   const feed = (command: string, input: string) => {
     if (input !== '') steps.push(`${command} <<'END-OF-INPUT'\n${input}END-OF-INPUT`)

@@ -2,7 +2,11 @@ import type { V1ContainerStatus, V1DaemonSet, V1Pod } from '@kubernetes/client-n
 import { type KubeClient, unlessCode } from '../kube-client.ts'
 
 /** The namespace and name of kube-proxy in kubeadm, kind and the embedded cluster. */
-export const kubeProxy = { namespace: 'kube-system', name: 'kube-proxy', selector: 'k8s-app=kube-proxy' } as const
+export const kubeProxy = {
+  namespace: 'kube-system',
+  name: 'kube-proxy',
+  selector: 'k8s-app=kube-proxy',
+} as const
 
 /** The annotation that a restart writes into the Pod template, and so into every Pod. */
 export const restartAnnotation = 'kubectl.kubernetes.io/restartedAt'
@@ -11,7 +15,9 @@ export const restartAnnotation = 'kubectl.kubernetes.io/restartedAt'
 export class KubeProxyError extends Error {}
 
 const missing = (kind: string) =>
-  new KubeProxyError(`This cluster has no ${kind} "kube-proxy" in kube-system: its mode is not set by kubeadm.`)
+  new KubeProxyError(
+    `This cluster has no ${kind} "kube-proxy" in kube-system: its mode is not set by kubeadm.`,
+  )
 
 /** The DaemonSet of kube-proxy. Throws KubeProxyError if there is none. */
 export async function readDaemonSet({ apps }: KubeClient): Promise<V1DaemonSet> {
@@ -22,17 +28,24 @@ export async function readDaemonSet({ apps }: KubeClient): Promise<V1DaemonSet> 
 }
 
 /** The text of config.conf in kube-proxy's ConfigMap, and the version it was read at. */
-export async function readConfigConf({ core }: KubeClient): Promise<{ text: string; resourceVersion: string }> {
+export async function readConfigConf({
+  core,
+}: KubeClient): Promise<{ text: string; resourceVersion: string }> {
   const { namespace, name } = kubeProxy
   const map = await unlessCode(404, core.readNamespacedConfigMap({ namespace, name }))
   if (!map) throw missing('ConfigMap')
   const text = map.data?.['config.conf']
-  if (text === undefined) throw new KubeProxyError('The ConfigMap "kube-proxy" in kube-system has no "config.conf".')
+  if (text === undefined)
+    throw new KubeProxyError('The ConfigMap "kube-proxy" in kube-system has no "config.conf".')
   return { text, resourceVersion: map.metadata?.resourceVersion ?? '' }
 }
 
 /** Sends the resourceVersion that was read, so that the API server rejects the patch if another process has changed the ConfigMap since. */
-export async function writeConfigConf(client: KubeClient, text: string, resourceVersion: string): Promise<void> {
+export async function writeConfigConf(
+  client: KubeClient,
+  text: string,
+  resourceVersion: string,
+): Promise<void> {
   const { namespace, name } = kubeProxy
   const body = { metadata: { resourceVersion }, data: { 'config.conf': text } }
   await client.core.patchNamespacedConfigMap({ namespace, name, body }, client.mergePatch)
@@ -52,7 +65,9 @@ interface PodFacts {
 
 /** True for a kube-proxy Pod in any state, among API objects that carry their kind. */
 export const isKubeProxyPod = ({ kind, metadata }: PodFacts): boolean =>
-  kind === 'Pod' && metadata?.namespace === kubeProxy.namespace && metadata.labels?.['k8s-app'] === kubeProxy.name
+  kind === 'Pod' &&
+  metadata?.namespace === kubeProxy.namespace &&
+  metadata.labels?.['k8s-app'] === kubeProxy.name
 
 /** False for a Pod that terminates, was evicted or has ended: it does not run on its node, or will soon stop. */
 const isInService = ({ metadata, status }: PodFacts): boolean =>
@@ -98,7 +113,9 @@ function troubleOf(status: V1ContainerStatus | undefined): string | undefined {
   if (state?.terminated && state.terminated.exitCode !== 0)
     return `${state.terminated.reason ?? 'Error'} (exit code ${state.terminated.exitCode})`
   const waiting = state?.waiting?.reason
-  return waiting === undefined || waiting === 'ContainerCreating' || waiting === 'PodInitializing' ? undefined : waiting
+  return waiting === undefined || waiting === 'ContainerCreating' || waiting === 'PodInitializing'
+    ? undefined
+    : waiting
 }
 
 /** The log of one kube-proxy; empty if there is none. `previous` selects the container before the last restart. */
@@ -108,7 +125,13 @@ export async function readLog(
   options: { previous?: boolean; tailLines?: number; limitBytes?: number } = {},
 ): Promise<string> {
   try {
-    return (await core.readNamespacedPodLog({ namespace: kubeProxy.namespace, name: pod, ...options })) ?? ''
+    return (
+      (await core.readNamespacedPodLog({
+        namespace: kubeProxy.namespace,
+        name: pod,
+        ...options,
+      })) ?? ''
+    )
   } catch (error) {
     const { code } = error as { code?: number }
     if (code === 400 || code === 404) return ''
@@ -123,7 +146,9 @@ export function proxierLine(log: string): string | undefined {
 
 /** kube-proxy's log message if its kernel or configuration does not support IPVS mode; undefined if it does. */
 export function ipvsComplaint(log: string): string | undefined {
-  const line = log.split('\n').findLast((one) => /can't use the IPVS proxier|IPVS proxier will not be used/i.test(one))
+  const line = log
+    .split('\n')
+    .findLast((one) => /can't use the IPVS proxier|IPVS proxier will not be used/i.test(one))
   return line?.replace(/^[A-Z]\d{4} \S+ +\d+ /, '').trim()
 }
 
@@ -135,4 +160,5 @@ export const lastErrorLine = (log: string): string | undefined =>
     .findLast((line) => /^[EF]\d{4} |^(Error|error|unable):?/i.test(line))
 
 /** The log line before kube-proxy ended: its last error, or its last line. */
-export const lastLogLine = (log: string): string => lastErrorLine(log) ?? log.trimEnd().split('\n').at(-1) ?? ''
+export const lastLogLine = (log: string): string =>
+  lastErrorLine(log) ?? log.trimEnd().split('\n').at(-1) ?? ''

@@ -84,12 +84,15 @@ export async function modeLacks(
   const probed = cluster.sharedKernel ? nodes.slice(0, 1) : nodes
   await Promise.all(
     probed.map(async (node) => {
-      const { exitCode, stdout, stderr } = await runOnNode(cluster, node, script, { args: [scheduler] })
+      const { exitCode, stdout, stderr } = await runOnNode(cluster, node, script, {
+        args: [scheduler],
+      })
       if (exitCode === 0) return
       const reason = stdout.trim()
         ? `has no ${stdout.trim()}`
         : `could not be probed (${stderr.trim().split('\n').at(-1) || `exit code ${exitCode}`})`
-      const those = cluster.sharedKernel && stdout.trim() ? nodes : [...(lacking.get(reason) ?? []), node]
+      const those =
+        cluster.sharedKernel && stdout.trim() ? nodes : [...(lacking.get(reason) ?? []), node]
       lacking.set(reason, [...those].sort())
     }),
   )

@@ -38,7 +38,11 @@ export interface ModeProof {
 }
 
 /** Reads one node, with one exec. Rejects when it can't be reached. */
-async function proveNode(cluster: Cluster, client: KubeClient, { node, pod }: KubeProxyPod): Promise<ModeProof> {
+async function proveNode(
+  cluster: Cluster,
+  client: KubeClient,
+  { node, pod }: KubeProxyPod,
+): Promise<ModeProof> {
   const [{ files }, log] = await Promise.all([readNode(cluster, node), readLog(client, pod)])
   const { state } = readCapturedNode(files)
   const proxyMode = files.get('proxyMode')?.trim() || undefined
@@ -59,12 +63,15 @@ async function proveNode(cluster: Cluster, client: KubeClient, { node, pod }: Ku
 /** The rules of one mode may be there beside those that another one left. */
 function rulesHeld({ iptables, nftables }: NodeState): Map<RunnableMode, string> {
   const held = new Map<RunnableMode, string>()
-  const rulesOf = (chain: string) => (iptables.get('nat')?.get(chain)?.rules ?? []).map(({ spec }) => spec)
+  const rulesOf = (chain: string) =>
+    (iptables.get('nat')?.get(chain)?.rules ?? []).map(({ spec }) => spec)
   // In userspace mode packets from Pods first traverse the chain that redirects to kube-proxy's listeners.
   if (rulesOf('PREROUTING')[0]?.endsWith('-j KUBE-PORTALS-CONTAINER'))
     held.set('userspace', 'PREROUTING begins with KUBE-PORTALS-CONTAINER')
-  const addresses = nftables?.find(({ family }) => family === 'ip')?.maps.get('service-ips')?.elements.size ?? 0
-  if (addresses > 0) held.set('nftables', `map service-ips leads ${addresses} addresses to Services`)
+  const addresses =
+    nftables?.find(({ family }) => family === 'ip')?.maps.get('service-ips')?.elements.size ?? 0
+  if (addresses > 0)
+    held.set('nftables', `map service-ips leads ${addresses} addresses to Services`)
   const services = rulesOf('KUBE-SERVICES').join('\n')
   if (/ --match-set KUBE-/.test(services)) held.set('ipvs', 'KUBE-SERVICES matches sets')
   else if (/ -j KUBE-SV[CL]-/.test(services)) held.set('iptables', 'KUBE-SERVICES lists Services')
@@ -74,8 +81,12 @@ function rulesHeld({ iptables, nftables }: NodeState): Map<RunnableMode, string>
 /** True when /proxyMode, kube-proxy's log and the node's rules agree on this mode, and on the scheduler if one is given. */
 function proves(proof: ModeProof, mode: RunnableMode, scheduler?: string): boolean {
   const { proxyMode, logLine, dummyAddresses = 0, holds, schedulers } = proof
-  if (proxyMode !== mode || !logLine?.includes(`Using ${mode} Proxier`) || !holds.has(mode)) return false
-  return mode !== 'ipvs' || (dummyAddresses > 0 && (scheduler === undefined || schedulers.join() === scheduler))
+  if (proxyMode !== mode || !logLine?.includes(`Using ${mode} Proxier`) || !holds.has(mode))
+    return false
+  return (
+    mode !== 'ipvs' ||
+    (dummyAddresses > 0 && (scheduler === undefined || schedulers.join() === scheduler))
+  )
 }
 
 /** A proof as one line of text. */
@@ -89,12 +100,17 @@ export function describeProof({
   schedulers,
 }: ModeProof): string {
   const words = /Using \S+ Proxier/.exec(logLine ?? '')?.[0]
-  const [first = lastError === undefined ? 'no rules yet' : `no rules yet (its last error: ${lastError})`] =
-    holds.values()
+  const [
+    first = lastError === undefined
+      ? 'no rules yet'
+      : `no rules yet (its last error: ${lastError})`,
+  ] = holds.values()
   const state = [
     holds.get(proxyMode ?? '') ?? first,
     dummyAddresses === undefined ? 'no kube-ipvs0' : `kube-ipvs0 has ${dummyAddresses} addresses`,
-    ...(holds.has('ipvs') && schedulers.length > 0 ? [`scheduler ${schedulers.join(' and ')}`] : []),
+    ...(holds.has('ipvs') && schedulers.length > 0
+      ? [`scheduler ${schedulers.join(' and ')}`]
+      : []),
   ]
   return `${node}: /proxyMode is "${proxyMode ?? 'unknown'}", the log says "${words ?? 'nothing'}", ${state.join(', ')}`
 }
@@ -145,7 +161,8 @@ export async function awaitProofs(
           const proof = await proveNode(cluster, client, pod)
           proofs.set(pod.node, proof)
           const { complaint, proxyMode } = proof
-          if (mode === 'ipvs' && complaint !== undefined && proxyMode === 'iptables') throw fellBack(proof)
+          if (mode === 'ipvs' && complaint !== undefined && proxyMode === 'iptables')
+            throw fellBack(proof)
           if (isUnproven(proof)) return false
         }
         return pods.length > 0 && pods.flatMap(({ node }) => proofs.get(node) ?? [])

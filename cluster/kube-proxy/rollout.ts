@@ -1,5 +1,9 @@
 import type { V1DaemonSet } from '@kubernetes/client-node'
-import { featuresOf, SUPPORTED_VERSIONS, VersionError } from '../../dataplane/kube-proxy/versions.ts'
+import {
+  featuresOf,
+  SUPPORTED_VERSIONS,
+  VersionError,
+} from '../../dataplane/kube-proxy/versions.ts'
 import { genuineAnnotation } from '../../embedded/index.ts'
 import type { Progress } from '../../host/progress.ts'
 import { isMetWithin, timeoutScale } from '../../host/wait.ts'
@@ -34,14 +38,19 @@ const ownImageOf = (daemonSet: V1DaemonSet) =>
   daemonSet.metadata?.annotations?.[ownImageAnnotation] ?? imageIn(daemonSet)
 
 /** Whether the DaemonSet runs another version than the cluster's own. */
-export const isForeignImage = (daemonSet: V1DaemonSet): boolean => ownImageOf(daemonSet) !== imageIn(daemonSet)
+export const isForeignImage = (daemonSet: V1DaemonSet): boolean =>
+  ownImageOf(daemonSet) !== imageIn(daemonSet)
 
 /**
  * The image with which the DaemonSet runs a version such as `1.20` or `v1.20.15`, or with `own` the cluster's own; undefined
  * if it runs already. The minor version of the cluster's own image selects that image.
  * @throws KubeProxyError for a version that is not modelled, and if only the cluster's own can run
  */
-export function chooseImage(cluster: Cluster, daemonSet: V1DaemonSet, version: string): ImageChoice | undefined {
+export function chooseImage(
+  cluster: Cluster,
+  daemonSet: V1DaemonSet,
+  version: string,
+): ImageChoice | undefined {
   const own = ownImageOf(daemonSet)
   const image = version === OWN ? own : imageOfVersion(own, version)
   if (image === imageIn(daemonSet)) return undefined
@@ -61,7 +70,8 @@ function imageOfVersion(own: string, version: string): string {
   const minor = minorOf(version)
   const colon = own.lastIndexOf(':')
   const tag = own.slice(colon + 1)
-  if (/^v?\d+\.\d+$/.test(version)) return tag.startsWith(`v${minor}.`) ? own : `${own.slice(0, colon)}:v${minor}.0`
+  if (/^v?\d+\.\d+$/.test(version))
+    return tag.startsWith(`v${minor}.`) ? own : `${own.slice(0, colon)}:v${minor}.0`
   return `${own.slice(0, colon)}:v${version.replace(/^v/, '')}`
 }
 
@@ -80,7 +90,10 @@ function minorOf(version: string): string {
  * Restarts every kube-proxy as `kubectl rollout restart` does, by an annotation of the Pod template, and with another image
  * if one is chosen. Returns the restart's time stamp, which the new Pods carry in an annotation.
  */
-export async function restartKubeProxyPods(client: KubeClient, choice?: ImageChoice): Promise<string> {
+export async function restartKubeProxyPods(
+  client: KubeClient,
+  choice?: ImageChoice,
+): Promise<string> {
   // Unlike kubectl's, the time stamp has milliseconds: otherwise a second restart within the same second would change
   // nothing.
   const stamp = new Date().toISOString()
@@ -101,7 +114,11 @@ const rolloutMs = 180_000
  * Waits until every kube-proxy is new and available, and shows how far it is. `stamp` is that of the restart.
  * @throws KubeProxyError when a new one crashes repeatedly (with the reason from its log), or when the deadline has passed
  */
-export async function awaitRollout(client: KubeClient, progress: Progress, stamp: string): Promise<void> {
+export async function awaitRollout(
+  client: KubeClient,
+  progress: Progress,
+  stamp: string,
+): Promise<void> {
   let updated = 0
   let counts = ''
   const isDone = await isMetWithin(rolloutMs, async () => {
@@ -130,10 +147,12 @@ export async function awaitRollout(client: KubeClient, progress: Progress, stamp
 export async function explainCrash(client: KubeClient, stamp: string): Promise<void> {
   const crashed = (await listKubeProxyPods(client)).find(
     ({ trouble, restarts, restartedAt }) =>
-      restartedAt === stamp && (trouble === 'CrashLoopBackOff' || (trouble !== undefined && restarts > 0)),
+      restartedAt === stamp &&
+      (trouble === 'CrashLoopBackOff' || (trouble !== undefined && restarts > 0)),
   )
   if (!crashed) return
-  const log = (await readLog(client, crashed.pod)) || (await readLog(client, crashed.pod, { previous: true }))
+  const log =
+    (await readLog(client, crashed.pod)) || (await readLog(client, crashed.pod, { previous: true }))
   const complaint = ipvsComplaint(log)
   const problem = `kube-proxy on ${crashed.node} crashes repeatedly (${crashed.trouble})`
   throw new KubeProxyError(

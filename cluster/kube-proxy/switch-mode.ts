@@ -6,7 +6,13 @@ import { changeCluster } from '../cluster-lock.ts'
 import { consent } from '../consent.ts'
 import type { Cluster } from '../driver.ts'
 import { type KubeClient, kubeClient } from '../kube-client.ts'
-import { KubeProxyError, listKubeProxyPods, readConfigConf, readDaemonSet, writeConfigConf } from './kube-proxy-pods.ts'
+import {
+  KubeProxyError,
+  listKubeProxyPods,
+  readConfigConf,
+  readDaemonSet,
+  writeConfigConf,
+} from './kube-proxy-pods.ts'
 import { modeLacks } from './module-check.ts'
 import { awaitProofs, type ModeProof, type RunnableMode, type WantedMode } from './proof.ts'
 import { awaitRollout, chooseImage, imageIn, restartKubeProxyPods } from './rollout.ts'
@@ -32,7 +38,9 @@ export interface SwitchResult {
 /** A mode can't run on a node's kernel or in this version of kube-proxy; nothing was changed. */
 export class ModeUnsupported extends Error {
   constructor(mode: FlushedMode, lacks: string, advice = '') {
-    super(`Mode "${mode}" can't run here, and nothing was changed: ${lacks}.${advice && ` ${advice}`}`)
+    super(
+      `Mode "${mode}" can't run here, and nothing was changed: ${lacks}.${advice && ` ${advice}`}`,
+    )
   }
 }
 
@@ -42,18 +50,29 @@ export class ModeUnsupported extends Error {
  * and proves per node which proxier runs. The old mode's rules remain until flushNat removes them.
  * @throws ModeUnsupported before anything is changed; KubeProxyError when a kube-proxy crashes or the nodes disagree
  */
-export function switchMode(cluster: Cluster, mode: RunnableMode, options: SwitchOptions): Promise<SwitchResult> {
+export function switchMode(
+  cluster: Cluster,
+  mode: RunnableMode,
+  options: SwitchOptions,
+): Promise<SwitchResult> {
   const doing = `switches the mode of kube-proxy to ${mode} on`
   return changeCluster(cluster, doing, options.progress, () => switchAlone(cluster, mode, options))
 }
 
-async function switchAlone(cluster: Cluster, mode: RunnableMode, options: SwitchOptions): Promise<SwitchResult> {
+async function switchAlone(
+  cluster: Cluster,
+  mode: RunnableMode,
+  options: SwitchOptions,
+): Promise<SwitchResult> {
   const { progress, scheduler } = options
   if (scheduler !== undefined && !/^[a-z]{2,8}$/.test(scheduler))
-    throw new KubeProxyError(`"${scheduler}" is not an IPVS scheduler: use for example rr, wrr, lc, wlc, sh or mh.`)
+    throw new KubeProxyError(
+      `"${scheduler}" is not an IPVS scheduler: use for example rr, wrr, lc, wlc, sh or mh.`,
+    )
   const client = await kubeClient(cluster)
   const daemonSet = await readDaemonSet(client)
-  const image = options.version === undefined ? undefined : chooseImage(cluster, daemonSet, options.version)
+  const image =
+    options.version === undefined ? undefined : chooseImage(cluster, daemonSet, options.version)
   const config = await readConfigConf(client)
   const current = readMode(config.text)
   const nodes = (await listKubeProxyPods(client)).map(({ node }) => node)
@@ -62,9 +81,13 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
     cluster,
     `put kube-proxy into mode "${mode}" (kernel modules, its ConfigMap and a restart of its DaemonSet)`,
   )
-  await requireKernels(cluster, nodes, mode, { ...options, scheduler: scheduler ?? (current.scheduler || 'rr') })
+  await requireKernels(cluster, nodes, mode, {
+    ...options,
+    scheduler: scheduler ?? (current.scheduler || 'rr'),
+  })
   if (mode === 'nftables') requireNftablesVersion(image?.image ?? imageIn(daemonSet))
-  const isConfigured = current.mode === mode && (scheduler === undefined || scheduler === current.scheduler)
+  const isConfigured =
+    current.mode === mode && (scheduler === undefined || scheduler === current.scheduler)
   if (isConfigured && image === undefined && !options.force) {
     const proofs = await inForce(cluster, client, { mode, scheduler })
     if (proofs) return { changed: false, before: current.mode, proofs }
@@ -73,7 +96,9 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
     await withProgress(progress, `Setting mode "${mode}" in kube-proxy's ConfigMap`, () =>
       writeConfigConf(client, writeMode(config.text, { mode, scheduler }), config.resourceVersion),
     )
-  const restarting = image ? `Restarting every kube-proxy as ${image.image}` : 'Restarting every kube-proxy'
+  const restarting = image
+    ? `Restarting every kube-proxy as ${image.image}`
+    : 'Restarting every kube-proxy'
   const stamp = await withProgress(progress, restarting, async () => {
     const since = await restartKubeProxyPods(client, image)
     await awaitRollout(client, progress, since)
@@ -101,7 +126,8 @@ async function requireKernels(
       throw new ModeUnsupported(needs, found, advice(cluster, mode, found))
     return found
   })
-  if (lacks !== undefined) progress.note(`Mode "${mode}" can't run here: ${lacks}. Continuing, because FORCE=1 is set.`)
+  if (lacks !== undefined)
+    progress.note(`Mode "${mode}" can't run here: ${lacks}. Continuing, because FORCE=1 is set.`)
 }
 
 /** Before 1.31 the mode is behind a feature gate, or missing. Throws ModeUnsupported before anything is changed. */
@@ -120,16 +146,23 @@ function advice({ driver }: Cluster, mode: RunnableMode, lacks: string): string 
     return 'CLUSTER=kind, or another embedded cluster with KERNEL=host, runs it on any Linux with nftables; `make doctor` shows whether this machine can.'
   if (mode !== 'ipvs') return ''
   const remedies = ['`make doctor` shows how to fix it.']
-  if (driver !== 'embedded' && lacks.includes('(module ip_vs)')) remedies.push('CLUSTER=embedded has a kernel with it.')
+  if (driver !== 'embedded' && lacks.includes('(module ip_vs)'))
+    remedies.push('CLUSTER=embedded has a kernel with it.')
   return [...remedies, 'FORCE=1 tries it anyway, to show how kube-proxy behaves then.'].join(' ')
 }
 
 /** A kube-proxy that has just started may not have switched to the configured mode yet. */
 const recentStartMs = 30_000
 
-async function inForce(cluster: Cluster, client: KubeClient, wanted: WantedMode): Promise<ModeProof[] | undefined> {
+async function inForce(
+  cluster: Cluster,
+  client: KubeClient,
+  wanted: WantedMode,
+): Promise<ModeProof[] | undefined> {
   const pods = await listKubeProxyPods(client)
-  const young = pods.some(({ startedAt = '' }) => Date.now() - Date.parse(startedAt) < recentStartMs)
+  const young = pods.some(
+    ({ startedAt = '' }) => Date.now() - Date.parse(startedAt) < recentStartMs,
+  )
   try {
     return await awaitProofs(cluster, client, wanted, young ? recentStartMs / 2 : 0)
   } catch (error) {

@@ -39,7 +39,8 @@ export function solutionParts(state: LabProgress): Part[] {
   return [...(solution.length > 0 ? commands : [none]), { text: '' }, next]
 }
 
-const markOf = (outcome: StepOutcome | undefined): string => (outcome ? MARKS[outcome.verdict] : ' ')
+const markOf = (outcome: StepOutcome | undefined): string =>
+  outcome ? MARKS[outcome.verdict] : ' '
 
 /** The steps, each with its mark. */
 export function listParts(state: LabProgress): Part[] {
@@ -54,7 +55,10 @@ export function listParts(state: LabProgress): Part[] {
 }
 
 /** The first step in the chain of dependencies that has not passed. */
-function firstOpen(state: LabProgress, { waitsFor: [next] = [] }: StepOutcome): StepOutcome | undefined {
+function firstOpen(
+  state: LabProgress,
+  { waitsFor: [next] = [] }: StepOutcome,
+): StepOutcome | undefined {
   const outcome = next === undefined ? undefined : outcomeOf(state, next)
   return outcome && (firstOpen(state, outcome) ?? outcome)
 }
@@ -64,7 +68,8 @@ export function statusOf(state: GuideStatus): { mark: string; text: string } {
   const { definition } = stepOf(state)
   const outcome = outcomeOf(state, definition.id)
   if (state.busy !== undefined) return { mark: '…', text: `${state.busy} …` }
-  if (state.trouble !== undefined) return { mark: '!', text: `could not read the nodes: ${state.trouble}` }
+  if (state.trouble !== undefined)
+    return { mark: '!', text: `could not read the nodes: ${state.trouble}` }
   if (!outcome) return { mark: '…', text: 'Reading the nodes …' }
   const mark = markOf(outcome)
   if (outcome.verdict === 'passed') {
@@ -75,7 +80,8 @@ export function statusOf(state: GuideStatus): { mark: string; text: string } {
   }
   if (outcome.verdict === 'not applicable')
     return { mark, text: `not applicable: ${outcome.reason}. Press Enter to continue.` }
-  if (outcome.verdict === 'could not check') return { mark, text: `could not check: ${outcome.reason}` }
+  if (outcome.verdict === 'could not check')
+    return { mark, text: `could not check: ${outcome.reason}` }
   if (outcome.unsent)
     return {
       mark,
@@ -89,5 +95,8 @@ export function statusOf(state: GuideStatus): { mark: string; text: string } {
   const { failure, reason } = outcome
   if (!failure) return { mark, text: reason ?? outcome.verdict }
   const where = failure.node === undefined ? '' : `${failure.node}: `
-  return { mark, text: `${where}found ${shortened(failure.actual)}; expected ${shortened(failure.expected)}` }
+  return {
+    mark,
+    text: `${where}found ${shortened(failure.actual)}; expected ${shortened(failure.expected)}`,
+  }
 }

@@ -13,7 +13,13 @@ import {
   showStep,
   stepOf,
 } from '../lab-progress.ts'
-import { failureParts, type GuideStatus, listParts, numberOf, solutionParts } from './guide-panels.ts'
+import {
+  failureParts,
+  type GuideStatus,
+  listParts,
+  numberOf,
+  solutionParts,
+} from './guide-panels.ts'
 import type { Part } from './terminal-text.ts'
 
 /** Content that is shown instead of the text until Enter: a hint, a finding, a trace. */
@@ -64,7 +70,11 @@ export type GuideEffect =
 type Next = [GuideState, GuideEffect[]]
 
 /** The state at the start of the guide. */
-export const startGuide = (progress: LabProgress): GuideState => ({ ...progress, isExplained: false, scroll: 0 })
+export const startGuide = (progress: LabProgress): GuideState => ({
+  ...progress,
+  isExplained: false,
+  scroll: 0,
+})
 
 export function advance(state: GuideState, event: GuideEvent): Next {
   switch (event.type) {
@@ -81,19 +91,41 @@ export function advance(state: GuideState, event: GuideEvent): Next {
     case 'panel':
       return [open({ ...state, busy: undefined }, 'other', event.title, event.parts), []]
     case 'finished':
-      return [{ ...close(state), busy: undefined, place: 'end', isExplained: false, summary: event.summary }, []]
+      return [
+        {
+          ...close(state),
+          busy: undefined,
+          place: 'end',
+          isExplained: false,
+          summary: event.summary,
+        },
+        [],
+      ]
   }
 }
 
-const open = (state: GuideState, kind: Panel['kind'], title: string, parts: Part[]): GuideState => ({
+const open = (
+  state: GuideState,
+  kind: Panel['kind'],
+  title: string,
+  parts: Part[],
+): GuideState => ({
   ...state,
   panel: { kind, title, parts },
   scroll: 0,
 })
 
-const close = (state: GuideState): GuideState => ({ ...state, panel: undefined, typed: undefined, scroll: 0 })
+const close = (state: GuideState): GuideState => ({
+  ...state,
+  panel: undefined,
+  typed: undefined,
+  scroll: 0,
+})
 
-const begin = (state: GuideState, busy: string, effect: GuideEffect): Next => [{ ...close(state), busy }, [effect]]
+const begin = (state: GuideState, busy: string, effect: GuideEffect): Next => [
+  { ...close(state), busy },
+  [effect],
+]
 
 function onObservation(state: GuideState, outcomes: readonly StepOutcome[]): Next {
   const { progress, fresh } = applyObservation({ ...state, trouble: undefined }, outcomes)
@@ -102,21 +134,30 @@ function onObservation(state: GuideState, outcomes: readonly StepOutcome[]): Nex
   const others = fresh.filter((id) => id !== idOf(state)).map((id) => numberOf(state, id))
   // Steps that pass at the first observation are not announced.
   const isNews = others.length > 0 && state.outcomes.size > 0
-  return [isNews ? { ...progress, note: `Also passed: step ${others.join(', ')}.` } : progress, effects]
+  return [
+    isNews ? { ...progress, note: `Also passed: step ${others.join(', ')}.` } : progress,
+    effects,
+  ]
 }
 
 function onCheck(state: GuideState, outcome: StepOutcome): Next {
   const after = applyCheck(state, outcome)
   const title = `Step ${numberOf(state, outcome.id)}: ${outcome.verdict}`
   const measured = measuredLines(outcome).map((text): Part => ({ text, whole: true }))
-  if (!isDone(outcome)) return [open(after, 'other', title, [...failureParts(state, outcome), ...measured]), []]
+  if (!isDone(outcome))
+    return [open(after, 'other', title, [...failureParts(state, outcome), ...measured]), []]
   const next: GuideState = { ...after, panel: undefined, scroll: 0 }
-  const ready = outcome.id === idOf(state) && state.place === 'step' && !state.isExplained ? explain(next) : next
+  const ready =
+    outcome.id === idOf(state) && state.place === 'step' && !state.isExplained
+      ? explain(next)
+      : next
   return [measured.length > 0 ? open(ready, 'other', title, measured) : ready, [{ do: 'save' }]]
 }
 
 const explain = (state: GuideState): GuideState =>
-  explanationOf(stepOf(state)) === '' ? state : { ...state, isExplained: true, scroll: 0, panel: undefined }
+  explanationOf(stepOf(state)) === ''
+    ? state
+    : { ...state, isExplained: true, scroll: 0, panel: undefined }
 
 /** Shows the task of a step, or grades the lab after the last step. */
 function goToStep(state: GuideState, at: number): Next {
@@ -156,7 +197,8 @@ function onKey(state: GuideState, key: string): Next {
         ? [close(state), [{ do: 'play', step: id }]]
         : [open(state, 'solution', 'Reference solution', solutionParts(state)), []]
     case 'a':
-      if (stepOf(state).definition.question === undefined) return [{ ...state, note: 'This step has no question.' }, []]
+      if (stepOf(state).definition.question === undefined)
+        return [{ ...state, note: 'This step has no question.' }, []]
       return [{ ...close(state), typed: '' }, []]
     default:
       return [state, []]
@@ -174,7 +216,8 @@ function continueFrom(state: GuideState): Next {
   const step = stepOf(state)
   const { definition } = step
   if (state.isExplained) return goToStep(state, state.at + 1)
-  if (!isDone(outcomeOf(state, definition.id))) return begin(state, 'Checking', { do: 'check', step: definition.id })
+  if (!isDone(outcomeOf(state, definition.id)))
+    return begin(state, 'Checking', { do: 'check', step: definition.id })
   return explanationOf(step) === '' ? goToStep(state, state.at + 1) : [explain(state), []]
 }
 
@@ -189,7 +232,8 @@ function onTyping(state: GuideState, typed: string, key: string): Next {
   if (key === 'escape') return [close(state), []]
   if (key === 'backspace') return [{ ...state, typed: [...typed].slice(0, -1).join('') }, []]
   if (key !== 'enter') {
-    if ([...key].length !== 1 || (isList && !/\d/.test(key))) return isList ? [close(state), []] : [state, []]
+    if ([...key].length !== 1 || (isList && !/\d/.test(key)))
+      return isList ? [close(state), []] : [state, []]
     return [{ ...state, typed: typed + key }, []]
   }
   if (typed.trim() === '') return [close(state), []]
@@ -198,7 +242,13 @@ function onTyping(state: GuideState, typed: string, key: string): Next {
   }
   const at = Number(typed) - 1
   if (state.lab.steps[at]) return goToStep(state, at)
-  return [{ ...close(state), note: `There is no step ${typed}: the last one is ${state.lab.steps.length}.` }, []]
+  return [
+    {
+      ...close(state),
+      note: `There is no step ${typed}: the last one is ${state.lab.steps.length}.`,
+    },
+    [],
+  ]
 }
 
 /** The first key press shows the cost, the second one the hint. */
@@ -206,10 +256,15 @@ function takeHint(state: GuideState): Next {
   const { definition, hints } = stepOf(state)
   const { id } = definition
   const known = state.hints.get(id) ?? 0
-  const shown = hints.map((text, index): Part => ({ label: `${index + 1} of ${hints.length}`, text }))
+  const shown = hints.map(
+    (text, index): Part => ({ label: `${index + 1} of ${hints.length}`, text }),
+  )
   if (state.panel?.kind === 'price') {
     const next = { ...state, hints: new Map(state.hints).set(id, known + 1) }
-    return [open(next, 'other', 'Hint', shown.slice(0, known + 1)), [{ do: 'hint', step: id, tier: known + 1 }]]
+    return [
+      open(next, 'other', 'Hint', shown.slice(0, known + 1)),
+      [{ do: 'hint', step: id, tier: known + 1 }],
+    ]
   }
   const all: Part = { text: 'This is the last hint: press s for the solution.' }
   if (known >= hints.length) return [open(state, 'other', 'Hints', [...shown, all]), []]

@@ -15,7 +15,12 @@ interface GuideTerminal {
   release(): void
 }
 
-const COLOURED: Style = { strong: chalk.bold, emphasis: chalk.italic, code: chalk.cyan, dim: chalk.dim }
+const COLOURED: Style = {
+  strong: chalk.bold,
+  emphasis: chalk.italic,
+  code: chalk.cyan,
+  dim: chalk.dim,
+}
 
 /**
  * True if the guide prints plain lines: on a terminal without cursor control (TERM=dumb), without control characters (NO_COLOR), or for
@@ -29,7 +34,12 @@ export const ownTerminal = (send: (event: GuideEvent) => void): GuideTerminal =>
   isPlain() ? plainTerminal(send) : screenTerminal(send)
 
 /** The guide's key names, by those of node:readline. */
-const KEY_NAMES: Record<string, string> = { return: 'enter', enter: 'enter', escape: 'escape', backspace: 'backspace' }
+const KEY_NAMES: Record<string, string> = {
+  return: 'enter',
+  enter: 'enter',
+  escape: 'escape',
+  backspace: 'backspace',
+}
 
 function screenTerminal(send: (event: GuideEvent) => void): GuideTerminal {
   const { stdin, stdout } = process
@@ -63,11 +73,15 @@ function screenTerminal(send: (event: GuideEvent) => void): GuideTerminal {
     else if (key.ctrl && key.name === 'l') repaint()
     else if (pasting && state?.typed === undefined) return
     else if (key.name === 'up' || key.name === 'down') scroll(key.name === 'up' ? -1 : 1)
-    else if (key.name === 'pageup' || key.name === 'pagedown') scroll(key.name === 'pageup' ? -page : page)
-    else if (key.name === 'home' || key.name === 'end') scroll(key.name === 'home' ? -maxScroll : maxScroll)
+    else if (key.name === 'pageup' || key.name === 'pagedown')
+      scroll(key.name === 'pageup' ? -page : page)
+    else if (key.name === 'home' || key.name === 'end')
+      scroll(key.name === 'home' ? -maxScroll : maxScroll)
     else if (key.name === 'space' && state?.typed === undefined) scroll(page)
-    else if (KEY_NAMES[key.name ?? ''] !== undefined) send({ type: 'key', key: KEY_NAMES[key.name ?? ''] ?? '' })
-    else if (character !== undefined && !key.ctrl && !key.meta) send({ type: 'key', key: character })
+    else if (KEY_NAMES[key.name ?? ''] !== undefined)
+      send({ type: 'key', key: KEY_NAMES[key.name ?? ''] ?? '' })
+    else if (character !== undefined && !key.ctrl && !key.meta)
+      send({ type: 'key', key: character })
   }
   let isTaken = false
   const take = () => {
@@ -143,7 +157,8 @@ function plainTerminal(send: (event: GuideEvent) => void): GuideTerminal {
       const reader = createInterface({ input: process.stdin })
       reader.on('line', (line) => {
         const word = line.trim()
-        if (shown?.typed === undefined) return send({ type: 'key', key: word === '' ? 'enter' : word.slice(0, 1) })
+        if (shown?.typed === undefined)
+          return send({ type: 'key', key: word === '' ? 'enter' : word.slice(0, 1) })
         for (const character of word) send({ type: 'key', key: character })
         send({ type: 'key', key: 'enter' })
       })

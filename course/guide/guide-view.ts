@@ -5,7 +5,14 @@ import wrapAnsi from 'wrap-ansi'
 import { explanationOf, pointsOf, stepOf } from '../lab-progress.ts'
 import { statusOf } from './guide-panels.ts'
 import type { GuideState } from './guide-state.ts'
-import { layoutMarkdown, layoutParts, padTo, type Row, type Style, wrapText } from './terminal-text.ts'
+import {
+  layoutMarkdown,
+  layoutParts,
+  padTo,
+  type Row,
+  type Style,
+  wrapText,
+} from './terminal-text.ts'
 
 /** The minimum text width; narrower screens truncate lines. */
 export const MIN_WIDTH = 40
@@ -29,7 +36,12 @@ const KEYS_OUTSIDE_STEPS = ['Enter', 'b', 'l', 'q']
 /** The rows of the main area: an open panel, or the lab's text. */
 function textRows(state: GuideState, width: number, style: Style): Row[] {
   const { panel, lab, place } = state
-  if (panel) return [{ text: style.strong(panel.title) }, { text: '' }, ...layoutParts(panel.parts, width, style)]
+  if (panel)
+    return [
+      { text: style.strong(panel.title) },
+      { text: '' },
+      ...layoutParts(panel.parts, width, style),
+    ]
   if (place === 'intro') return layoutMarkdown(lab.intro, width, style)
   if (place === 'end') return layoutMarkdown(state.summary, width, style)
   const step = stepOf(state)
@@ -37,7 +49,9 @@ function textRows(state: GuideState, width: number, style: Style): Row[] {
   if (state.isExplained) return layoutMarkdown(explanationOf(step), width, style)
   const done = `**Done when:** ${definition.title}.`
   const question =
-    definition.question === undefined ? '' : `\n\n**Question:** ${definition.question.ask} Press a to answer.`
+    definition.question === undefined
+      ? ''
+      : `\n\n**Question:** ${definition.question.ask} Press a to answer.`
   return layoutMarkdown(`${task}\n\n${done}${question}`, width, style)
 }
 
@@ -69,9 +83,13 @@ function statusLine(state: GuideState): string {
 function keyLine(state: GuideState): string {
   if (state.typed !== undefined) return 'Enter  confirm   Esc  cancel'
   const { question } = stepOf(state).definition
-  const keys = state.place === 'step' ? KEYS : KEYS.filter(([key]) => KEYS_OUTSIDE_STEPS.includes(key))
-  const answerKey = question !== undefined && state.place === 'step' ? [['a', 'answer'] as const] : []
-  return [...keys.slice(0, 1), ...answerKey, ...keys.slice(1)].map(([key, action]) => `${key} ${action}`).join('   ')
+  const keys =
+    state.place === 'step' ? KEYS : KEYS.filter(([key]) => KEYS_OUTSIDE_STEPS.includes(key))
+  const answerKey =
+    question !== undefined && state.place === 'step' ? [['a', 'answer'] as const] : []
+  return [...keys.slice(0, 1), ...answerKey, ...keys.slice(1)]
+    .map(([key, action]) => `${key} ${action}`)
+    .join('   ')
 }
 
 /** Renders the screen: header, text, status and keys, and the scroll limits of the text. The status is always visible. */
@@ -94,14 +112,29 @@ export function drawScreen(
   const [first] = shown
   if (first?.joined) shown[0] = { text: first.text }
   const blank = Array.from({ length: page - shown.length }, (): Row => ({ text: '' }))
-  const more = maxScroll === 0 ? '' : from < maxScroll ? ' more below: Space, ↓ ' : ' end; ↑ scrolls up '
-  const rule = style.dim(`${'─'.repeat(2)}${more}${'─'.repeat(Math.max(0, width - 2 - stringWidth(more)))}`)
-  const rows = [{ text: style.strong(headLine(state, width)) }, ...shown, ...blank, { text: rule }, ...status, ...keys]
+  const more =
+    maxScroll === 0 ? '' : from < maxScroll ? ' more below: Space, ↓ ' : ' end; ↑ scrolls up '
+  const rule = style.dim(
+    `${'─'.repeat(2)}${more}${'─'.repeat(Math.max(0, width - 2 - stringWidth(more)))}`,
+  )
+  const rows = [
+    { text: style.strong(headLine(state, width)) },
+    ...shown,
+    ...blank,
+    { text: rule },
+    ...status,
+    ...keys,
+  ]
   return { rows: rows.slice(0, height), page, maxScroll }
 }
 
 /** Renders the differences between two states as plain lines, for a terminal without cursor control. */
-export function plainLines(state: GuideState, before: GuideState | undefined, width: number, style: Style): string[] {
+export function plainLines(
+  state: GuideState,
+  before: GuideState | undefined,
+  width: number,
+  style: Style,
+): string[] {
   const isNew =
     before?.place !== state.place ||
     before.isExplained !== state.isExplained ||
@@ -109,7 +142,12 @@ export function plainLines(state: GuideState, before: GuideState | undefined, wi
     before.panel !== state.panel ||
     before.summary !== state.summary
   const text = isNew
-    ? ['', headLine(state, width).replace(/ {2,}/g, ' · '), '', ...joinRows(textRows(state, width, style))]
+    ? [
+        '',
+        headLine(state, width).replace(/ {2,}/g, ' · '),
+        '',
+        ...joinRows(textRows(state, width, style)),
+      ]
     : []
   const status = statusLine(state)
   const changed = isNew || (before && statusLine(before) !== status)

@@ -12,13 +12,23 @@ import type { Progress } from '../../host/progress.ts'
 import { LabSession, sentenceOf } from '../lab-session.ts'
 import { livePacket } from '../read-node.ts'
 import { type Observed, Watch } from '../watch.ts'
-import { advance, type GuideEffect, type GuideEvent, type GuideState, startGuide } from './guide-state.ts'
+import {
+  advance,
+  type GuideEffect,
+  type GuideEvent,
+  type GuideState,
+  startGuide,
+} from './guide-state.ts'
 import { isPlain, ownTerminal, waitForEnter } from './guide-terminal.ts'
 import { diffSnapshots } from './node-diff.ts'
 import type { Part } from './terminal-text.ts'
 
 /** Guides a learner through a lab, from the saved step or from the starting state, until the learner quits. Returns 0. */
-export async function guideThroughLab(lab: LabDefinition, cluster: Cluster, progress: Progress): Promise<number> {
+export async function guideThroughLab(
+  lab: LabDefinition,
+  cluster: Cluster,
+  progress: Progress,
+): Promise<number> {
   return new Guide(await LabSession.open(lab, cluster, progress)).run()
 }
 
@@ -41,7 +51,8 @@ class Guide {
   async run(): Promise<number> {
     const { number, steps } = this.#session.lab.definition
     // Ctrl-C quits like q. During a solution it ends the process immediately.
-    const interrupt = () => (this.#isSolving ? process.exit(130) : this.#send({ type: 'key', key: 'quit' }))
+    const interrupt = () =>
+      this.#isSolving ? process.exit(130) : this.#send({ type: 'key', key: 'quit' })
     const end = () => process.exit(143)
     process.on('SIGINT', interrupt)
     for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.once(signal, end)
@@ -55,7 +66,9 @@ class Guide {
     await this.#session.saved()
     const { at, place } = this.#state
     if (place !== 'end')
-      console.log(`Step ${at + 1} of ${steps.length}. \`make lab-${number}\` continues with this step.`)
+      console.log(
+        `Step ${at + 1} of ${steps.length}. \`make lab-${number}\` continues with this step.`,
+      )
     else console.log(this.#state.summary.replace(/\*\*|^#+ /gm, ''))
     return 0
   }
@@ -123,7 +136,12 @@ class Guide {
   async #trace(): Promise<GuideEvent> {
     const items = this.#latest?.items ?? []
     const has = (kind: string, name: string) =>
-      items.some((item) => item.kind === kind && item.metadata.namespace === 'default' && item.metadata.name === name)
+      items.some(
+        (item) =>
+          item.kind === kind &&
+          item.metadata.namespace === 'default' &&
+          item.metadata.name === name,
+      )
     const { cluster, variant } = this.#session.bench
     const from = has('Pod', 'client') ? 'pod/client' : 'host'
     const to = has('Service', variant.name) ? `svc/${variant.name}` : 'svc/kubernetes'

@@ -18,7 +18,10 @@ function placeOf({ id, place }: Change): string {
 
 function linesOf({ change, text, before }: Change): string[] {
   if (change === 'moved') return [`~ ${text} (moved)`]
-  return [...(change === 'removed' ? [] : [`+ ${text}`]), ...(change === 'added' ? [] : [`- ${before ?? text}`])]
+  return [
+    ...(change === 'removed' ? [] : [`+ ${text}`]),
+    ...(change === 'added' ? [] : [`- ${before ?? text}`]),
+  ]
 }
 
 function linesByPlace(changes: readonly Change[]): Map<string, string[]> {
@@ -33,7 +36,8 @@ function describePlaces(places: ReadonlyMap<string, string[]>): string {
   return [...places]
     .sort(([one], [other]) => (one < other ? -1 : 1))
     .flatMap(([place, lines]) => {
-      const count = (sign: string, word: string) => `${lines.filter((line) => line.startsWith(sign)).length} ${word}`
+      const count = (sign: string, word: string) =>
+        `${lines.filter((line) => line.startsWith(sign)).length} ${word}`
       const moved = lines.some((line) => line.startsWith('~')) ? `, ${count('~', 'moved')}` : ''
       const head = `${place}: ${count('+', 'more')}, ${count('-', 'less')}${moved}`
       return lines.length <= SHOWN ? [head, ...lines.map((line) => `  ${line}`)] : [head]
@@ -67,8 +71,10 @@ export function diffSnapshots(before: Snapshot, after: Snapshot): Part[] {
     nodes.length === after.nodes.length ? 'every node' : nodes.join(', '),
     text,
   ])
-  if (objects.length > 0) lists.unshift(['Kubernetes', describePlaces(new Map([['objects', objects]]))])
-  if (lists.length === 0) return [{ text: 'Nothing has changed on the nodes since this step began.' }]
+  if (objects.length > 0)
+    lists.unshift(['Kubernetes', describePlaces(new Map([['objects', objects]]))])
+  if (lists.length === 0)
+    return [{ text: 'Nothing has changed on the nodes since this step began.' }]
   return lists.flatMap(([where, text]) => [
     { text: where },
     ...text.split('\n').map((line): Part => ({ text: `  ${line}`, whole: true })),

@@ -36,7 +36,12 @@ const markdown = new MarkdownIt({ html: true })
 const row = (text: string): Row => ({ text })
 
 /** Wraps a text at words; the second and later rows are indented by `hanging`. */
-export function wrapText(text: string, width: number, first = '', hanging = ' '.repeat(stringWidth(first))): Row[] {
+export function wrapText(
+  text: string,
+  width: number,
+  first = '',
+  hanging = ' '.repeat(stringWidth(first)),
+): Row[] {
   const room = Math.max(8, width - stringWidth(hanging))
   const lines = wrapAnsi(text, room, { hard: true }).split('\n')
   return lines.map((line, index) => row((index === 0 ? first : hanging) + line))
@@ -108,7 +113,9 @@ function layoutBlock(token: Token, inside: readonly Token[], width: number, styl
     case 'ordered_list_open':
       return [...blocksOf(inside)].flatMap((item, index) => {
         const mark = token.type === 'bullet_list_open' ? '• ' : `${index + 1}. `
-        const body = layoutBlocks(item.inside, width - mark.length, style).filter(({ text }) => text !== '')
+        const body = layoutBlocks(item.inside, width - mark.length, style).filter(
+          ({ text }) => text !== '',
+        )
         return body.map((line, at) =>
           line.joined ? line : row((at === 0 ? mark : ' '.repeat(mark.length)) + line.text),
         )
@@ -132,8 +139,10 @@ function inlineText(token: Token | undefined, style: Style): string {
     else if (part.type === 'softbreak') text += ' '
     else if (part.type === 'hardbreak') text += '\n'
     else if (part.type === 'code_inline') text += style.code(part.content)
-    else if (part.type === 'strong_open') open.push({ close: 'strong_close', from: text.length, style: style.strong })
-    else if (part.type === 'em_open') open.push({ close: 'em_close', from: text.length, style: style.emphasis })
+    else if (part.type === 'strong_open')
+      open.push({ close: 'strong_close', from: text.length, style: style.strong })
+    else if (part.type === 'em_open')
+      open.push({ close: 'em_close', from: text.length, style: style.emphasis })
     else if (part.type === open.at(-1)?.close) {
       const { from, style: paint } = open.pop() ?? { from: 0, style: String }
       text = text.slice(0, from) + paint(text.slice(from))
@@ -158,11 +167,15 @@ function tableCells(tokens: readonly Token[], style: Style): string[][] {
  */
 function layoutTable(cells: readonly string[][], width: number, style: Style): Row[] {
   const [head = [], ...body] = cells
-  const widths = head.map((_, column) => Math.max(...cells.map((line) => stringWidth(line[column] ?? ''))))
+  const widths = head.map((_, column) =>
+    Math.max(...cells.map((line) => stringWidth(line[column] ?? ''))),
+  )
   const room = width - COLUMN_GAP * (widths.length - 1)
   if (room < NARROWEST_COLUMN * widths.length)
     return body.flatMap((line) => [
-      ...head.flatMap((name, column) => wrapText(`${style.strong(`${name}:`)} ${line[column] ?? ''}`, width, '', '  ')),
+      ...head.flatMap((name, column) =>
+        wrapText(`${style.strong(`${name}:`)} ${line[column] ?? ''}`, width, '', '  '),
+      ),
       row(''),
     ])
   while (widths.reduce((sum, one) => sum + one, 0) > room) {
@@ -170,7 +183,9 @@ function layoutTable(cells: readonly string[][], width: number, style: Style): R
     widths[widest] = (widths[widest] ?? 1) - 1
   }
   const print = (line: readonly string[]) => {
-    const columns = widths.map((size, column) => wrapAnsi(line[column] ?? '', size, { hard: true }).split('\n'))
+    const columns = widths.map((size, column) =>
+      wrapAnsi(line[column] ?? '', size, { hard: true }).split('\n'),
+    )
     const height = Math.max(...columns.map(({ length }) => length))
     return Array.from({ length: height }, (_, at) =>
       row(
@@ -186,4 +201,5 @@ function layoutTable(cells: readonly string[][], width: number, style: Style): R
 }
 
 /** Pads text with spaces to a number of columns. */
-export const padTo = (text: string, width: number): string => text + ' '.repeat(Math.max(0, width - stringWidth(text)))
+export const padTo = (text: string, width: number): string =>
+  text + ' '.repeat(Math.max(0, width - stringWidth(text)))

@@ -22,9 +22,13 @@ export function baselineOf(snapshot: Snapshot): Baseline {
   return {
     foreign: Object.fromEntries(snapshot.nodes.map((node) => [node.name, foreignRules(node)])),
     config: configOf(snapshot),
-    configText: snapshot.find('ConfigMap', 'kube-system', 'kube-proxy')?.data?.['config.conf'] ?? '',
+    configText:
+      snapshot.find('ConfigMap', 'kube-system', 'kube-proxy')?.data?.['config.conf'] ?? '',
     services: Object.fromEntries(
-      [SHOP_OBJECTS.shop, SHOP_OBJECTS.nodePortService].map((name) => [name, serviceFacts(snapshot, name)]),
+      [SHOP_OBJECTS.shop, SHOP_OBJECTS.nodePortService].map((name) => [
+        name,
+        serviceFacts(snapshot, name),
+      ]),
     ),
   }
 }
@@ -42,14 +46,17 @@ function differing(one: unknown, other: unknown, path: string): string[] {
   if (!isRecord(one) || !isRecord(other)) return [path]
   // A baseline that another version recorded may have other settings than this one.
   const keys = Object.keys(one).filter((key) => key in other)
-  return keys.flatMap((key) => differing(one[key], other[key], path === '' ? key : `${path}.${key}`))
+  return keys.flatMap((key) =>
+    differing(one[key], other[key], path === '' ? key : `${path}.${key}`),
+  )
 }
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** As plain JSON, like the stored baseline. */
-const withoutMode = (config: KubeProxyConfig): unknown => JSON.parse(JSON.stringify({ ...config, mode: undefined }))
+const withoutMode = (config: KubeProxyConfig): unknown =>
+  JSON.parse(JSON.stringify({ ...config, mode: undefined }))
 
 const isKubeProxyChain = (name: string) => name.startsWith('KUBE-')
 
@@ -78,7 +85,8 @@ export function commandToRestore(rule: string, is: 'new' | 'gone'): string {
   if (mark !== undefined) return `ipvsadm -${is === 'new' ? 'D' : 'A'} -f ${mark}`
   const [table, chain, ...words] = rule.split(' ')
   const spec = words.join(' ')
-  if (spec === 'policy DROP') return `iptables -t ${table} -P ${chain} ${is === 'new' ? 'ACCEPT' : 'DROP'}`
+  if (spec === 'policy DROP')
+    return `iptables -t ${table} -P ${chain} ${is === 'new' ? 'ACCEPT' : 'DROP'}`
   return `iptables -t ${table} -${is === 'new' ? 'D' : 'A'} ${chain} ${ruleInShell(spec)}`
 }
 
@@ -93,10 +101,15 @@ export function serviceFacts(snapshot: Snapshot, name: string): unknown {
     // The Pods have a name for their port 80.
     targetPort: targetPort === 80 ? 'web' : targetPort,
   }))
-  const policies = [spec.externalTrafficPolicy ?? 'Cluster', spec.internalTrafficPolicy ?? 'Cluster']
+  const policies = [
+    spec.externalTrafficPolicy ?? 'Cluster',
+    spec.internalTrafficPolicy ?? 'Cluster',
+  ]
   const unready = spec.publishNotReadyAddresses ?? false
   const proxy = object?.metadata.labels?.['service.kubernetes.io/service-proxy-name']
-  return JSON.parse(JSON.stringify({ type, selector, sessionAffinity, ports, policies, unready, proxy }))
+  return JSON.parse(
+    JSON.stringify({ type, selector, sessionAffinity, ports, policies, unready, proxy }),
+  )
 }
 
 /** Lab notes change whenever a lab is graded; EndpointSlices change with Pods. */
@@ -112,7 +125,17 @@ export function fingerprintOf({ items }: Snapshot): string {
     .filter(({ kind, metadata }) => kind !== 'EndpointSlice' && !isNotes(kind, metadata.name))
     .map(({ kind, metadata, spec, data }) => {
       const { namespace = '', name, uid, labels, annotations, deletionTimestamp } = metadata
-      return JSON.stringify([kind, namespace, name, uid, labels, annotations, deletionTimestamp, spec, data])
+      return JSON.stringify([
+        kind,
+        namespace,
+        name,
+        uid,
+        labels,
+        annotations,
+        deletionTimestamp,
+        spec,
+        data,
+      ])
     })
   return createHash('sha256').update(facts.sort().join('\n')).digest('hex')
 }

@@ -4,7 +4,14 @@ import { hasCondition } from '../../grading/api-object.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
 import type { HttpReply } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import { fromNode, fromOutside, fromPod, type Requester, send, sendMarked } from '../../grading/requests.ts'
+import {
+  fromNode,
+  fromOutside,
+  fromPod,
+  type Requester,
+  send,
+  sendMarked,
+} from '../../grading/requests.ts'
 import { countByPod, type PodShare } from '../../grading/shares.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { addressOf, type IncidentEnvironment, SHOP_OBJECTS } from './shop.ts'
@@ -34,7 +41,12 @@ export class IncidentContext {
   readonly environment: IncidentEnvironment
   readonly mode: SwitchedMode
 
-  constructor(snapshot: Snapshot, live: LiveCluster | undefined, environment: IncidentEnvironment, mode: SwitchedMode) {
+  constructor(
+    snapshot: Snapshot,
+    live: LiveCluster | undefined,
+    environment: IncidentEnvironment,
+    mode: SwitchedMode,
+  ) {
     this.snapshot = snapshot
     this.#live = live
     this.environment = environment
@@ -43,7 +55,10 @@ export class IncidentContext {
 
   /** The running cluster. Throws NotApplicable for a capture. */
   get live(): LiveCluster {
-    if (!this.#live) throw new NotApplicable('this incident needs requests in a running cluster, and this is a capture')
+    if (!this.#live)
+      throw new NotApplicable(
+        'this incident needs requests in a running cluster, and this is a capture',
+      )
     return this.#live
   }
 
@@ -62,7 +77,9 @@ export class IncidentContext {
     return this.snapshot.items
       .filter(
         ({ kind, metadata }) =>
-          kind === 'Pod' && metadata.labels?.app === SHOP_OBJECTS.shop && !metadata.deletionTimestamp,
+          kind === 'Pod' &&
+          metadata.labels?.app === SHOP_OBJECTS.shop &&
+          !metadata.deletionTimestamp,
       )
       .map((pod) => ({
         pod: pod.metadata.name,
@@ -118,7 +135,11 @@ export class IncidentContext {
   async customerOfShop(times = 1): Promise<Symptom | undefined> {
     const url = `http://${this.environment.shop}/`
     const answers = await this.fromCustomer(...Array<string>(times).fill(url))
-    return complaint(answers, `kubectl exec customer -- curl -sS --max-time 2 ${url}`, 'an answer from the shop')
+    return complaint(
+      answers,
+      `kubectl exec customer -- curl -sS --max-time 2 ${url}`,
+      'an answer from the shop',
+    )
   }
 
   /** The symptom if the node port does not answer on every node; each node is requested from the next one. */
@@ -129,7 +150,11 @@ export class IncidentContext {
         const from = nodes[(index + 1) % nodes.length] ?? node
         const url = `http://${addressOf(this.environment, node)}:${port}/`
         const answers = await this.fromNode(from, ...Array<string>(3).fill(url))
-        return complaint(answers, `make exec NODE=${from} CMD='curl -sS --max-time 2 ${url}'`, `an answer from ${node}`)
+        return complaint(
+          answers,
+          `make exec NODE=${from} CMD='curl -sS --max-time 2 ${url}'`,
+          `an answer from ${node}`,
+        )
       }),
     )
     return symptoms.find((symptom) => symptom !== undefined)
@@ -146,7 +171,11 @@ export class IncidentContext {
 }
 
 /** The symptom if not every request was answered; else undefined. */
-export function complaint(answers: readonly Answer[], inspect: string, expected: string): Symptom | undefined {
+export function complaint(
+  answers: readonly Answer[],
+  inspect: string,
+  expected: string,
+): Symptom | undefined {
   const bad = answers.filter((answer) => !isGood(answer))
   const [first] = bad
   if (!first) return undefined

@@ -24,7 +24,10 @@ export function belongsToIncident(lab: number, key: string): boolean {
   const [, step = ''] = key.split('.')
   if (key.startsWith(GUESS_PREFIX) || incidentSteps(lab).includes(step)) return true
   // In lab 8 the guide's progress is that of one incident.
-  return [INCIDENT_KEY, CLOSED_KEY, ATTEMPT_KEY].includes(key) || (lab === INCIDENT_LAB && key === 'guide')
+  return (
+    [INCIDENT_KEY, CLOSED_KEY, ATTEMPT_KEY].includes(key) ||
+    (lab === INCIDENT_LAB && key === 'guide')
+  )
 }
 
 /** An open incident as the lab notes in the cluster store it. */
@@ -63,7 +66,9 @@ type Secret = z.output<typeof secretSchema>
 
 /** Encodes a secret so that its text is not readable at a glance. */
 export function seal({ environment, ...rest }: Secret): string {
-  return deflateRawSync(Buffer.from(JSON.stringify({ ...rest, scene: environment }))).toString('base64')
+  return deflateRawSync(Buffer.from(JSON.stringify({ ...rest, scene: environment }))).toString(
+    'base64',
+  )
 }
 
 /** Decodes what `seal` encoded; undefined for anything else. */

@@ -65,7 +65,9 @@ export interface Incident {
 
 /** Loads every incident. They are content of lab 8, loaded on demand like the labs' solutions. */
 export async function loadIncidents(folder = '08-incidents'): Promise<readonly Incident[]> {
-  const module: { incidents: readonly Incident[] } = await import(`../../labs/${folder}/incidents/all.ts`)
+  const module: { incidents: readonly Incident[] } = await import(
+    `../../labs/${folder}/incidents/all.ts`
+  )
   return module.incidents
 }
 
@@ -83,17 +85,21 @@ export async function incidentsOfLab(lab: number, folder = '08-incidents'): Prom
   const found = module.incidentsByLab.get(lab)
   if (found) return found
   const labs = [...module.incidentsByLab.keys()].join(', ')
-  throw new UserError(`Lab ${lab} has no incidents of its own, labs ${labs} have: \`make incident\` starts one of all.`)
+  throw new UserError(
+    `Lab ${lab} has no incidents of its own, labs ${labs} have: \`make incident\` starts one of all.`,
+  )
 }
 
 const CHOICES = 8
 
-const digestOf = (...words: string[]): Buffer => createHash('sha256').update(words.join('\n')).digest()
+const digestOf = (...words: string[]): Buffer =>
+  createHash('sha256').update(words.join('\n')).digest()
 
 /** The incidents that are possible on a cluster with these properties. */
 export function possible(incidents: readonly Incident[], has: ReadonlySet<Need>): Incident[] {
   return incidents.filter(
-    ({ mode, needs = [] }) => (mode !== 'ipvs' || has.has('ipvs')) && needs.every((need) => has.has(need)),
+    ({ mode, needs = [] }) =>
+      (mode !== 'ipvs' || has.has('ipvs')) && needs.every((need) => has.has(need)),
   )
 }
 
@@ -105,7 +111,10 @@ export function draw(incidents: readonly Incident[], seed: string): Incident {
 }
 
 /** A random seed that selects one of these incidents; the same seed always selects the same incident. */
-export function seedFor(incidents: readonly Incident[], wanted: (incident: Incident) => boolean): string {
+export function seedFor(
+  incidents: readonly Incident[],
+  wanted: (incident: Incident) => boolean,
+): string {
   const none = !incidents.some(wanted)
   for (;;) {
     const seed = String(randomInt(1_000_000))
@@ -114,7 +123,11 @@ export function seedFor(incidents: readonly Incident[], wanted: (incident: Incid
 }
 
 /** Plausible causes with the right one among them, in an order that does not reveal it. */
-export function choicesFor(incident: Incident, incidents: readonly Incident[], seed: string): Incident[] {
+export function choicesFor(
+  incident: Incident,
+  incidents: readonly Incident[],
+  seed: string,
+): Incident[] {
   const others = incidents.filter(({ id }) => id !== incident.id)
   const shuffled = others.sort((a, b) => Buffer.compare(digestOf(seed, a.id), digestOf(seed, b.id)))
   return [incident, ...shuffled.slice(0, CHOICES - 1)].sort((a, b) => (a.id < b.id ? -1 : 1))

@@ -30,7 +30,9 @@ export async function laterSync(bench: LabBench): Promise<void> {
 }
 
 async function running({ client }: LabBench): Promise<string[]> {
-  const pods = (await listKubeProxyPods(client)).filter(({ startedAt, trouble }) => startedAt && !trouble)
+  const pods = (await listKubeProxyPods(client)).filter(
+    ({ startedAt, trouble }) => startedAt && !trouble,
+  )
   return pods.map(({ node }) => node)
 }
 

@@ -71,7 +71,9 @@ type OnNote = (note: IncidentNote, healthy: Snapshot) => void
  * DeadlineError if no symptom appears
  */
 export function openNext(bench: LabBench, wish: Wish, onNote?: OnNote): Promise<IncidentNote> {
-  return changeCluster(bench.cluster, 'starts an incident on', bench.progress, () => openAlone(bench, wish, onNote))
+  return changeCluster(bench.cluster, 'starts an incident on', bench.progress, () =>
+    openAlone(bench, wish, onNote),
+  )
 }
 
 async function openAlone(bench: LabBench, wish: Wish, onNote?: OnNote): Promise<IncidentNote> {
@@ -99,7 +101,9 @@ async function openAlone(bench: LabBench, wish: Wish, onNote?: OnNote): Promise<
   const { incident, seed } = choose(here, wish, solved)
   const choices = choicesFor(incident, possible(own?.choices ?? all, has), seed).map(({ id }) => id)
   for (let tries = 1; tries <= TRIES; tries++) {
-    const environment = await deployShop(bench, incident.from ?? incident.mode, { keepsMode: own !== undefined })
+    const environment = await deployShop(bench, incident.from ?? incident.mode, {
+      keepsMode: own !== undefined,
+    })
     const note = await withProgress(progress, 'Starting an incident', () =>
       breakIt(bench, incident, environment, { lab, choices, seed }, onNote),
     )
@@ -128,7 +132,14 @@ async function breakIt(
     const sealed = seal({ id: incident.id, environment, baseline })
     const report = incident.report(environment)
     const openedAt = new Date().toISOString()
-    const note = { ...draft, hints: 0, report, sealed, openedAt, ...(fingerprint && { fingerprint }) }
+    const note = {
+      ...draft,
+      hints: 0,
+      report,
+      sealed,
+      openedAt,
+      ...(fingerprint && { fingerprint }),
+    }
     const notes = { [INCIDENT_KEY]: note, [ATTEMPT_KEY]: attempt }
     await writeNotes(
       client,
@@ -142,7 +153,8 @@ async function breakIt(
   await keep()
   await incident.break(bench, environment)
   const live = new LiveCluster(cluster, client, { keepMoments: false })
-  const contextOf = (snapshot: Snapshot) => new IncidentContext(snapshot, live, environment, incident.mode)
+  const contextOf = (snapshot: Snapshot) =>
+    new IncidentContext(snapshot, live, environment, incident.mode)
   const symptomShows = () =>
     waitFor('the symptom to appear', SYMPTOM_MS, async () => {
       const objects = new Snapshot(await takeObjects(cluster, client))
@@ -163,7 +175,10 @@ export async function currentNote(bench: LabBench): Promise<IncidentNote | undef
 }
 
 /** The incident of a lab, or of the lab in which one was started last; undefined if there is none. */
-export async function latestIncident({ cluster, client }: LabBench, lab?: number): Promise<NotedIncident | undefined> {
+export async function latestIncident(
+  { cluster, client }: LabBench,
+  lab?: number,
+): Promise<NotedIncident | undefined> {
   const noted = incidentsIn(new Snapshot(await takeObjects(cluster, client)))
   return noted.find((one) => lab === undefined || one.lab === lab)
 }
@@ -183,7 +198,9 @@ export async function takeHint(
   const { note, incident } = found
   const { hints } = incident
   const tier = Math.min(note.hints + 1, hints.length)
-  await writeNotes(bench.client, open.lab, { [INCIDENT_KEY]: JSON.stringify({ ...note, hints: tier }) })
+  await writeNotes(bench.client, open.lab, {
+    [INCIDENT_KEY]: JSON.stringify({ ...note, hints: tier }),
+  })
   return { lab: open.lab, tier, of: hints.length, text: hints[tier - 1] ?? '' }
 }
 

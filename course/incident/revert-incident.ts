@@ -5,7 +5,13 @@ import { listLabs } from '../../grading/lab-definition.ts'
 import { forgetNotes, LabNotes } from '../../grading/lab-notes.ts'
 import { type NodeView, Snapshot } from '../../grading/snapshot.ts'
 import type { LabBench } from '../lab-bench.ts'
-import { type Baseline, commandToRestore, differingSettings, foreignRules, serviceFacts } from './baseline.ts'
+import {
+  type Baseline,
+  commandToRestore,
+  differingSettings,
+  foreignRules,
+  serviceFacts,
+} from './baseline.ts'
 import { loadIncidents } from './incident.ts'
 import {
   belongsToIncident,
@@ -49,7 +55,11 @@ function sameConfig(now: Snapshot, { config }: Baseline): boolean {
   }
 }
 
-async function restoreForeign(bench: LabBench, node: NodeView, { foreign }: Baseline): Promise<void> {
+async function restoreForeign(
+  bench: LabBench,
+  node: NodeView,
+  { foreign }: Baseline,
+): Promise<void> {
   const then = foreign[node.name] ?? []
   const now = foreignRules(node)
   const lines = [
@@ -60,7 +70,11 @@ async function restoreForeign(bench: LabBench, node: NodeView, { foreign }: Base
 }
 
 /** Deletes objects that differ from the manifest, so that they are created again. */
-async function restoreShop(bench: LabBench, before: Snapshot, { services }: Baseline): Promise<void> {
+async function restoreShop(
+  bench: LabBench,
+  before: Snapshot,
+  { services }: Baseline,
+): Promise<void> {
   for (const { kind, metadata } of before.items) {
     if (
       kind !== 'Service' ||
@@ -116,14 +130,18 @@ export function incidentsIn(snapshot: Snapshot): NotedIncident[] {
     .flatMap(({ number: lab }) => {
       const notes = new LabNotes(lab, snapshot)
       const note = notes.read(INCIDENT_KEY, incidentNote)
-      return note ? [{ lab, notes, note, isRepaired: notes.read(CLOSED_KEY, closedNote) !== undefined }] : []
+      return note
+        ? [{ lab, notes, note, isRepaired: notes.read(CLOSED_KEY, closedNote) !== undefined }]
+        : []
     })
     .toSorted((one, other) => other.note.openedAt.localeCompare(one.note.openedAt))
 }
 
 /** The notes of a lab in the cluster. */
-export const incidentNotes = async ({ cluster, client }: LabBench, lab = INCIDENT_LAB): Promise<LabNotes> =>
-  new LabNotes(lab, new Snapshot(await takeObjects(cluster, client)))
+export const incidentNotes = async (
+  { cluster, client }: LabBench,
+  lab = INCIDENT_LAB,
+): Promise<LabNotes> => new LabNotes(lab, new Snapshot(await takeObjects(cluster, client)))
 
 /** The open incident of the lab notes, with its unsealed secret. */
 export async function openIncident(notes: LabNotes) {
@@ -135,5 +153,8 @@ export async function openIncident(notes: LabNotes) {
 
 /** Deletes the objects of the incidents. */
 export async function removeShop(bench: LabBench): Promise<void> {
-  await Promise.all([bench.delete('Pod', SHOP_OBJECTS.customer.name), bench.deleteLabelled(INCIDENT_SELECTOR)])
+  await Promise.all([
+    bench.delete('Pod', SHOP_OBJECTS.customer.name),
+    bench.deleteLabelled(INCIDENT_SELECTOR),
+  ])
 }

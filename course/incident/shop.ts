@@ -62,9 +62,14 @@ export async function deployShop(
 ): Promise<IncidentEnvironment> {
   await bench.apply(SHOP_OBJECTS.manifest)
   await withProgress(bench.progress, 'Opening the shop', () =>
-    Promise.all([bench.podReady(SHOP_OBJECTS.customer.name), bench.rolledOut('Deployment', SHOP_OBJECTS.shop)]),
+    Promise.all([
+      bench.podReady(SHOP_OBJECTS.customer.name),
+      bench.rolledOut('Deployment', SHOP_OBJECTS.shop),
+    ]),
   )
-  const configured = keepsMode ? readMode((await readConfigConf(bench.client)).text).mode || 'iptables' : undefined
+  const configured = keepsMode
+    ? readMode((await readConfigConf(bench.client)).text).mode || 'iptables'
+    : undefined
   if (configured === mode) await programmed(bench)
   else await bench.startIn(mode)
   return readEnvironment(bench)
@@ -75,7 +80,8 @@ async function readEnvironment({ cluster, client }: LabBench): Promise<IncidentE
   const [nodes, capture] = await Promise.all([cluster.nodes(), takeObjects(cluster, client)])
   const snapshot = new Snapshot(capture)
   const pod = snapshot.find('Pod', namespace, customer.name)
-  const serviceSpec = (name: string) => snapshot.find('Service', namespace, name)?.spec as V1ServiceSpec | undefined
+  const serviceSpec = (name: string) =>
+    snapshot.find('Service', namespace, name)?.spec as V1ServiceSpec | undefined
   return {
     nodes,
     nodeAddresses: nodes.map((node) => nodeAddressOf(snapshot, node)),

@@ -55,27 +55,35 @@ const LAB = /^\d\d-[a-z0-9-]+$/
 export async function readCourse(root = projectRoot): Promise<CourseFiles> {
   // A bundled script has no loader for TypeScript, but must load these sources.
   register()
-  const read = (path: string) => (existsSync(join(root, path)) ? readFileSync(join(root, path), 'utf8') : undefined)
+  const read = (path: string) =>
+    existsSync(join(root, path)) ? readFileSync(join(root, path), 'utf8') : undefined
   const folders = readdirSync(join(root, 'labs')).filter((name) => LAB.test(name))
-  const stems = readdirSync(join(root, 'checks')).flatMap((name) => /^(\d\d-.*)\.check\.ts$/.exec(name)?.[1] ?? [])
-  const labs = [...new Set([...folders, ...stems])].sort().map(async (folder): Promise<LabFiles> => {
-    const paths = filesOfLab(folder)
-    const unloadable: Complaint[] = []
-    const load = async (file: string, name: string) => {
-      if (!existsSync(join(root, file))) return undefined
-      try {
-        const module = await import(join(root, file))
-        if (module[name] === undefined) throw new Error(`it has no export "${name}"`)
-        return module[name]
-      } catch (error) {
-        unloadable.push({ file, text: `can't be loaded: ${oneLine(error)}` })
+  const stems = readdirSync(join(root, 'checks')).flatMap(
+    (name) => /^(\d\d-.*)\.check\.ts$/.exec(name)?.[1] ?? [],
+  )
+  const labs = [...new Set([...folders, ...stems])]
+    .sort()
+    .map(async (folder): Promise<LabFiles> => {
+      const paths = filesOfLab(folder)
+      const unloadable: Complaint[] = []
+      const load = async (file: string, name: string) => {
+        if (!existsSync(join(root, file))) return undefined
+        try {
+          const module = await import(join(root, file))
+          if (module[name] === undefined) throw new Error(`it has no export "${name}"`)
+          return module[name]
+        } catch (error) {
+          unloadable.push({ file, text: `can't be loaded: ${oneLine(error)}` })
+        }
       }
-    }
-    const [solution] = await Promise.all([load(paths.solution, 'solution'), load(paths.spec, 'default')])
-    const texts = Object.values(paths).map((path) => [path, read(path)])
-    const sources = Object.fromEntries(texts.filter(([, text]) => text !== undefined))
-    return { folder, sources, solution, unloadable }
-  })
+      const [solution] = await Promise.all([
+        load(paths.solution, 'solution'),
+        load(paths.spec, 'default'),
+      ])
+      const texts = Object.values(paths).map((path) => [path, read(path)])
+      const sources = Object.fromEntries(texts.filter(([, text]) => text !== undefined))
+      return { folder, sources, solution, unloadable }
+    })
   return {
     labs: await Promise.all(labs),
     claims: read('labs/claims.yaml') ?? '',

@@ -1,7 +1,14 @@
 import { parseClaims, parseLab, type WrittenLab } from '../../grading/lab-definition.ts'
 import type { LabSolution } from '../lab-solution.ts'
 import { type Fence, type LabText, parseLabText, SEEN } from '../lab-text.ts'
-import { type Complaint, type CourseFiles, filesOfLab, type LabFiles, oneLine, UNWRITTEN } from './course-files.ts'
+import {
+  type Complaint,
+  type CourseFiles,
+  filesOfLab,
+  type LabFiles,
+  oneLine,
+  UNWRITTEN,
+} from './course-files.ts'
 import { lintQuotes } from './lint-quotes.ts'
 
 type Complaints = Generator<Complaint>
@@ -44,12 +51,15 @@ function* complaintsAbout(course: CourseFiles): Complaints {
 
 /** A lab has all of its files, they can be loaded, and no part of a scaffold is left. */
 function* lintFiles({ folder, sources, unloadable }: LabFiles): Complaints {
-  const sentence = 'is missing: a lab consists of lab.yaml, README.md, solution.ts and a spec of the same name.'
-  for (const file of Object.values(filesOfLab(folder))) if (!(file in sources)) yield { file, text: sentence }
+  const sentence =
+    'is missing: a lab consists of lab.yaml, README.md, solution.ts and a spec of the same name.'
+  for (const file of Object.values(filesOfLab(folder)))
+    if (!(file in sources)) yield { file, text: sentence }
   yield* unloadable
   for (const [path, text] of Object.entries(sources)) {
     const line = text.split('\n').findIndex((candidate) => candidate.includes(UNWRITTEN))
-    if (line !== -1) yield { file: `${path}:${line + 1}`, text: `text is still to be written (${UNWRITTEN}).` }
+    if (line !== -1)
+      yield { file: `${path}:${line + 1}`, text: `text is still to be written (${UNWRITTEN}).` }
   }
 }
 
@@ -70,15 +80,21 @@ function* parsed<Part>(
 
 /** The number is that of the folder, points add up to 100, hints go from general to the command, titles are different sentences. */
 function* lintDefinition(file: string, folder: string, { id, steps }: WrittenLab): Complaints {
-  if (id !== Number(folder.slice(0, 2))) yield { file, text: `id is ${id}, but the folder has another number.` }
+  if (id !== Number(folder.slice(0, 2)))
+    yield { file, text: `id is ${id}, but the folder has another number.` }
   const points = steps.reduce((sum, step) => sum + step.points, 0)
   const titles = steps.map(({ title }) => title)
-  if (points !== POINTS) yield { file, text: `the points of its steps add up to ${points}, not ${POINTS}.` }
+  if (points !== POINTS)
+    yield { file, text: `the points of its steps add up to ${points}, not ${POINTS}.` }
   for (const [index, { id, title, hints }] of steps.entries()) {
-    if (titles.indexOf(title) !== index) yield { file, text: `step "${id}" has the same title as another step.` }
-    if (!COMMAND.test(hints.at(-1) ?? '')) yield { file, text: `the last hint of step "${id}" must show a command.` }
-    if (COMMAND.test(hints[0] ?? '')) yield { file, text: `the first hint of step "${id}" must not show a command.` }
-    if (new Set(hints).size !== hints.length) yield { file, text: `step "${id}" has the same hint twice.` }
+    if (titles.indexOf(title) !== index)
+      yield { file, text: `step "${id}" has the same title as another step.` }
+    if (!COMMAND.test(hints.at(-1) ?? ''))
+      yield { file, text: `the last hint of step "${id}" must show a command.` }
+    if (COMMAND.test(hints[0] ?? ''))
+      yield { file, text: `the first hint of step "${id}" must not show a command.` }
+    if (new Set(hints).size !== hints.length)
+      yield { file, text: `step "${id}" has the same hint twice.` }
   }
 }
 
@@ -89,8 +105,10 @@ function* lintText(file: string, text: LabText, lab: WrittenLab, course: CourseF
   const own = [...text.sections.keys()]
   const missing = ids.filter((id) => !own.includes(id))
   const unknown = own.filter((id) => !ids.includes(id))
-  for (const id of missing) yield { file, text: `has no section for step "${id}" (<!-- step: ${id} -->).` }
-  for (const id of unknown) yield { file, text: `has a section for "${id}", which is not a step of the lab.` }
+  for (const id of missing)
+    yield { file, text: `has no section for step "${id}" (<!-- step: ${id} -->).` }
+  for (const id of unknown)
+    yield { file, text: `has a section for "${id}", which is not a step of the lab.` }
   if (missing.length + unknown.length === 0 && own.join() !== ids.join())
     yield { file, text: 'its sections must be in the order of the steps.' }
   for (const [id, { seen }] of text.sections)
@@ -99,13 +117,22 @@ function* lintText(file: string, text: LabText, lab: WrittenLab, course: CourseF
   yield* lintQuotes(file, text, lab)
 }
 
-function* lintFence(path: string, { commands, line }: Fence, { makefile, exists }: CourseFiles): Complaints {
-  const targets = new Set([...makefile.matchAll(/^([a-z][a-z0-9-]*?)(?:-%)?:/gm)].map(([, name]) => name))
+function* lintFence(
+  path: string,
+  { commands, line }: Fence,
+  { makefile, exists }: CourseFiles,
+): Complaints {
+  const targets = new Set(
+    [...makefile.matchAll(/^([a-z][a-z0-9-]*?)(?:-%)?:/gm)].map(([, name]) => name),
+  )
   const file = `${path}:${line}`
   for (const [, name = ''] of commands.matchAll(MAKE))
     if (!targets.has(name)) yield { file, text: `"make ${name}" is not a target of the Makefile.` }
   for (const [name] of commands.matchAll(NODE_NAME))
-    yield { file, text: `"${name}" exists only in a cluster without NAME=; get a node's name with kubectl.` }
+    yield {
+      file,
+      text: `"${name}" exists only in a cluster without NAME=; get a node's name with kubectl.`,
+    }
   for (const [, manifest = ''] of commands.matchAll(MANIFEST))
     if (!exists(manifest)) yield { file, text: `the file "${manifest}" does not exist.` }
 }
@@ -114,51 +141,86 @@ function* lintFence(path: string, { commands, line }: Fence, { makefile, exists 
 const withoutAnswer = (command: string) => command.replace(/^(make answer .*?\bA=).*$/, "$1'…'")
 
 /** The reference solution has an entry for each step, in order, and its commands are in the text of that step. */
-function* lintSolution(file: string, solution: LabSolution, { steps }: WrittenLab, text?: LabText): Complaints {
+function* lintSolution(
+  file: string,
+  solution: LabSolution,
+  { steps }: WrittenLab,
+  text?: LabText,
+): Complaints {
   const ids = steps.map(({ id }) => id).join(', ')
   const own = Object.keys(solution.steps).join(', ')
-  if (own !== ids) yield { file, text: `must have the steps ${ids} in this order; it has ${own || 'none'}.` }
+  if (own !== ids)
+    yield { file, text: `must have the steps ${ids} in this order; it has ${own || 'none'}.` }
   if (!text) return
   for (const [id, { commands, cleanup }] of Object.entries(solution.steps)) {
     const typed = [
-      ...text.fences.filter(({ step }) => step === id).flatMap((fence) => fence.commands.split('\n')),
-      ...text.quotes.filter(({ step }) => step === id).map(({ command }) => command.replace(/\bA=….*$/, "A='…'")),
+      ...text.fences
+        .filter(({ step }) => step === id)
+        .flatMap((fence) => fence.commands.split('\n')),
+      ...text.quotes
+        .filter(({ step }) => step === id)
+        .map(({ command }) => command.replace(/\bA=….*$/, "A='…'")),
     ]
     for (const command of [...commands, ...(cleanup?.commands ?? [])])
       if (!typed.includes(command) && !typed.includes(withoutAnswer(command)))
-        yield { file, text: `step "${id}" runs "${command}", which no fence of its section in the README contains.` }
+        yield {
+          file,
+          text: `step "${id}" runs "${command}", which no fence of its section in the README contains.`,
+        }
   }
 }
 
-function* lintOverview({ folder }: LabFiles, definition: WrittenLab | undefined, { readme }: CourseFiles): Complaints {
-  const row = readme.split('\n').find((line) => line.startsWith('|') && line.includes(`labs/${folder}/README.md`))
-  if (row === undefined) yield { file: 'README.md', text: `its table of labs has no row for labs/${folder}.` }
+function* lintOverview(
+  { folder }: LabFiles,
+  definition: WrittenLab | undefined,
+  { readme }: CourseFiles,
+): Complaints {
+  const row = readme
+    .split('\n')
+    .find((line) => line.startsWith('|') && line.includes(`labs/${folder}/README.md`))
+  if (row === undefined)
+    yield { file: 'README.md', text: `its table of labs has no row for labs/${folder}.` }
   else if (definition && !row.trimEnd().endsWith(`| ${definition.minutes} |`))
-    yield { file: 'README.md', text: `the row of labs/${folder} must end with its ${definition.minutes} minutes.` }
+    yield {
+      file: 'README.md',
+      text: `the row of labs/${folder} must end with its ${definition.minutes} minutes.`,
+    }
 }
 
 function* lintNumbers({ labs }: CourseFiles): Complaints {
   for (const [index, { folder }] of labs.entries()) {
     const first = labs.findIndex((lab) => lab.folder.slice(0, 2) === folder.slice(0, 2))
     if (first !== index)
-      yield { file: `labs/${folder}`, text: `has the number of labs/${labs[first]?.folder}; choose another.` }
+      yield {
+        file: `labs/${folder}`,
+        text: `has the number of labs/${labs[first]?.folder}; choose another.`,
+      }
   }
 }
 
 /** Each step proves a claim, and each claim is proven by steps that exist. */
-function* lintClaims({ claims: text }: CourseFiles, labs: ReadonlyMap<string, WrittenLab>): Complaints {
+function* lintClaims(
+  { claims: text }: CourseFiles,
+  labs: ReadonlyMap<string, WrittenLab>,
+): Complaints {
   let claims: Record<string, string[]>
   try {
     claims = parseClaims(text)
   } catch (error) {
     return yield { file: CLAIMS, text: oneLine(error) }
   }
-  const steps = [...labs].flatMap(([folder, { steps }]) => steps.map(({ id }) => `${Number(folder.slice(0, 2))}/${id}`))
+  const steps = [...labs].flatMap(([folder, { steps }]) =>
+    steps.map(({ id }) => `${Number(folder.slice(0, 2))}/${id}`),
+  )
   const proving = new Set(Object.values(claims).flat())
   for (const step of steps)
     if (!proving.has(step))
-      yield { file: CLAIMS, text: `step ${step} proves no claim: add it to a claim, or remove it from the lab.` }
+      yield {
+        file: CLAIMS,
+        text: `step ${step} proves no claim: add it to a claim, or remove it from the lab.`,
+      }
   for (const [claim, places] of Object.entries(claims))
     for (const place of places)
-      if (!steps.includes(place)) yield { file: CLAIMS, text: `claim ${claim} names ${place}, which is not a step.` }
+      if (!steps.includes(place))
+        yield { file: CLAIMS, text: `claim ${claim} names ${place}, which is not a step.` }
 }

@@ -29,13 +29,18 @@ export function* lintQuotes(path: string, text: LabText, lab: WrittenLab): Gener
     if (!found) {
       // Labs that were written before their questions had blockquotes.
       const isTyped = fences.some((fence) => fence.commands.includes(`Q=${id} `))
-      if (kind !== 'question' || !isTyped) yield { file: path, text: `has no blockquote ${what} for "${id}".` }
+      if (kind !== 'question' || !isTyped)
+        yield { file: path, text: `has no blockquote ${what} for "${id}".` }
       continue
     }
     const file = `${path}:${found.line}`
-    if (plain(found.ask) !== plain(ask)) yield { file, text: `must have the text of lab.yaml: ${what}` }
+    if (plain(found.ask) !== plain(ask))
+      yield { file, text: `must have the text of lab.yaml: ${what}` }
     if (found.choices.join() !== choices.join())
-      yield { file, text: `must list the choices of lab.yaml: ${choices.map((name) => `\`${name}\``).join(' · ')}` }
+      yield {
+        file,
+        text: `must list the choices of lab.yaml: ${choices.map((name) => `\`${name}\``).join(' · ')}`,
+      }
     if (!/ A=…|A='…'/.test(found.command))
       yield { file, text: `must end with \`make answer LAB=${lab.id} Q=${id} A=…\`.` }
     const first = fences.find(({ step }) => step === id)
@@ -43,7 +48,8 @@ export function* lintQuotes(path: string, text: LabText, lab: WrittenLab): Gener
       yield { file, text: `a prediction stands before the commands of its step "${id}".` }
   }
   for (const quote of quotes)
-    if (!known.has(quote)) yield { file: `${path}:${quote.line}`, text: 'asks what lab.yaml does not ask.' }
+    if (!known.has(quote))
+      yield { file: `${path}:${quote.line}`, text: 'asks what lab.yaml does not ask.' }
 }
 
 const isOf = ({ command }: AskedQuote, id: string) => new RegExp(`\\bQ=${id}(?= |$)`).test(command)

@@ -39,7 +39,8 @@ function answerAt(
   { recall = [] }: LabDefinition,
 ): string {
   if (kind === 'recall') {
-    const { accepts = [] } = recall.find(({ id }) => new RegExp(`\\bQ=${id}\\b`).test(command)) ?? {}
+    const { accepts = [] } =
+      recall.find(({ id }) => new RegExp(`\\bQ=${id}\\b`).test(command)) ?? {}
     return command.replace(/\bA=.*$/, `A=${shellWord(accepts[0] ?? '')}`)
   }
   const answers = (steps[step]?.commands ?? []).filter((line) => line.startsWith('make answer '))
@@ -63,13 +64,16 @@ export class FenceShell {
   async type({ commands, timeout }: Fence): Promise<{ exitCode: number; output: string }> {
     this.#output = ''
     const mark = randomUUID()
-    const lines = commands.split('\n').map((line) => `[ $failed = 0 ] && { ${line}\n}; [ $? = 0 ] || failed=1`)
+    const lines = commands
+      .split('\n')
+      .map((line) => `[ $failed = 0 ] && { ${line}\n}; [ $? = 0 ] || failed=1`)
     this.#bash.stdin.write(`failed=0\n${lines.join('\n')}\necho; echo "${mark} $failed"\n`)
     const end = new RegExp(`${mark} (\\d+)\\n`)
     const deadline = Date.now() + timeout * 1000
     for (;;) {
       const found = end.exec(this.#output)
-      if (found) return { exitCode: Number(found[1]), output: this.#output.slice(0, found.index).trim() }
+      if (found)
+        return { exitCode: Number(found[1]), output: this.#output.slice(0, found.index).trim() }
       if (Date.now() > deadline || this.#bash.exitCode !== null)
         return { exitCode: -1, output: `${this.#output}\n(no end after ${timeout} s)` }
       await once(this.#bash.stdout, 'data', { signal: AbortSignal.timeout(200) }).catch(() => {})
@@ -109,7 +113,9 @@ export async function runLabs(numbers: readonly number[]): Promise<Complaint[]> 
     for (const number of numbers) {
       const lab = readLab(number)
       console.log(chalk.bold(`\nLab ${number}: ${lab.title}`))
-      complaints.push(...(await runLab(await loadSpec(lab), await LabBench.open(cluster, progress))))
+      complaints.push(
+        ...(await runLab(await loadSpec(lab), await LabBench.open(cluster, progress))),
+      )
     }
     console.log()
     return complaints
@@ -138,7 +144,12 @@ async function failsUnsolved(spec: LabSpec, { cluster }: LabBench): Promise<Comp
     // Judged separately: a step must not fail only because another one does.
     const [outcome] = await judgeRound(spec, snapshot, source.live, [id])
     // A step that is not applicable on this cluster earns no points in either case.
-    if (outcome?.verdict === 'failed' || outcome?.verdict === 'not applicable' || outcome?.unanswered) continue
+    if (
+      outcome?.verdict === 'failed' ||
+      outcome?.verdict === 'not applicable' ||
+      outcome?.unanswered
+    )
+      continue
     const result = `${outcome?.verdict}${outcome?.reason ? ` (${outcome.reason})` : ''}`
     complaints.push({
       file: `checks/${spec.lab.folder}.check.ts`,
@@ -149,13 +160,18 @@ async function failsUnsolved(spec: LabSpec, { cluster }: LabBench): Promise<Comp
 }
 
 async function passesSolved(spec: LabSpec, bench: LabBench): Promise<Complaint[]> {
-  const outcomes = await playSteps(await openLab(spec.lab, bench, { keepMoments: false }), spec.lab.steps)
+  const outcomes = await playSteps(
+    await openLab(spec.lab, bench, { keepMoments: false }),
+    spec.lab.steps,
+  )
   const open = spec.lab.steps.filter(({ id }) => {
     const verdict = outcomes.find((outcome) => outcome.id === id)?.verdict
     return verdict !== 'passed' && verdict !== 'not applicable'
   })
   const file = `labs/${spec.lab.folder}/solution.ts`
-  return open.slice(0, 1).map(({ id }) => ({ file, text: `step "${id}" does not pass when it is solved.` }))
+  return open
+    .slice(0, 1)
+    .map(({ id }) => ({ file, text: `step "${id}" does not pass when it is solved.` }))
 }
 
 async function typesText({ lab }: LabSpec, { cluster }: LabBench): Promise<Complaint[]> {
@@ -164,10 +180,18 @@ async function typesText({ lab }: LabSpec, { cluster }: LabBench): Promise<Compl
   try {
     for (const part of typedParts(lab, solution)) {
       console.log(`\n${part.commands}`)
-      const { exitCode, output } = await shell.type({ ...part, timeout: part.timeout * timeoutScale() })
+      const { exitCode, output } = await shell.type({
+        ...part,
+        timeout: part.timeout * timeoutScale(),
+      })
       if (exitCode === 0) continue
       const last = output.split('\n').at(-1) ?? ''
-      return [{ file: `labs/${lab.folder}/README.md:${part.line}`, text: `a command here fails: ${last}` }]
+      return [
+        {
+          file: `labs/${lab.folder}/README.md:${part.line}`,
+          text: `a command here fails: ${last}`,
+        },
+      ]
     }
     return []
   } finally {

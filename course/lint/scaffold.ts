@@ -13,12 +13,18 @@ const NAME = /^(?:(\d\d)-)?([a-z][a-z0-9-]{1,29}[a-z0-9])$/
 export function newFolder(name: string, folders: readonly string[]): string {
   const [, wish, stem] = NAME.exec(name) ?? []
   if (stem === undefined)
-    throw new Error(`"${name}" is not a valid name for a lab: use lower case, as in make new-lab NAME=packet-captures.`)
+    throw new Error(
+      `"${name}" is not a valid name for a lab: use lower case, as in make new-lab NAME=packet-captures.`,
+    )
   const taken = folders.map((folder) => Number(folder.slice(0, 2)))
   const number = wish === undefined ? Math.max(0, ...taken) + 1 : Number(wish)
-  if (number < 1 || number > 99) throw new Error(`There is no lab number "${number}": labs are 01 to 99.`)
+  if (number < 1 || number > 99)
+    throw new Error(`There is no lab number "${number}": labs are 01 to 99.`)
   const holder = folders.find((folder) => Number(folder.slice(0, 2)) === number)
-  if (holder) throw new Error(`labs/${holder} already has the number ${number}: choose another one, or omit it.`)
+  if (holder)
+    throw new Error(
+      `labs/${holder} already has the number ${number}: choose another one, or omit it.`,
+    )
   return `${String(number).padStart(2, '0')}-${stem}`
 }
 
@@ -26,7 +32,13 @@ export function newFolder(name: string, folders: readonly string[]): string {
 function placesOf(folder: string): Record<string, string> {
   const { definition, text, solution, spec } = filesOfLab(folder)
   const test = `test/labs/lab-${Number(folder.slice(0, 2))}-text.test.ts`
-  return { 'lab.yaml': definition, 'README.md': text, 'solution.ts': solution, 'check.ts': spec, 'text.test.ts': test }
+  return {
+    'lab.yaml': definition,
+    'README.md': text,
+    'solution.ts': solution,
+    'check.ts': spec,
+    'text.test.ts': test,
+  }
 }
 
 /**
@@ -34,7 +46,10 @@ function placesOf(folder: string): Record<string, string> {
  * are replaced.
  */
 export function scaffold(folder: string): Record<string, string> {
-  const values: Readonly<Record<string, string>> = { folder, number: String(Number(folder.slice(0, 2))) }
+  const values: Readonly<Record<string, string>> = {
+    folder,
+    number: String(Number(folder.slice(0, 2))),
+  }
   const files = Object.entries(placesOf(folder)).map(([name, place]) => {
     const text = readFileSync(join(projectRoot, 'course/lint/new-lab', `${name}.template`), 'utf8')
     return [place, text.replace(/\{\{(\w+)\}\}/g, (_, key: string) => values[key] ?? '')]

@@ -17,7 +17,13 @@ import { type Effort, planScale, type ScalePlan } from './plan.ts'
 import { ProgrammedMode } from './programmed-mode.ts'
 import { measurementTable, scalePlot, scaleRemarks } from './results.ts'
 import { syntheticClusterIP } from './synthetic-cluster.ts'
-import { type Block, RATE, selectUndisturbed, timeConnections, timeRequests } from './timed-requests.ts'
+import {
+  type Block,
+  RATE,
+  selectUndisturbed,
+  timeConnections,
+  timeRequests,
+} from './timed-requests.ts'
 
 const LAB = 6
 /** For more Services than this, the node's state is too large to be stored and read. */
@@ -35,7 +41,10 @@ export async function measureHere(
   cluster: Pick<Cluster, 'name'>,
   client: KubeClient,
   progress: Progress,
-  { env = process.env, effort }: { env?: Readonly<Record<string, string | undefined>>; effort?: Effort } = {},
+  {
+    env = process.env,
+    effort,
+  }: { env?: Readonly<Record<string, string | undefined>>; effort?: Effort } = {},
 ): Promise<{ folder: string; run: Measurement }> {
   const plan = planScale(env, effort)
   const each = `${plan.endpoints} ${plan.endpoints === 1 ? 'endpoint' : 'endpoints'} each`
@@ -55,14 +64,23 @@ export async function measureHere(
     }
   }
   // Two concurrent measurements would slow each other down.
-  const { run, states } = await oneAtATime(clusterFolder('measuring.lock'), measure, { doing: 'measures', progress })
+  const { run, states } = await oneAtATime(clusterFolder('measuring.lock'), measure, {
+    doing: 'measures',
+    progress,
+  })
   await writeNotes(client, LAB, { [MEASUREMENT]: JSON.stringify(run) })
   return { folder: keepFiles(cluster.name, run, states), run }
 }
 
 /** The last run, which measureHere stored in the cluster; undefined if there is none. */
-export async function lastRun(cluster: Cluster, client: KubeClient): Promise<Measurement | undefined> {
-  return new LabNotes(LAB, new Snapshot(await takeObjects(cluster, client))).read(MEASUREMENT, measurement)
+export async function lastRun(
+  cluster: Cluster,
+  client: KubeClient,
+): Promise<Measurement | undefined> {
+  return new LabNotes(LAB, new Snapshot(await takeObjects(cluster, client))).read(
+    MEASUREMENT,
+    measurement,
+  )
 }
 
 function keepFiles(name: string, run: Measurement, states: KeptStates): string {
@@ -71,11 +89,15 @@ function keepFiles(name: string, run: Measurement, states: KeptStates): string {
   mkdirSync(path, { recursive: true })
   const remarks = scaleRemarks(run)
   writeFileSync(join(path, 'scale.json'), `${JSON.stringify(run, undefined, 1)}\n`)
-  writeFileSync(join(path, 'scale.txt'), `${[...measurementTable(run), '', ...remarks].join('\n')}\n`)
+  writeFileSync(
+    join(path, 'scale.txt'),
+    `${[...measurementTable(run), '', ...remarks].join('\n')}\n`,
+  )
   writeFileSync(join(path, 'scale.svg'), scalePlot(run, remarks))
   for (const [mode, printed] of Object.entries(states)) {
     mkdirSync(join(path, `${mode}-mode`), { recursive: true })
-    for (const [file, text] of Object.entries(printed)) if (text) writeFileSync(join(path, `${mode}-mode`, file), text)
+    for (const [file, text] of Object.entries(printed))
+      if (text) writeFileSync(join(path, `${mode}-mode`, file), text)
   }
   return folder
 }
@@ -94,7 +116,10 @@ async function measureModes(
   const began = performance.now()
   const iptables = await measureMode(node, 'iptables', plan.effort.visits, plan, progress)
   const ipvs = await measureMode(node, 'ipvs', 1, plan, progress)
-  const blocks = [...iptables, ...ipvs].flatMap(({ requests, connections }) => [...requests, ...connections])
+  const blocks = [...iptables, ...ipvs].flatMap(({ requests, connections }) => [
+    ...requests,
+    ...connections,
+  ])
   const fastest = Math.min(...blocks.map(({ work }) => work))
   const run = {
     at: new Date().toISOString(),
@@ -137,19 +162,33 @@ async function measureMode(
       const again = visits > 1 ? `, ${visit} of ${visits}` : ''
       progress.start(`${mode === 'ipvs' ? 'IPVS' : mode} mode, ${services} Services${again}`)
       const program = await programmed.program(services)
-      samples[index] ??= { services, held: await node.inventory(), program, requests: [], connections: [], changes: [] }
+      samples[index] ??= {
+        services,
+        held: await node.inventory(),
+        program,
+        requests: [],
+        connections: [],
+        changes: [],
+      }
       const { held, requests, connections, changes } = samples[index]
       const addresses = [0, services - 1].map(syntheticClusterIP)
       requests.push(...(await timeRequests(node, addresses, share(effort.rounds))))
       connections.push(...(await timeConnections(node, addresses, share(effort.blocks))))
       // In pairs, so that the node's state is the same afterwards.
-      for (let change = 0; change < 2 * share(effort.changes); change++) changes.push(await programmed.change())
-      progress.end(true, `${held.counts.rules} rules, ${held.counts.virtualServers} virtual servers`)
+      for (let change = 0; change < 2 * share(effort.changes); change++)
+        changes.push(await programmed.change())
+      progress.end(
+        true,
+        `${held.counts.rules} rules, ${held.counts.virtualServers} virtual servers`,
+      )
     }
   return samples
 }
 
-function pointOf({ services, held, program, changes, ...blocks }: SizeSamples, fastest: number): Point {
+function pointOf(
+  { services, held, program, changes, ...blocks }: SizeSamples,
+  fastest: number,
+): Point {
   const requests = selectUndisturbed(blocks.requests, fastest)
   const connections = selectUndisturbed(blocks.connections, fastest)
   // Other load on the machine only adds time to starting a program, so the faster half is closer to the true value.

@@ -81,12 +81,15 @@ export function quantile(values: readonly number[], part: number): number {
 export const median = (values: readonly number[]): number => quantile(values, 0.5)
 
 /** How much the median rises from the smallest size to the largest. */
-export const riseOf = (series: Series): number => median(series.at(-1)?.values ?? []) - median(series[0]?.values ?? [])
+export const riseOf = (series: Series): number =>
+  median(series.at(-1)?.values ?? []) - median(series[0]?.values ?? [])
 
 /** True if three quarters of the values at the largest size are above three quarters of those at every other size. */
 export function risesClearly(series: Series): boolean {
   const low = quantile(series.at(-1)?.values ?? [], 0.25)
-  return series.length > 1 && series.slice(0, -1).every(({ values }) => quantile(values, 0.75) < low)
+  return (
+    series.length > 1 && series.slice(0, -1).every(({ values }) => quantile(values, 0.75) < low)
+  )
 }
 
 /** The measurement at the largest size. Throws RangeError if there is none. */

@@ -22,7 +22,9 @@ const pods = { client: CLIENT, server: SERVER }
 const loadModules = `modprobe -a ${[...firstModules, ...laterModules].join(' ')}\n`
 /** A node with two Pods: the client and the only server. */
 const network = [
-  ...['node', ...Object.keys(pods)].map((name) => `ip netns add ${name}; ip -n ${name} link set lo up`),
+  ...['node', ...Object.keys(pods)].map(
+    (name) => `ip netns add ${name}; ip -n ${name} link set lo up`,
+  ),
   ...Object.entries(pods).flatMap(([pod, address]) => [
     `ip -n node link add ${pod} type veth peer name eth0 netns ${pod}`,
     `ip -n node link set ${pod} up; ip -n node addr add ${gateway}/32 dev ${pod}`,
@@ -61,14 +63,21 @@ export class MeasuringNode {
    * Boots the kernel and resolves when the server Pod answers.
    * @throws Unsupported if the kernel can't run
    */
-  static async boot(name: string, memoryMegabytes: number, progress: Progress): Promise<MeasuringNode> {
+  static async boot(
+    name: string,
+    memoryMegabytes: number,
+    progress: Progress,
+  ): Promise<MeasuringNode> {
     await requireSupport('uml')
     const packages = await ensurePackages(cacheFolder, progress)
     const folder = clusterFolder(name)
     // The confined kernel reads only this folder of the cluster's.
     const directory = join(folder, 'uml')
     mkdirSync(directory, { recursive: true })
-    const node = new MeasuringNode(await startMachine({ packages, directory, name, memoryMegabytes }), folder)
+    const node = new MeasuringNode(
+      await startMachine({ packages, directory, name, memoryMegabytes }),
+      folder,
+    )
     try {
       await node.#must(['sh', '-ec', `${loadModules}${network}`])
       await node.run(sysctls)
@@ -82,9 +91,13 @@ export class MeasuringNode {
 
   async #must(command: readonly string[], netns?: string): Promise<string> {
     const place = netns === undefined ? {} : { netns }
-    const { exitCode, stdout, stderr } = await this.#machine.run(command, place, { timeoutMs: 600_000 })
+    const { exitCode, stdout, stderr } = await this.#machine.run(command, place, {
+      timeoutMs: 600_000,
+    })
     if (exitCode === 0) return stdout
-    throw new Error(`"${command[0]}" ended with ${exitCode} on the measuring node: ${stderr.trim().slice(0, 300)}`)
+    throw new Error(
+      `"${command[0]}" ended with ${exitCode} on the measuring node: ${stderr.trim().slice(0, 300)}`,
+    )
   }
 
   /** Runs a shell script on the node; rejects when it fails. */
@@ -115,14 +128,19 @@ export class MeasuringNode {
   /** The state of the node for Services, read back from the kernel. */
   async inventory(): Promise<Inventory> {
     const mark = '==NEXT=='
-    const text = await this.run(`iptables-save; echo ${mark}; ipset save; echo ${mark}; ipvsadm -Sn`)
+    const text = await this.run(
+      `iptables-save; echo ${mark}; ipset save; echo ${mark}; ipvsadm -Sn`,
+    )
     const [rules = '', sets = '', servers = ''] = text.split(`${mark}\n`)
     const counts = countState({
       iptables: parseIptablesSave(rules),
       ipsets: parseIpsetSave(sets),
       virtualServers: parseIpvsadmSave(servers),
     })
-    return { counts, printed: { 'iptables-save': rules, 'ipset-save': sets, 'ipvsadm-save': servers } }
+    return {
+      counts,
+      printed: { 'iptables-save': rules, 'ipset-save': sets, 'ipvsadm-save': servers },
+    }
   }
 
   /** Stops the kernel and removes its files. */

@@ -26,7 +26,13 @@ const DEFAULT_MAX = 3000
 const DEFAULT_ENDPOINTS = 3
 const MOST_ENDPOINTS = 20
 
-function readNumber(name: string, text: string | undefined, fallback: number, least: number, most: number): number {
+function readNumber(
+  name: string,
+  text: string | undefined,
+  fallback: number,
+  least: number,
+  most: number,
+): number {
   const value = Number(text || fallback)
   if (Number.isInteger(value) && value >= least && value <= most) return value
   throw new UserError(
@@ -61,7 +67,10 @@ function effortFor(max: number, isLarge: boolean): Effort {
  * The plan for `MAX` Services with `ENDPOINTS` each. The default of `effort` depends on the sizes. Throws UserError for an
  * invalid number.
  */
-export function planScale(env: Readonly<Record<string, string | undefined>>, effort?: Effort): ScalePlan {
+export function planScale(
+  env: Readonly<Record<string, string | undefined>>,
+  effort?: Effort,
+): ScalePlan {
   const max = readNumber('MAX', env.MAX, DEFAULT_MAX, SMALLEST, LARGEST)
   const endpoints = readNumber('ENDPOINTS', env.ENDPOINTS, DEFAULT_ENDPOINTS, 1, MOST_ENDPOINTS)
   const isLarge = max * endpoints > 20_000
@@ -70,9 +79,14 @@ export function planScale(env: Readonly<Record<string, string | undefined>>, eff
 }
 
 /** Starting programs, reading back the node's state, and the measurements, at each size; then what it takes to program the node. */
-function estimate({ sizes, endpoints, effort }: Pick<ScalePlan, 'sizes' | 'endpoints' | 'effort'>): number {
+function estimate({
+  sizes,
+  endpoints,
+  effort,
+}: Pick<ScalePlan, 'sizes' | 'endpoints' | 'effort'>): number {
   const { visits, rounds, blocks, changes } = effort
-  const measured = sizes.length * (1.5 * (visits + 1) + 2 * (0.1 * rounds + 0.16 * blocks + 0.25 * changes))
+  const measured =
+    sizes.length * (1.5 * (visits + 1) + 2 * (0.1 * rounds + 0.16 * blocks + 0.25 * changes))
   const services = sizes.reduce((sum, size) => sum + size, 0)
   const rules = services * (2 + 3 * endpoints) * (40e-6 * visits + 60e-6 * changes)
   const servers = (sizes.at(-1) ?? 0) * (3e-3 + 0.9e-3 * endpoints)

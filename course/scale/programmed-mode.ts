@@ -5,9 +5,16 @@ import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
 import { proxierInputs } from '../../embedded/index.ts'
 import type { Cost, MeasuringNode } from './measuring-node.ts'
-import { MEASURED_NODE, MEASURED_VERSION, SERVER, syntheticCluster, syntheticEndpoint } from './synthetic-cluster.ts'
+import {
+  MEASURED_NODE,
+  MEASURED_VERSION,
+  SERVER,
+  syntheticCluster,
+  syntheticEndpoint,
+} from './synthetic-cluster.ts'
 
-const { restoreCommand, tableInput, addressInputs, ipsetInput, serverInputs } = await proxierInputs()
+const { restoreCommand, tableInput, addressInputs, ipsetInput, serverInputs } =
+  await proxierInputs()
 
 /** The commands that change a node from one state to another, each with its standard input. */
 type Writes = (from: NodeState, to: NodeState) => [command: string, input: string][]
@@ -15,7 +22,8 @@ type Writes = (from: NodeState, to: NodeState) => [command: string, input: strin
 const nothing: NodeState = { iptables: new Map(), ipsets: new Map(), virtualServers: [], links: [] }
 
 const nat = (state: NodeState): Table => state.iptables.get('nat') ?? new Map()
-const rulesOf = (table: Table, chain: string) => (table.get(chain)?.rules ?? []).map(({ spec }) => spec).join('\n')
+const rulesOf = (table: Table, chain: string) =>
+  (table.get(chain)?.rules ?? []).map(({ spec }) => spec).join('\n')
 
 /**
  * kube-proxy 1.27 and newer writes the chains that differ, and KUBE-SERVICES, which is always written completely
@@ -23,9 +31,16 @@ const rulesOf = (table: Table, chain: string) => (table.get(chain)?.rules ?? [])
  */
 function changedChains(from: NodeState, to: NodeState): string {
   const wanted = nat(to)
-  const differing = [...wanted.keys()].filter((chain) => rulesOf(wanted, chain) !== rulesOf(nat(from), chain))
+  const differing = [...wanted.keys()].filter(
+    (chain) => rulesOf(wanted, chain) !== rulesOf(nat(from), chain),
+  )
   const remove = [...nat(from).keys()].filter((chain) => !wanted.has(chain))
-  return tableInput('nat', { wanted, held: nat(from), write: new Set([...differing, 'KUBE-SERVICES']), remove })
+  return tableInput('nat', {
+    wanted,
+    held: nat(from),
+    write: new Set([...differing, 'KUBE-SERVICES']),
+    remove,
+  })
 }
 
 function changedServers(from: NodeState, to: NodeState): string {

@@ -25,7 +25,8 @@ export function scaleRemarks({ at, machine, endpoints, rate, seconds }: Measurem
 
 type Cell = (point: Point) => string
 
-const digits = (value: number) => value.toFixed(Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2)
+const digits = (value: number) =>
+  value.toFixed(Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2)
 const middle = (values: readonly number[]) => digits(median(values))
 const percent = (values: readonly number[]) => (median(values) * 100).toFixed(1)
 
@@ -56,7 +57,9 @@ const modes: readonly (readonly [SwitchedMode, string])[] = [
  * The additional duration of a new connection to the last Service relative to the first, at each size: 0.1 is
  * 10%, rounded to 0.1%.
  */
-export const lastServiceSlowdown = (points: readonly Point[]): { services: number; part: number }[] =>
+export const lastServiceSlowdown = (
+  points: readonly Point[],
+): { services: number; part: number }[] =>
   points.map(({ services, newMicros, newMoreMicros }) => {
     const more = median(newMoreMicros)
     return { services, part: Math.round((more / (median(newMicros) - more)) * 1000) / 1000 }
@@ -71,10 +74,14 @@ export function measurementTable(run: Measurement): string[] {
       modes.map(([mode, label], index) => [index === 0 ? name : '', label, ...run[mode].map(cell)]),
     ),
   ]
-  const widths = (table[0] ?? []).map((_, column) => Math.max(...table.map((row) => row[column]?.length ?? 0)))
+  const widths = (table[0] ?? []).map((_, column) =>
+    Math.max(...table.map((row) => row[column]?.length ?? 0)),
+  )
   return table.map((row) =>
     row
-      .map((text, column) => (column < 2 ? text.padEnd(widths[column] ?? 0) : text.padStart(widths[column] ?? 0)))
+      .map((text, column) =>
+        column < 2 ? text.padEnd(widths[column] ?? 0) : text.padStart(widths[column] ?? 0),
+      )
       .join('  ')
       .trimEnd(),
   )
@@ -112,9 +119,12 @@ const PLOT_HEIGHT = HEIGHT - MARGIN.top - MARGIN.bottom
 const COLUMNS = 3
 const colours: Record<SwitchedMode, string> = { iptables: '#b3261e', ipvs: '#1a5fb4' }
 
-const escaped = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
+const escaped = (text: string) =>
+  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 const short = (value: number) =>
-  Math.abs(value) >= 1000 ? `${Number((value / 1000).toPrecision(3))}k` : `${Number(value.toPrecision(2))}`
+  Math.abs(value) >= 1000
+    ? `${Number((value / 1000).toPrecision(3))}k`
+    : `${Number(value.toPrecision(2))}`
 const at = (value: number) => value.toFixed(1)
 
 /**
@@ -135,7 +145,9 @@ export function scalePlot(run: Measurement, remarks: readonly string[]): string 
       (panel, index) =>
         `<g transform="translate(${(index % COLUMNS) * WIDTH} ${HEAD + Math.floor(index / COLUMNS) * HEIGHT})">${chart(run, panel)}</g>`,
     ),
-    ...remarks.map((remark, index) => `<text x="14" y="${foot + index * LINE + 8}">${escaped(remark)}</text>`),
+    ...remarks.map(
+      (remark, index) => `<text x="14" y="${foot + index * LINE + 8}">${escaped(remark)}</text>`,
+    ),
     '</svg>',
     '',
   ].join('\n')
@@ -151,9 +163,12 @@ const legend = () =>
 
 function chart(run: Measurement, { title, unit, value, sharedScale = value }: Panel): string {
   const sizes = run.iptables.map(({ services }) => services)
-  const all = modes.flatMap(([mode]) => run[mode].flatMap((point) => [value(point), sharedScale(point)]))
+  const all = modes.flatMap(([mode]) =>
+    run[mode].flatMap((point) => [value(point), sharedScale(point)]),
+  )
   const [bottom, top] = [Math.min(0, ...all), Math.max(...all) || 1]
-  const y = (amount: number) => HEIGHT - MARGIN.bottom - ((amount - bottom) / (top - bottom)) * PLOT_HEIGHT
+  const y = (amount: number) =>
+    HEIGHT - MARGIN.bottom - ((amount - bottom) / (top - bottom)) * PLOT_HEIGHT
   // A little below zero there is no room for another label.
   const ticks = [bottom, 0, top / 2, top].filter((tick, index) => index > 0 || tick < -top / 4)
   const largest = Math.max(...sizes)
@@ -167,7 +182,10 @@ function chart(run: Measurement, { title, unit, value, sharedScale = value }: Pa
     // The labels of smaller sizes would overlap.
     ...sizes
       .filter((size) => size > largest / 8)
-      .map((size) => `<text x="${at(x(size))}" y="${HEIGHT - 22}" text-anchor="middle">${short(size)}</text>`),
+      .map(
+        (size) =>
+          `<text x="${at(x(size))}" y="${HEIGHT - 22}" text-anchor="middle">${short(size)}</text>`,
+      ),
     ...modes.map(([mode]) =>
       curve(
         run[mode].map((point) => [x(point.services), y(value(point))]),
@@ -179,6 +197,8 @@ function chart(run: Measurement, { title, unit, value, sharedScale = value }: Pa
 
 function curve(points: readonly (readonly [number, number])[], colour: string): string {
   const path = points.map(([x, y]) => `${at(x)} ${at(y)}`).join('L')
-  const dots = points.map(([x, y]) => `<circle cx="${at(x)}" cy="${at(y)}" r="3" fill="${colour}"/>`)
+  const dots = points.map(
+    ([x, y]) => `<circle cx="${at(x)}" cy="${at(y)}" r="3" fill="${colour}"/>`,
+  )
   return `<path d="M${path}" fill="none" stroke="${colour}" stroke-width="2"/>${dots.join('')}`
 }

@@ -3,13 +3,15 @@ import type { NodeState } from '../../dataplane/node-state.ts'
 const nodes = ['k8s-guide-control-plane', 'k8s-guide-worker', 'k8s-guide-worker2']
 
 /** Dotted address number `index` of a range that begins at the given first byte. */
-const address = (first: number, index: number) => `${first}.${(index >> 16) & 255}.${(index >> 8) & 255}.${index & 255}`
+const address = (first: number, index: number) =>
+  `${first}.${(index >> 16) & 255}.${(index >> 8) & 255}.${index & 255}`
 
 /** ClusterIP of the Service of that number, counted from 0. */
 export const syntheticClusterIP = (service: number) => address(10, 0x600000 + service + 1)
 
 /** Address of the first endpoint of the Service of that number. */
-export const syntheticEndpoint = (service: number, endpointsEach: number) => address(11, service * endpointsEach + 1)
+export const syntheticEndpoint = (service: number, endpointsEach: number) =>
+  address(11, service * endpointsEach + 1)
 
 /**
  * A v1 List as kubectl prints it: three nodes, and `services` ClusterIP Services with `endpoints` ready endpoints each, spread
@@ -47,7 +49,11 @@ export function syntheticCluster(
     items.push({
       apiVersion: 'discovery.k8s.io/v1',
       kind: 'EndpointSlice',
-      metadata: { name: `${name}-slice`, namespace, labels: { 'kubernetes.io/service-name': name } },
+      metadata: {
+        name: `${name}-slice`,
+        namespace,
+        labels: { 'kubernetes.io/service-name': name },
+      },
       addressType: 'IPv4',
       ports: [{ port: 8080, protocol: 'TCP' }],
       endpoints: Array.from({ length: real === undefined ? endpointsEach : 1 }, (_, index) => ({

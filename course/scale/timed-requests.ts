@@ -17,16 +17,29 @@ export interface Block {
  * Requests on a new and on an open connection: their durations, alternately to the first and to the last of two addresses.
  * A process of the measuring node sends them.
  */
-export const timeRequests = (node: MeasuringNode, addresses: readonly string[], blocks: number): Promise<Block[]> =>
-  timeBlocks(node, requests, addresses, blocks)
+export const timeRequests = (
+  node: MeasuringNode,
+  addresses: readonly string[],
+  blocks: number,
+): Promise<Block[]> => timeBlocks(node, requests, addresses, blocks)
 
 /** New connections at a fixed rate: the time that the node, which has one processor, was busy with each. */
-export const timeConnections = (node: MeasuringNode, addresses: readonly string[], blocks: number): Promise<Block[]> =>
-  timeBlocks(node, connectionsAtRate, addresses, blocks)
+export const timeConnections = (
+  node: MeasuringNode,
+  addresses: readonly string[],
+  blocks: number,
+): Promise<Block[]> => timeBlocks(node, connectionsAtRate, addresses, blocks)
 
-async function timeBlocks(node: MeasuringNode, program: string, addresses: readonly string[], blocks: number) {
+async function timeBlocks(
+  node: MeasuringNode,
+  program: string,
+  addresses: readonly string[],
+  blocks: number,
+) {
   const lines = await node.ask(program, [blocks, ROUNDS, ...addresses])
-  return lines.map((numbers): Block => ({ medians: numbers.slice(0, -1), work: numbers.at(-1) ?? Number.NaN }))
+  return lines.map(
+    (numbers): Block => ({ medians: numbers.slice(0, -1), work: numbers.at(-1) ?? Number.NaN }),
+  )
 }
 
 /** A block whose fixed work takes this multiple of the fastest one was slowed down by other processes. */
@@ -35,7 +48,8 @@ const SLOWED = 1.2
 const KEPT = 2 / 3
 
 /** To the first and the last Service together: one of them would select blocks by the difference that is measured. */
-const totalOf = ({ medians: [last = Number.NaN, more = Number.NaN] }: Block): number => 2 * last - more
+const totalOf = ({ medians: [last = Number.NaN, more = Number.NaN] }: Block): number =>
+  2 * last - more
 
 /**
  * The blocks of one size that were not slowed down by other load, in their original order; at least two thirds of all, the least

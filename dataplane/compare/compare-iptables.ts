@@ -27,16 +27,23 @@ const ORDER_IS_FREE = new Set(['filter KUBE-IPVS-OUT-FILTER'])
 const LINES_QUOTED = 20
 
 /** Compares kube-proxy's rules: its own chains completely, and its jumps from the built-in chains. */
-export function compareIptables(expected: Ruleset, actual: Ruleset, options: CompareOptions): Finding[] {
+export function compareIptables(
+  expected: Ruleset,
+  actual: Ruleset,
+  options: CompareOptions,
+): Finding[] {
   const none: Table = new Map()
-  return pairsOf(expected, actual).flatMap(({ key: table, wanted: wantedChains, found: foundChains }) =>
-    pairsOf(wantedChains ?? none, foundChains ?? none).flatMap(({ key: chain, wanted, found }) => {
-      if (wanted && found && sameRules(wanted.rules, found.rules)) return []
-      const where = { table, chain }
-      return isKubeProxyChain(chain)
-        ? compareOwnChain(where, wanted, found, options)
-        : compareJumps(where, wanted, found, options)
-    }),
+  return pairsOf(expected, actual).flatMap(
+    ({ key: table, wanted: wantedChains, found: foundChains }) =>
+      pairsOf(wantedChains ?? none, foundChains ?? none).flatMap(
+        ({ key: chain, wanted, found }) => {
+          if (wanted && found && sameRules(wanted.rules, found.rules)) return []
+          const where = { table, chain }
+          return isKubeProxyChain(chain)
+            ? compareOwnChain(where, wanted, found, options)
+            : compareJumps(where, wanted, found, options)
+        },
+      ),
   )
 }
 
@@ -82,13 +89,20 @@ function compareJumps(
 const kubeProxyJumps = (chain: Chain): string[] =>
   specs(chain).filter((spec) => spec.includes('KUBE-') && isKubeProxyChain(targetOf(spec) ?? ''))
 
-function compareRules(where: ChainPlace, expected: string[], actual: string[], shared: boolean): Finding[] {
+function compareRules(
+  where: ChainPlace,
+  expected: string[],
+  actual: string[],
+  shared: boolean,
+): Finding[] {
   const different = differentRules(where, expected, actual, shared)
   const place = `${where.table} ${where.chain}`
   if (different.length > 0 || shared || ORDER_IS_FREE.has(place)) return different
   const wanted = sortNodePortsTail(expected.map(normaliseSpec))
   const found = sortNodePortsTail(actual.map(normaliseSpec))
-  const sequences = SERVICE_ORDER_IS_FREE.has(place) ? byService(wanted, found) : [{ wanted, found }]
+  const sequences = SERVICE_ORDER_IS_FREE.has(place)
+    ? byService(wanted, found)
+    : [{ wanted, found }]
   return sequences.flatMap((sequence) => {
     if (sameSequence(sequence.wanted, sequence.found)) return []
     const moved = misplaced(sequence.wanted, sequence.found)
@@ -97,10 +111,22 @@ function compareRules(where: ChainPlace, expected: string[], actual: string[], s
   })
 }
 
-function outOfOrder(where: ChainPlace, expected: string[], actual: string[], what: string, spec = ''): Finding {
+function outOfOrder(
+  where: ChainPlace,
+  expected: string[],
+  actual: string[],
+  what: string,
+  spec = '',
+): Finding {
   const { table, chain } = where
   const text = `${table} ${chain}: ${what} out of order: -A ${chain} ${spec}`
-  return { kind: 'order', where, expected: quoteLines(chain, expected), actual: quoteLines(chain, actual), text }
+  return {
+    kind: 'order',
+    where,
+    expected: quoteLines(chain, expected),
+    actual: quoteLines(chain, actual),
+    text,
+  }
 }
 
 /** The last rules of nat KUBE-SERVICES jump to KUBE-NODEPORTS, one per address of nodePortAddresses, in the order of a Go map. */
@@ -113,7 +139,10 @@ function sortNodePortsTail(rules: string[]): string[] {
 /** Groups rules by Service; rules that belong to no Service form one group, and another one if they end the chain. */
 function byService(wanted: string[], found: string[]): { wanted: string[]; found: string[] }[] {
   const [wantedBy, foundBy] = [groupBy(wanted, serviceOf), groupBy(found, serviceOf)]
-  const groups = [...wantedBy].map(([service, rules]) => ({ wanted: rules, found: foundBy.get(service) ?? [] }))
+  const groups = [...wantedBy].map(([service, rules]) => ({
+    wanted: rules,
+    found: foundBy.get(service) ?? [],
+  }))
   const last = wanted.slice(wanted.findLastIndex((spec) => serviceOf(spec) !== '') + 1)
   if (wantedBy.size > 1 && last.length > 0 && !sameSequence(last, found.slice(-last.length)))
     groups.push({ wanted: [...found.filter((spec) => !last.includes(spec)), ...last], found })
@@ -127,7 +156,12 @@ function serviceOf(spec: string): string {
 }
 
 /** Rules that only one side has; a pair that appears to be one altered rule is `wrong`. */
-function differentRules(where: ChainPlace, expected: string[], actual: string[], shared: boolean): Finding[] {
+function differentRules(
+  where: ChainPlace,
+  expected: string[],
+  actual: string[],
+  shared: boolean,
+): Finding[] {
   // Only rules that differ as text are parsed: they may be the same rule with another spelling.
   const differing = multisetDifference(expected, actual)
   const { missing, stale } = multisetDifference(
@@ -142,9 +176,16 @@ function differentRules(where: ChainPlace, expected: string[], actual: string[],
   return [
     ...missing.map(line).map((expected, index): Finding => {
       const found = altered.get(missing[index] ?? '')
-      if (found === undefined) return { kind: 'missing', where, expected, text: `${place}: missing rule: ${expected}` }
+      if (found === undefined)
+        return { kind: 'missing', where, expected, text: `${place}: missing rule: ${expected}` }
       const actual = line(found)
-      return { kind: 'wrong', where, expected, actual, text: `${place}: rule is ${actual}, not ${expected}` }
+      return {
+        kind: 'wrong',
+        where,
+        expected,
+        actual,
+        text: `${place}: rule is ${actual}, not ${expected}`,
+      }
     }),
     ...left.map(line).map((actual): Finding => {
       return { kind: 'stale', where, actual, text: `${place}: stale rule: ${actual}` }
@@ -160,7 +201,8 @@ function pairAltered(missing: string[], stale: string[]): Map<string, string> {
   const pairs = new Map<string, string>()
   const left = new Set(stale)
   const likenesses = [
-    (spec: string) => (commentOf(spec) === undefined ? undefined : `${commentOf(spec)}\n${targetOf(spec)}`),
+    (spec: string) =>
+      commentOf(spec) === undefined ? undefined : `${commentOf(spec)}\n${targetOf(spec)}`,
     commentOf,
     (spec: string) => (serviceOf(spec) === '' ? targetOf(spec) : undefined),
   ]
@@ -181,7 +223,10 @@ const specs = (chain: Chain): string[] => chain.rules.map((rule) => rule.spec)
 
 function showChain(chain: Chain): { line: string; size: string } {
   const count = chain.rules.length
-  const lines = [`:${chain.name} ${chain.policy}`, ...(count === 0 ? [] : [quoteLines(chain.name, specs(chain))])]
+  const lines = [
+    `:${chain.name} ${chain.policy}`,
+    ...(count === 0 ? [] : [quoteLines(chain.name, specs(chain))]),
+  ]
   return { line: lines.join('\n'), size: count === 0 ? ' (empty)' : ` (${counted(count, 'rule')})` }
 }
 

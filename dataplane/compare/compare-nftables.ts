@@ -3,7 +3,13 @@ import { AFFINITY_PREFIX, isServicePortChain } from '../kube-proxy/nftables/buil
 import { branchesOf, describeBranch } from '../kube-proxy/nftables/service-branches.ts'
 import { DROPS_UNALLOCATED } from '../kube-proxy/nftables/static-chains.ts'
 import { withSameAddresses } from '../nft-addresses.ts'
-import { KUBE_PROXY_TABLE, type NftChain, type NftRule, type NftTable, nftTitle } from '../nft-table.ts'
+import {
+  KUBE_PROXY_TABLE,
+  type NftChain,
+  type NftRule,
+  type NftTable,
+  nftTitle,
+} from '../nft-table.ts'
 import { type CompareOptions, compareMembers, type Finding, onlyOnOneSide } from './finding.ts'
 
 const hookOf = ({ base }: NftChain): string =>
@@ -19,23 +25,36 @@ export function compareNftables(
   actual: readonly NftTable[],
   { mode }: CompareOptions,
 ): Finding[] {
-  const byTitle = (tables: readonly NftTable[]) => new Map(tables.map((table) => [nftTitle(table), table]))
+  const byTitle = (tables: readonly NftTable[]) =>
+    new Map(tables.map((table) => [nftTitle(table), table]))
   const own = byTitle(actual.filter(({ name }) => name === KUBE_PROXY_TABLE))
   return pairsOf(byTitle(expected), own).flatMap(({ key: title, wanted, found }) => {
     const where = { nft: title, part: 'table' }
     if (wanted && found) return [...compareTable(wanted, found)]
     const size = found ? ` (${found.chains.size} chains)` : ''
     const show = () => ({ line: `table ${title}`, size })
-    return onlyOnOneSide(where, `table ${title}`, { wanted, found }, show, `: mode ${mode} does not use it`)
+    return onlyOnOneSide(
+      where,
+      `table ${title}`,
+      { wanted, found },
+      show,
+      `: mode ${mode} does not use it`,
+    )
   })
 }
 
 function* compareTable(wanted: NftTable, found: NftTable): Generator<Finding> {
   // The elements of affinity sets change with every connection; the branches behind the maps show whether affinity is
   // configured.
-  const compared = ({ sets }: NftTable) => new Map([...sets].filter(([name]) => !name.startsWith(AFFINITY_PREFIX)))
+  const compared = ({ sets }: NftTable) =>
+    new Map([...sets].filter(([name]) => !name.startsWith(AFFINITY_PREFIX)))
   for (const { key: name, ...pair } of pairsOf(compared(wanted), compared(found)))
-    yield* compareElements(nftTitle(wanted), `set ${name}`, pair.wanted?.elements, pair.found?.elements)
+    yield* compareElements(
+      nftTitle(wanted),
+      `set ${name}`,
+      pair.wanted?.elements,
+      pair.found?.elements,
+    )
   yield* compareMaps(wanted, found)
   for (const [name, chain] of wanted.chains) {
     if (isServicePortChain(name)) continue
@@ -43,7 +62,11 @@ function* compareTable(wanted: NftTable, found: NftTable): Generator<Finding> {
   }
   const targets = reachable(found)
   for (const [name, chain] of found.chains) {
-    if (isServicePortChain(name) ? targets.has(name) || chain.rules.length === 0 : isExpected(wanted, name, chain))
+    if (
+      isServicePortChain(name)
+        ? targets.has(name) || chain.rules.length === 0
+        : isExpected(wanted, name, chain)
+    )
       continue
     const where = { nft: nftTitle(wanted), part: `chain ${name}` }
     const text = `chain ${name} is stale (${chain.rules.length} rules): no rule or map of kube-proxy leads to it`
@@ -59,13 +82,24 @@ function atSamePlace(found: NftTable, name: string, chain: NftChain): NftChain |
 }
 
 const isExpected = (wanted: NftTable, name: string, chain: NftChain): boolean =>
-  wanted.chains.has(name) || (chain.base !== undefined && atSamePlace(wanted, name, chain) !== undefined)
+  wanted.chains.has(name) ||
+  (chain.base !== undefined && atSamePlace(wanted, name, chain) !== undefined)
 
-function* compareChain(nft: string, name: string, wanted: NftChain, found: NftChain | undefined): Generator<Finding> {
+function* compareChain(
+  nft: string,
+  name: string,
+  wanted: NftChain,
+  found: NftChain | undefined,
+): Generator<Finding> {
   const where = { nft, part: `chain ${name}` }
   const place = wanted.base ? ` at hook ${wanted.base.hook}, priority ${wanted.base.priority}` : ''
   if (!found) {
-    yield { kind: 'missing', where, expected: `chain ${name}`, text: `chain ${name}${place} is missing` }
+    yield {
+      kind: 'missing',
+      where,
+      expected: `chain ${name}`,
+      text: `chain ${name}${place} is missing`,
+    }
     return
   }
   // Without a ServiceCIDR object, the prediction can only guess the Service ranges.
@@ -74,17 +108,25 @@ function* compareChain(nft: string, name: string, wanted: NftChain, found: NftCh
       ? `${rule.text.split(' ').at(-1)}: ${rule.comment}`
       : withSameAddresses(rule.text)
   const isOptional = (rule: NftRule) =>
-    rule.comment === DROPS_UNALLOCATED && !wanted.rules.some((one) => one.comment === DROPS_UNALLOCATED)
+    rule.comment === DROPS_UNALLOCATED &&
+    !wanted.rules.some((one) => one.comment === DROPS_UNALLOCATED)
   const expected = wanted.rules.map(text)
   const actual = found.rules.filter((rule) => !isOptional(rule)).map(text)
   if (sameSequence(expected, actual)) return
   const { missing, stale } = multisetDifference(expected, actual)
   for (const rule of missing)
     yield { kind: 'missing', where, expected: rule, text: `chain ${name}: missing rule "${rule}"` }
-  for (const rule of stale) yield { kind: 'stale', where, actual: rule, text: `chain ${name}: stale rule "${rule}"` }
+  for (const rule of stale)
+    yield { kind: 'stale', where, actual: rule, text: `chain ${name}: stale rule "${rule}"` }
   if (missing.length + stale.length > 0) return
   const sentence = `chain ${name}: rule "${misplaced(expected, actual)[0] ?? ''}" is in the wrong place`
-  yield { kind: 'order', where, expected: expected.join('\n'), actual: actual.join('\n'), text: sentence }
+  yield {
+    kind: 'order',
+    where,
+    expected: expected.join('\n'),
+    actual: actual.join('\n'),
+    text: sentence,
+  }
 }
 
 function* compareMaps(wanted: NftTable, found: NftTable): Generator<Finding> {
@@ -113,7 +155,8 @@ function compareElements(
   found: ReadonlySet<string> | undefined,
 ): Finding[] {
   const where = { nft, part }
-  if (wanted && found) return compareMembers(where, part, 'element', { expected: wanted, actual: found })
+  if (wanted && found)
+    return compareMembers(where, part, 'element', { expected: wanted, actual: found })
   return onlyOnOneSide(where, part, { wanted, found }, () => ({ line: part }))
 }
 

@@ -62,10 +62,20 @@ export function compareMembers(
   const stale = [...actual].filter((member) => !expected.has(member))
   return [
     ...missing.map((member): Finding => {
-      return { kind: 'missing', where, expected: lineOf(member), text: `${title}: missing ${noun} ${member}` }
+      return {
+        kind: 'missing',
+        where,
+        expected: lineOf(member),
+        text: `${title}: missing ${noun} ${member}`,
+      }
     }),
     ...stale.map((member): Finding => {
-      return { kind: 'stale', where, actual: lineOf(member), text: `${title}: stale ${noun} ${member}` }
+      return {
+        kind: 'stale',
+        where,
+        actual: lineOf(member),
+        text: `${title}: stale ${noun} ${member}`,
+      }
     }),
   ]
 }

@@ -15,7 +15,14 @@ export function shortHash(text: string, length: 8 | 16 = 16): string {
 }
 
 /** Prefixes of the chains that kube-proxy creates per Service port or endpoint, and deletes when they are stale. */
-const SERVICE_CHAIN_PREFIXES = ['KUBE-SVC-', 'KUBE-SVL-', 'KUBE-EXT-', 'KUBE-FW-', 'KUBE-XLB-', 'KUBE-SEP-'] as const
+const SERVICE_CHAIN_PREFIXES = [
+  'KUBE-SVC-',
+  'KUBE-SVL-',
+  'KUBE-EXT-',
+  'KUBE-FW-',
+  'KUBE-XLB-',
+  'KUBE-SEP-',
+] as const
 
 export const isServiceChain = (chain: string): boolean =>
   SERVICE_CHAIN_PREFIXES.some((prefix) => chain.startsWith(prefix))

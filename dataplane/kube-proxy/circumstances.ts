@@ -23,7 +23,11 @@ interface KnownNode {
  * kube-proxy writes IPv6 rules.
  * @throws VersionError for a version that is not modelled
  */
-export function observedOptions(objects: ClusterObjects, observed: NodeState, known: KnownNode): PredictOptions {
+export function observedOptions(
+  objects: ClusterObjects,
+  observed: NodeState,
+  known: KnownNode,
+): PredictOptions {
   const { node, mode, version } = known
   const config: KubeProxyConfig = {
     ...known.config,
@@ -31,10 +35,12 @@ export function observedOptions(objects: ClusterObjects, observed: NodeState, kn
     dualStack: known.config.dualStack || hasIPv6Sets(observed),
     resynced: known.config.resynced || servesNodePortsOnBound(observed),
   }
-  const servesBoth = mode !== 'userspace' && (featuresOf(version).dualStack === 'always' || config.dualStack)
+  const servesBoth =
+    mode !== 'userspace' && (featuresOf(version).dualStack === 'always' || config.dualStack)
   return {
     ...{ node, mode, version, config },
-    nodeAddresses: mode === 'ipvs' ? addressesAtLastSync(objects, node, observed) : heldAddresses(observed),
+    nodeAddresses:
+      mode === 'ipvs' ? addressesAtLastSync(objects, node, observed) : heldAddresses(observed),
     ip6tables: servesBoth && observed.ip6tables !== undefined && hasOwnChains(observed.ip6tables),
   }
 }
@@ -53,7 +59,8 @@ const hasCounters = (rules: Ruleset): boolean =>
     ),
   )
 
-const hasIPv6Sets = ({ ipsets }: NodeState): boolean => [...ipsets.keys()].some((name) => name.startsWith('KUBE-6-'))
+const hasIPv6Sets = ({ ipsets }: NodeState): boolean =>
+  [...ipsets.keys()].some((name) => name.startsWith('KUBE-6-'))
 
 /** Whether a port in the range of node ports is served on an address of kube-ipvs0 and on another address. */
 function servesNodePortsOnBound({ links, virtualServers }: NodeState): boolean {
@@ -67,4 +74,6 @@ function servesNodePortsOnBound({ links, virtualServers }: NodeState): boolean {
 
 /** kube-proxy writes no IPv6 rules on a kernel without them; the kubelet's own chains may be there all the same. */
 const hasOwnChains = (rules: Ruleset): boolean =>
-  [...rules].some(([table, chains]) => [...chains.keys()].some((chain) => isChainOfAnyMode(table, chain)))
+  [...rules].some(([table, chains]) =>
+    [...chains.keys()].some((chain) => isChainOfAnyMode(table, chain)),
+  )

@@ -13,8 +13,12 @@ export interface ModeChange {
 function parse(text: string) {
   const document = parseDocument(text)
   const fault = document.errors[0]
-  if (fault) throw new ConfigConfError(`kube-proxy's config.conf is not YAML: ${fault.message.split('\n')[0]}`)
-  if (!isMap(document.contents)) throw new ConfigConfError("kube-proxy's config.conf is not a mapping of fields.")
+  if (fault)
+    throw new ConfigConfError(
+      `kube-proxy's config.conf is not YAML: ${fault.message.split('\n')[0]}`,
+    )
+  if (!isMap(document.contents))
+    throw new ConfigConfError("kube-proxy's config.conf is not a mapping of fields.")
   return document.contents as YAMLMap<Scalar<string>>
 }
 
@@ -37,7 +41,9 @@ export function writeMode(text: string, { mode, scheduler }: ModeChange): string
   const changed = scheduler === undefined ? withMode : setScheduler(withMode, scheduler)
   const found = readMode(changed)
   if (found.mode !== mode || (scheduler !== undefined && found.scheduler !== scheduler))
-    throw new ConfigConfError(`Mode "${mode}" could not be written into kube-proxy's config.conf; edit it by hand.`)
+    throw new ConfigConfError(
+      `Mode "${mode}" could not be written into kube-proxy's config.conf; edit it by hand.`,
+    )
   return changed
 }
 
@@ -47,15 +53,21 @@ function setScheduler(text: string, scheduler: string): string {
   if (isMap(section) && section.items.length > 0)
     return setField(text, section as YAMLMap<Scalar<string>>, 'scheduler', scheduler)
   const empty =
-    section === undefined || section === null || isMap(section) || (isScalar(section) && section.value === null)
-  if (!empty) throw new ConfigConfError('The field "ipvs" of kube-proxy\'s config.conf is not a section.')
+    section === undefined ||
+    section === null ||
+    isMap(section) ||
+    (isScalar(section) && section.value === null)
+  if (!empty)
+    throw new ConfigConfError('The field "ipvs" of kube-proxy\'s config.conf is not a section.')
   return setField(text, root, 'ipvs', `{scheduler: ${scheduler}}`)
 }
 
 type Field = Pair<Scalar<string>, { range?: [number, number, number] | null } | null>
 
 function pairOf(map: YAMLMap<Scalar<string>>, name: string): Field | undefined {
-  return map.items.find((pair) => isScalar(pair.key) && pair.key.value === name) as Field | undefined
+  return map.items.find((pair) => isScalar(pair.key) && pair.key.value === name) as
+    | Field
+    | undefined
 }
 
 /** Replaces the text of a field's value, or adds the field before the map's first one. */

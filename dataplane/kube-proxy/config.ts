@@ -67,9 +67,12 @@ export function isNestedDeeply(yamlText: string): boolean {
 
 function readDocument(yamlText: string): unknown {
   const faultOf = (message: string): Fault => ({ object: OBJECT, field: 'YAML', message })
-  if (isNestedDeeply(yamlText)) throw new ConfigError([faultOf(`is nested more than ${YAML_DEPTH} levels deep`)])
+  if (isNestedDeeply(yamlText))
+    throw new ConfigError([faultOf(`is nested more than ${YAML_DEPTH} levels deep`)])
   const document = parseDocument(yamlText, { prettyErrors: true })
-  const faults = document.errors.map(({ message }) => faultOf((message.split('\n')[0] ?? '').replace(/:$/, '')))
+  const faults = document.errors.map(({ message }) =>
+    faultOf((message.split('\n')[0] ?? '').replace(/:$/, '')),
+  )
   if (faults.length > 0) throw new ConfigError(faults)
   try {
     // maxAliasCount prevents a few hundred bytes of nested aliases from expanding to gigabytes.
@@ -90,7 +93,11 @@ export function parseKubeProxyConfiguration(yamlText: string): KubeProxyConfig {
   const raw = new FieldReader(document, OBJECT, faults).child('document').raw
   const read = new FieldReader(raw, OBJECT, faults)
   read.choice('kind', [OBJECT], undefined)
-  const [iptables, ipvs, nftables] = [read.child('iptables'), read.child('ipvs'), read.child('nftables')]
+  const [iptables, ipvs, nftables] = [
+    read.child('iptables'),
+    read.child('ipvs'),
+    read.child('nftables'),
+  ]
   const detectLocal = read.child('detectLocal')
 
   /** A text of a pattern, or none. */
@@ -105,7 +112,8 @@ export function parseKubeProxyConfiguration(yamlText: string): KubeProxyConfig {
     masqueradeBit: section.integer('masqueradeBit', 0, 31) ?? 14,
   })
   const clusterCIDR = (read.text('clusterCIDR') ?? '').split(',')
-  if (clusterCIDR.length > 2) read.fault('clusterCIDR', `"${raw.clusterCIDR}" is more than one range per family`)
+  if (clusterCIDR.length > 2)
+    read.fault('clusterCIDR', `"${raw.clusterCIDR}" is more than one range per family`)
   const interfaceName = /^[A-Za-z0-9._-]{1,15}$/
 
   const defaults = defaultConfig()
@@ -117,11 +125,18 @@ export function parseKubeProxyConfiguration(yamlText: string): KubeProxyConfig {
     clusterCIDR: clusterCIDR.map((range) => range && read.cidr(range, 'clusterCIDR')).join(','),
     detectLocalMode: read.choice('detectLocalMode', LOCAL_MODES, defaults.detectLocalMode),
     bridgeInterface: text(detectLocal, 'bridgeInterface', interfaceName, 'an interface name'),
-    interfaceNamePrefix: text(detectLocal, 'interfaceNamePrefix', interfaceName, 'the beginning of an interface name'),
+    interfaceNamePrefix: text(
+      detectLocal,
+      'interfaceNamePrefix',
+      interfaceName,
+      'the beginning of an interface name',
+    ),
     localhostNodePorts: iptables.flag('localhostNodePorts') ?? defaults.localhostNodePorts,
     nodePortAddresses: read.cidrs('nodePortAddresses', 'primary'),
     ipvs: {
-      scheduler: text(ipvs, 'scheduler', /^[a-z]{2,8}$/, 'an IPVS scheduler such as "rr"') || defaults.ipvs.scheduler,
+      scheduler:
+        text(ipvs, 'scheduler', /^[a-z]{2,8}$/, 'an IPVS scheduler such as "rr"') ||
+        defaults.ipvs.scheduler,
       strictARP: ipvs.flag('strictARP') ?? false,
       excludeCIDRs: ipvs.cidrs('excludeCIDRs'),
     },

@@ -16,15 +16,24 @@ export interface TrackedEndpoint
 export type EndpointsByPort = Map<string, TrackedEndpoint[]>
 
 /** The key of a Service port's endpoints: port name and protocol must both match. */
-export const endpointsKey = (namespace: string, service: string, port: string, protocol: string): string =>
-  `${namespace}/${service}:${port}/${protocol}`
+export const endpointsKey = (
+  namespace: string,
+  service: string,
+  port: string,
+  protocol: string,
+): string => `${namespace}/${service}:${port}/${protocol}`
 
 /** Objects with one of these labels belong to another proxy, or to a headless Service. */
 export const isIgnored = (labels: Record<string, string>): boolean =>
   labels['service.kubernetes.io/service-proxy-name'] !== undefined ||
   labels['service.kubernetes.io/headless'] !== undefined
 
-function addSlice(slice: EndpointSlice, node: string, features: Features, found: Map<string, TrackedEndpoint[]>): void {
+function addSlice(
+  slice: EndpointSlice,
+  node: string,
+  features: Features,
+  found: Map<string, TrackedEndpoint[]>,
+): void {
   for (const { name, protocol, port } of slice.ports) {
     if (port === 0) continue
     const key = endpointsKey(slice.namespace, slice.serviceName, name, protocol)
@@ -34,7 +43,10 @@ function addSlice(slice: EndpointSlice, node: string, features: Features, found:
       const ip = endpoint.addresses[0]
       if (ip === undefined || !(ready || features.keepsUnreadyEndpoints)) continue
       const isLocal = node !== '' && nodeName === node
-      const text = printEndpoint(features.canonicalEndpointIPs ? ip : (endpoint.spelling ?? ip), port)
+      const text = printEndpoint(
+        features.canonicalEndpointIPs ? ip : (endpoint.spelling ?? ip),
+        port,
+      )
       list.push({ text, ip, port, isLocal, ready, serving, terminating, zoneHints, nodeHints })
     }
     if (list.length > 0) found.set(key, list)
@@ -46,7 +58,9 @@ function mergeSame(sorted: readonly TrackedEndpoint[], features: Features): Trac
   const merged: TrackedEndpoint[] = []
   for (const endpoint of sorted) {
     const last = merged.at(-1)
-    const same = last && (features.endpointsMergeByPort ? last.text === endpoint.text : last.ip === endpoint.ip)
+    const same =
+      last &&
+      (features.endpointsMergeByPort ? last.text === endpoint.text : last.ip === endpoint.ip)
     const wins = features.mergedEndpoint === 'local' ? endpoint.isLocal : !endpoint.terminating
     if (!same) merged.push(endpoint)
     else if (wins) merged[merged.length - 1] = endpoint

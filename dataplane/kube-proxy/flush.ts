@@ -47,7 +47,9 @@ export const isEmptyFlush = (plan: FlushPlan): boolean => describeFlush(plan).le
  * writes are leftovers.
  */
 const isLeftChain = (left: FlushPlan['left'], table: string, chain: string): boolean =>
-  left === 'iptables or ipvs' ? isChainOfAnyMode(table, chain) : isChainOfModeOnly(left, table, chain)
+  left === 'iptables or ipvs'
+    ? isChainOfAnyMode(table, chain)
+    : isChainOfModeOnly(left, table, chain)
 
 const isLeftJump = (left: FlushPlan['left'], table: string, spec: string): boolean =>
   left === 'iptables or ipvs'
@@ -63,8 +65,13 @@ const isLeftJump = (left: FlushPlan['left'], table: string, spec: string): boole
  * @param state the node's IPv4 rules, sets of both families, virtual servers and links
  * @param ipv6 the rules of ip6tables, if they were read
  */
-export function planFlush(running: FlushedMode, state: NodeState, ipv6: Ruleset = new Map()): FlushPlan {
-  const left = running === 'nftables' ? 'iptables or ipvs' : running === 'ipvs' ? 'iptables' : 'ipvs'
+export function planFlush(
+  running: FlushedMode,
+  state: NodeState,
+  ipv6: Ruleset = new Map(),
+): FlushPlan {
+  const left =
+    running === 'nftables' ? 'iptables or ipvs' : running === 'ipvs' ? 'iptables' : 'ipvs'
   const kept: string[] = []
   const ownTables = state.nftables?.filter(({ name }) => name === KUBE_PROXY_TABLE) ?? []
   const plan: FlushPlan = {
@@ -83,7 +90,8 @@ export function planFlush(running: FlushedMode, state: NodeState, ipv6: Ruleset 
   const used = new Set([...usedSets(state.iptables, plan.ipv4), ...usedSets(ipv6, plan.ipv6)])
   for (const { name, members } of state.ipsets.values()) {
     if (!isIpvsModeSet(name)) continue
-    if (used.has(name)) kept.push(`The set ${name} stays: a rule that is not removed still matches against it.`)
+    if (used.has(name))
+      kept.push(`The set ${name} stays: a rule that is not removed still matches against it.`)
     else plan.sets.push({ name, members: members.size })
   }
   return plan
@@ -95,10 +103,20 @@ function flushRuleset(left: FlushPlan['left'], ruleset: Ruleset, kept: string[])
   return flush
 }
 
-function flushTable(left: FlushPlan['left'], name: string, table: Table, flush: RulesetFlush, kept: string[]): void {
+function flushTable(
+  left: FlushPlan['left'],
+  name: string,
+  table: Table,
+  flush: RulesetFlush,
+  kept: string[],
+): void {
   const stale = new Set([...table.keys()].filter((chain) => isLeftChain(left, name, chain)))
   const jumps = [...table.values()].flatMap(({ name: chain, policy, rules }) =>
-    policy === '-' ? [] : rules.filter(({ spec }) => isLeftJump(left, name, spec)).map(({ spec }) => ({ chain, spec })),
+    policy === '-'
+      ? []
+      : rules
+          .filter(({ spec }) => isLeftJump(left, name, spec))
+          .map(({ spec }) => ({ chain, spec })),
   )
   const removed = new Set(jumps.map(({ chain, spec }) => `${chain} ${spec}`))
   for (const [chain, by] of stillReached(table, stale, removed)) {
@@ -106,7 +124,8 @@ function flushTable(left: FlushPlan['left'], name: string, table: Table, flush: 
     kept.push(`The ${name} chain ${chain} stays: ${by} still leads to it.`)
   }
   if (stale.size + jumps.length === 0) return
-  for (const chain of stale) flush.chains.push({ table: name, chain, rules: table.get(chain)?.rules.length ?? 0 })
+  for (const chain of stale)
+    flush.chains.push({ table: name, chain, rules: table.get(chain)?.rules.length ?? 0 })
   flush.jumps.push(...jumps.map((jump) => ({ table: name, ...jump })))
   const lines = [
     `*${name}`,
@@ -120,12 +139,22 @@ function flushTable(left: FlushPlan['left'], name: string, table: Table, flush: 
 }
 
 /** Stale chains that are still reachable from other chains, directly or indirectly, with the chain that leads to them. */
-function stillReached(table: Table, stale: ReadonlySet<string>, removed: ReadonlySet<string>): Map<string, string> {
+function stillReached(
+  table: Table,
+  stale: ReadonlySet<string>,
+  removed: ReadonlySet<string>,
+): Map<string, string> {
   const reached = new Map<string, string>()
   const visit = (from: string) => {
     for (const { spec } of table.get(from)?.rules ?? []) {
       const target = targetOf(spec)
-      if (target === undefined || !stale.has(target) || reached.has(target) || removed.has(`${from} ${spec}`)) continue
+      if (
+        target === undefined ||
+        !stale.has(target) ||
+        reached.has(target) ||
+        removed.has(`${from} ${spec}`)
+      )
+        continue
       reached.set(target, from)
       visit(target)
     }
@@ -143,7 +172,8 @@ function usedSets(ruleset: Ruleset, flush: RulesetFlush): Set<string> {
     for (const chain of table.values()) {
       if (gone.has(`${name} ${chain.name}`)) continue
       for (const { spec } of chain.rules)
-        for (const match of spec.matchAll(SET_REFERENCE)) if (match[1] !== undefined) used.add(match[1])
+        for (const match of spec.matchAll(SET_REFERENCE))
+          if (match[1] !== undefined) used.add(match[1])
     }
   return used
 }
@@ -163,10 +193,14 @@ export function describeFlush(plan: FlushPlan): string[] {
         jump: jumps.filter((item) => item.table === table).length,
       }
       const removed = Object.entries(counts).filter(([, count]) => count > 0)
-      lines.push(`${family}${table}: ${removed.map(([noun, count]) => counted(count, noun)).join(', ')}`)
+      lines.push(
+        `${family}${table}: ${removed.map(([noun, count]) => counted(count, noun)).join(', ')}`,
+      )
     }
-  if (plan.virtualServers.length > 0) lines.push(counted(plan.virtualServers.length, 'virtual server'))
-  if (plan.linkAddresses) lines.push(`kube-ipvs0 with ${counted(plan.linkAddresses.length, 'address')}`)
+  if (plan.virtualServers.length > 0)
+    lines.push(counted(plan.virtualServers.length, 'virtual server'))
+  if (plan.linkAddresses)
+    lines.push(`kube-ipvs0 with ${counted(plan.linkAddresses.length, 'address')}`)
   if (plan.sets.length > 0) lines.push(counted(plan.sets.length, 'ipset'))
   for (const table of plan.nftables) lines.push(`nft table ${table}`)
   return lines

@@ -24,10 +24,12 @@ const KUBELET_CHAINS = new Set(['KUBE-KUBELET-CANARY', 'KUBE-IPTABLES-HINT'])
 const SHARED_CHAINS = new Set(['nat KUBE-MARK-DROP', 'filter KUBE-FIREWALL'])
 
 /** Whether kube-proxy writes this chain; all other chains belong to other programs (KIND-, DOCKER_, CNI-, ts-, …). */
-export const isKubeProxyChain = (chain: string): boolean => chain.startsWith('KUBE-') && !KUBELET_CHAINS.has(chain)
+export const isKubeProxyChain = (chain: string): boolean =>
+  chain.startsWith('KUBE-') && !KUBELET_CHAINS.has(chain)
 
 /** Whether the kubelet may also have added rules to this chain. */
-export const isSharedChain = (table: string, chain: string): boolean => SHARED_CHAINS.has(`${table} ${chain}`)
+export const isSharedChain = (table: string, chain: string): boolean =>
+  SHARED_CHAINS.has(`${table} ${chain}`)
 
 /** Chains, `table name`, that only iptables mode writes (kube-proxy 1.20–1.36), except those of single Services. */
 const IPTABLES_ONLY = new Set([
@@ -50,7 +52,12 @@ const IPVS_ONLY = new Set([
 
 /** Chains that userspace mode writes (up to 1.25). In every other mode they are leftovers. */
 const USERSPACE_ONLY = new Set([
-  ...['nat KUBE-PORTALS-CONTAINER', 'nat KUBE-PORTALS-HOST', 'nat KUBE-NODEPORT-CONTAINER', 'nat KUBE-NODEPORT-HOST'],
+  ...[
+    'nat KUBE-PORTALS-CONTAINER',
+    'nat KUBE-PORTALS-HOST',
+    'nat KUBE-NODEPORT-CONTAINER',
+    'nat KUBE-NODEPORT-HOST',
+  ],
   'filter KUBE-NODEPORT-NON-LOCAL',
 ])
 
@@ -70,7 +77,11 @@ const JUMP_COMMENTS: Record<SwitchedMode, ReadonlySet<string>> = {
     'kubernetes health check service ports',
     'kubernetes load balancer firewall',
   ]),
-  ipvs: new Set(['kubernetes health check rules', 'kube-proxy firewall rules', 'kubernetes ipvs access filter']),
+  ipvs: new Set([
+    'kubernetes health check rules',
+    'kube-proxy firewall rules',
+    'kubernetes ipvs access filter',
+  ]),
 }
 
 const USERSPACE_JUMPS = new Set([
@@ -105,7 +116,8 @@ export function kubeProxyVirtualServers(state: NodeState): VirtualServer[] {
   const bound = new Set<string>()
   const local = new Set<string>()
   for (const link of state.links)
-    for (const { address } of link.addresses) (link.name === DUMMY_LINK ? bound : local).add(address)
+    for (const { address } of link.addresses)
+      (link.name === DUMMY_LINK ? bound : local).add(address)
   const sets = [...state.ipsets.values()].filter(({ name }) => isIpvsModeSet(name))
   const listed = new Set(sets.flatMap(({ members }) => [...members]))
   return state.virtualServers.filter(({ protocol, address, port }) => {
@@ -124,7 +136,9 @@ export function kubeProxyVirtualServers(state: NodeState): VirtualServer[] {
 export function otherVirtualServers(expected: NodeState, actual: NodeState): Set<VirtualServer> {
   if (actual.virtualServers.length === 0) return new Set()
   const own = new Set(kubeProxyVirtualServers(actual))
-  const local = new Set(actual.links.flatMap(({ addresses }) => addresses.map(({ address }) => address)))
+  const local = new Set(
+    actual.links.flatMap(({ addresses }) => addresses.map(({ address }) => address)),
+  )
   const endpoints = endpointsOf(expected)
   return new Set(
     actual.virtualServers.filter((server) => {

@@ -45,7 +45,11 @@ export const heldAddresses = ({ links }: NodeState): string[] =>
  * node ports on all of them, so an address that was added or removed since then may have no virtual servers yet, or may still have
  * them. Addresses in the API always belong to the node.
  */
-export function addressesAtLastSync(objects: ClusterObjects, node: string, state: NodeState): string[] {
+export function addressesAtLastSync(
+  objects: ClusterObjects,
+  node: string,
+  state: NodeState,
+): string[] {
   const ofServices = new Set(
     objects.services.flatMap(({ clusterIPs, externalIPs, loadBalancerIngress }) => [
       ...clusterIPs,
@@ -54,14 +58,25 @@ export function addressesAtLastSync(objects: ClusterObjects, node: string, state
     ]),
   )
   const own = objects.nodes.find(({ name }) => name === node)
-  const certain = new Set([...defaultNodeAddresses(objects, node), ...(own?.externalIPs ?? []), ...ofServices])
+  const certain = new Set([
+    ...defaultNodeAddresses(objects, node),
+    ...(own?.externalIPs ?? []),
+    ...ofServices,
+  ])
   const nodePorts = new Set(
-    objects.services.flatMap(({ ports }) => ports.map(({ protocol, nodePort }) => `${protocol} ${nodePort}`)),
+    objects.services.flatMap(({ ports }) =>
+      ports.map(({ protocol, nodePort }) => `${protocol} ${nodePort}`),
+    ),
   )
   const serving = state.virtualServers
-    .filter(({ protocol, address, port }) => nodePorts.has(`${protocol} ${port}`) && !ofServices.has(address))
+    .filter(
+      ({ protocol, address, port }) =>
+        nodePorts.has(`${protocol} ${port}`) && !ofServices.has(address),
+    )
     .map(({ address }) => address)
-  return [...new Set([...heldAddresses(state).filter((address) => certain.has(address)), ...serving])]
+  return [
+    ...new Set([...heldAddresses(state).filter((address) => certain.has(address)), ...serving]),
+  ]
 }
 
 const UNSPECIFIED: Record<Family, string> = { ipv4: '0.0.0.0', ipv6: '::' }
@@ -72,13 +87,21 @@ const LOOPBACK: Record<Family, string> = { ipv4: '127.0.0.1', ipv6: '::1' }
  * since): the bind address if it is set, else the Node's addresses, its InternalIPs before its ExternalIPs.
  * @param known the Node's addresses in that order
  */
-export function nodeIP(features: Features, config: KubeProxyConfig, known: readonly string[], family: Family): string {
-  const bound = Object.values(UNSPECIFIED).includes(config.bindAddress) ? undefined : config.bindAddress
+export function nodeIP(
+  features: Features,
+  config: KubeProxyConfig,
+  known: readonly string[],
+  family: Family,
+): string {
+  const bound = Object.values(UNSPECIFIED).includes(config.bindAddress)
+    ? undefined
+    : config.bindAddress
   const boundHere = bound !== undefined && familyOf(bound) === family ? bound : undefined
   const knownHere = known.find((address) => familyOf(address) === family)
   if (features.nodeIPs === 'both') return boundHere ?? knownHere ?? LOOPBACK[family]
   // If only one family is served, it is the family of the node's address.
-  if (features.dualStack === 'gated' && !config.dualStack) return bound ?? knownHere ?? LOOPBACK.ipv4
+  if (features.dualStack === 'gated' && !config.dualStack)
+    return bound ?? knownHere ?? LOOPBACK.ipv4
   if (features.nodeIPs === 'bound') return boundHere ?? UNSPECIFIED[family]
   const first = bound ?? known[0] ?? LOOPBACK.ipv4
   return familyOf(first) === family ? first : UNSPECIFIED[family]
@@ -94,7 +117,12 @@ export function coversLoopback(ranges: readonly string[]): boolean {
   return ipv4.some((range) => range.startsWith('127.') || contains(range, '127.0.0.0'))
 }
 
-function rangesOf(config: KubeProxyConfig, nodeIP: string, family: Family, features: Features): string[] {
+function rangesOf(
+  config: KubeProxyConfig,
+  nodeIP: string,
+  family: Family,
+  features: Features,
+): string[] {
   const ranges = config.nodePortAddresses
   // In 1.30 only mode nftables supports `primary`, its default; a family without an address then serves no node ports.
   if (features.nftables !== 'none' && ranges.length === 1 && ranges[0] === 'primary')
@@ -119,6 +147,8 @@ export function nodePortAddresses(
   const ranges = rangesOf(config, nodeIP, family, features)
   if (ranges.length === 0 || ranges.some(isZeroCidr)) return { all: true }
   const candidates = new Set([LOOPBACK[family], ...addresses.map(canonicalAddress)])
-  const matching = [...candidates].filter((address) => ranges.some((range) => contains(range, address)))
+  const matching = [...candidates].filter((address) =>
+    ranges.some((range) => contains(range, address)),
+  )
   return { all: false, addresses: matching }
 }

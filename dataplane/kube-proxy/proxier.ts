@@ -24,7 +24,12 @@ export function proxierOf(
 ) {
   const ofFamily = addresses.filter((address) => familyOf(address) === family)
   const self = objects.nodes.find((candidate) => candidate.name === node)
-  const ports = servicePorts(objects, trackEndpoints(objects, node, family, features), family, features)
+  const ports = servicePorts(
+    objects,
+    trackEndpoints(objects, node, family, features),
+    family,
+    features,
+  )
   const known = self ? [...self.internalIPs, ...self.externalIPs] : addresses
   const ownIP = nodeIP(features, config, known, family)
   const nodePorts = nodePortAddresses(config, ofFamily, ownIP, family, features)
@@ -43,7 +48,8 @@ export function proxierOf(
     /** Up to 1.25 node port rules are omitted if no local address matches; later they are written, but no rule leads to them. */
     servesNodePorts: features.localhostNodePorts || nodePorts.all || nodePorts.addresses.length > 0,
     /** Node ports are also served on loopback. */
-    localhostNodePorts: family === 'ipv4' && config.localhostNodePorts && coversLoopback(config.nodePortAddresses),
+    localhostNodePorts:
+      family === 'ipv4' && config.localhostNodePorts && coversLoopback(config.nodePortAddresses),
     ports,
     /** The Service address ranges of this family. */
     serviceCIDRs: serviceCIDRs(objects, family),
@@ -69,6 +75,8 @@ function localDetector(
     return { device: mode === 'BridgeInterface' ? device : `${device}+` }
   }
   const cidrs = mode === 'NodeCIDR' ? podCIDRs : config.clusterCIDR.split(',')
-  const cidr = cidrs.map((part) => part.trim()).find((part) => part !== '' && familyOf(part) === family)
+  const cidr = cidrs
+    .map((part) => part.trim())
+    .find((part) => part !== '' && familyOf(part) === family)
   return cidr === undefined ? undefined : { range: canonicalCidr(cidr) }
 }

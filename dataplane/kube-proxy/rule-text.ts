@@ -43,7 +43,10 @@ export interface LocalDetector {
 }
 
 /** Pods of this node or the cluster, or with `! ` all other senders. */
-export const localSender = ({ range, device }: LocalDetector, not: '' | '! ' = ''): SenderMatch => ({
+export const localSender = (
+  { range, device }: LocalDetector,
+  not: '' | '! ' = '',
+): SenderMatch => ({
   source: range === undefined ? '' : `${not}-s ${range} `,
   incoming: device === undefined ? '' : `${not}-i ${device} `,
 })

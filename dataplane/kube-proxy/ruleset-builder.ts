@@ -18,7 +18,8 @@ export class TableBuilder {
   readonly table: Table = new Map()
 
   constructor(name: TableName) {
-    for (const chain of BUILT_IN[name]) this.table.set(chain, { name: chain, policy: 'ACCEPT', rules: [] })
+    for (const chain of BUILT_IN[name])
+      this.table.set(chain, { name: chain, policy: 'ACCEPT', rules: [] })
   }
 
   /** Creates the chain if it does not exist, and returns its rules, to which the caller can append. */
@@ -37,7 +38,9 @@ export class TableBuilder {
   /** Adds a jump as EnsureRule(Prepend) does, above the earlier ones, and creates the chain that it leads to. */
   jump(from: string, to: string, comment = '', matches = ''): void {
     this.chain(to)
-    this.chain(from).unshift({ spec: `${matches}${comment === '' ? '' : commented(comment)}-j ${to}` })
+    this.chain(from).unshift({
+      spec: `${matches}${comment === '' ? '' : commented(comment)}-j ${to}`,
+    })
   }
 
   /** Adds a complete chain. */

@@ -16,7 +16,11 @@ const NONE: readonly TrackedEndpoint[] = []
 function isExternalLocal(service: Service, features: Features): boolean {
   if (service.externalTrafficPolicy !== 'Local') return false
   if (service.type === 'NodePort' || service.type === 'LoadBalancer') return true
-  return features.localPolicyForExternalIPs && service.type === 'ClusterIP' && service.externalIPs.length > 0
+  return (
+    features.localPolicyForExternalIPs &&
+    service.type === 'ClusterIP' &&
+    service.externalIPs.length > 0
+  )
 }
 
 /** The older annotation has precedence over the newer one, which exists since 1.27. */
@@ -24,7 +28,9 @@ function followsHints({ annotations }: Service, { zoneHints }: Features): boolea
   if (zoneHints === 'none' || zoneHints === 'always') return zoneHints === 'always'
   const annotation = annotations['service.kubernetes.io/topology-aware-hints']
   if (zoneHints === 'auto') return annotation === 'Auto' || annotation === 'auto'
-  return !['', 'Disabled', 'disabled'].includes(annotation ?? annotations['service.kubernetes.io/topology-mode'] ?? '')
+  return !['', 'Disabled', 'disabled'].includes(
+    annotation ?? annotations['service.kubernetes.io/topology-mode'] ?? '',
+  )
 }
 
 /**
@@ -43,9 +49,16 @@ export const servicePorts = (
     return clusterIP === undefined ? [] : portsOf(service, clusterIP, endpoints, family, features)
   })
 
-function portsOf(service: Service, clusterIP: string, endpoints: EndpointsByPort, family: Family, features: Features) {
+function portsOf(
+  service: Service,
+  clusterIP: string,
+  endpoints: EndpointsByPort,
+  family: Family,
+  features: Features,
+) {
   const path = `${service.namespace}/${service.name}`
-  const ofFamily = (addresses: readonly string[]) => addresses.filter((address) => familyOf(address) === family)
+  const ofFamily = (addresses: readonly string[]) =>
+    addresses.filter((address) => familyOf(address) === family)
   const externalLocal = isExternalLocal(service, features)
   const ranges = ofFamily(service.loadBalancerSourceRanges).map(canonicalCidr)
   const shared = {
@@ -59,9 +72,11 @@ function portsOf(service: Service, clusterIP: string, endpoints: EndpointsByPort
     sourceRanges: features.zeroRangeAllowsAll && ranges.some(isZeroCidr) ? [] : ranges,
     /** Seconds of ClientIP affinity. */
     affinity: service.sessionAffinity === 'ClientIP' ? service.sessionAffinityTimeout : undefined,
-    internalLocal: features.internalTrafficPolicy !== 'ignored' && service.internalTrafficPolicy === 'Local',
+    internalLocal:
+      features.internalTrafficPolicy !== 'ignored' && service.internalTrafficPolicy === 'Local',
     externalLocal,
-    healthCheckNodePort: service.type === 'LoadBalancer' && externalLocal ? service.healthCheckNodePort : 0,
+    healthCheckNodePort:
+      service.type === 'LoadBalancer' && externalLocal ? service.healthCheckNodePort : 0,
     /** Topology hints of the endpoints are followed. */
     followsHints: followsHints(service, features),
   }
@@ -95,9 +110,14 @@ const USUAL_LENGTH: Record<Family, number> = { ipv4: 16, ipv6: 112 }
  */
 export function serviceCIDRs(objects: ClusterObjects, family: Family): string[] {
   const ofFamily = (texts: readonly string[]) => texts.filter((text) => familyOf(text) === family)
-  if (objects.serviceCIDRs.length > 0) return [...new Set(ofFamily(objects.serviceCIDRs).map(canonicalCidr))].sort()
-  const kubernetes = objects.services.find(({ namespace, name }) => namespace === 'default' && name === 'kubernetes')
-  return ofFamily(kubernetes?.clusterIPs ?? []).map((address) => canonicalCidr(`${address}/${USUAL_LENGTH[family]}`))
+  if (objects.serviceCIDRs.length > 0)
+    return [...new Set(ofFamily(objects.serviceCIDRs).map(canonicalCidr))].sort()
+  const kubernetes = objects.services.find(
+    ({ namespace, name }) => namespace === 'default' && name === 'kubernetes',
+  )
+  return ofFamily(kubernetes?.clusterIPs ?? []).map((address) =>
+    canonicalCidr(`${address}/${USUAL_LENGTH[family]}`),
+  )
 }
 
 /** The endpoints of a Service port on one node, by traffic policy. */
@@ -108,7 +128,11 @@ const isReady = (endpoint: TrackedEndpoint): boolean => endpoint.ready
 const isLeaving = (endpoint: TrackedEndpoint): boolean => endpoint.serving && endpoint.terminating
 
 /** Hints apply if every ready endpoint has hints, and at least one of them is for this node or zone. */
-function hinted(endpoints: readonly TrackedEndpoint[], kind: 'zoneHints' | 'nodeHints', here: string): boolean {
+function hinted(
+  endpoints: readonly TrackedEndpoint[],
+  kind: 'zoneHints' | 'nodeHints',
+  here: string,
+): boolean {
   let mine = false
   for (const endpoint of endpoints) {
     if (!isReady(endpoint)) continue
@@ -118,10 +142,18 @@ function hinted(endpoints: readonly TrackedEndpoint[], kind: 'zoneHints' | 'node
   return mine
 }
 
-function topology(port: ServicePort, { features, node, zone }: Surroundings): (endpoint: TrackedEndpoint) => boolean {
+function topology(
+  port: ServicePort,
+  { features, node, zone }: Surroundings,
+): (endpoint: TrackedEndpoint) => boolean {
   if (features.nodeHints && hinted(port.endpoints, 'nodeHints', node))
     return (endpoint) => endpoint.nodeHints.includes(node)
-  if (port.followsHints && zone !== undefined && zone !== '' && hinted(port.endpoints, 'zoneHints', zone))
+  if (
+    port.followsHints &&
+    zone !== undefined &&
+    zone !== '' &&
+    hinted(port.endpoints, 'zoneHints', zone)
+  )
     return (endpoint) => endpoint.zoneHints.includes(zone)
   return () => true
 }
@@ -164,9 +196,14 @@ export function categorizeEndpoints(port: ServicePort, around: Surroundings) {
     /** For traffic policy Local; empty if the Service does not use it. */
     local,
     /** Both without duplicates, in order: the endpoints that get a chain. */
-    reachable: wanted.size === cluster.length ? cluster : endpoints.filter((endpoint) => wanted.has(endpoint)),
+    reachable:
+      wanted.size === cluster.length
+        ? cluster
+        : endpoints.filter((endpoint) => wanted.has(endpoint)),
     /** At least one endpoint on any node is usable. */
-    any: cluster.length > 0 || (usesLocal && endpoints.some((endpoint) => isReady(endpoint) || leaving(endpoint))),
+    any:
+      cluster.length > 0 ||
+      (usesLocal && endpoints.some((endpoint) => isReady(endpoint) || leaving(endpoint))),
   }
 }
 
@@ -176,5 +213,7 @@ export function categorizeEndpoints(port: ServicePort, around: Surroundings) {
  */
 export function readyEndpoints(port: ServicePort): readonly TrackedEndpoint[] {
   const ready = port.endpoints.every(isReady) ? port.endpoints : port.endpoints.filter(isReady)
-  return port.internalLocal && !port.externalLocal ? ready.filter((endpoint) => endpoint.isLocal) : ready
+  return port.internalLocal && !port.externalLocal
+    ? ready.filter((endpoint) => endpoint.isLocal)
+    : ready
 }

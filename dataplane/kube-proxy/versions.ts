@@ -121,9 +121,19 @@ const CHANGES: Readonly<Record<string, Partial<typeof V1_20>>> = {
   },
   '1.25': { dropsIn: 'filter' },
   '1.26': { terminatingEndpoints: true, localhostNodePorts: true, ipvsFilter: true },
-  '1.27': { kubeFirewall: true, firewallMarker: true, ipvsMaglevPort: true, zoneHints: 'annotation' },
+  '1.27': {
+    kubeFirewall: true,
+    firewallMarker: true,
+    ipvsMaglevPort: true,
+    zoneHints: 'annotation',
+  },
   '1.28': { nodeIPs: 'first', ipvsSkipsNodeAddresses: true, ipvsFilterHealthCheck: true },
-  '1.29': { liberalConntrack: true, ipvsOutFilter: true, nodeIPs: 'both', localPolicyForExternalIPs: true },
+  '1.29': {
+    liberalConntrack: true,
+    ipvsOutFilter: true,
+    nodeIPs: 'both',
+    localPolicyForExternalIPs: true,
+  },
   '1.30': { ingressIPMode: true, ipvsFilterExternalLocal: true, nftables: 'gated' },
   '1.31': {
     canonicalEndpointIPs: true,
@@ -156,7 +166,8 @@ const CHANGES: Readonly<Record<string, Partial<typeof V1_20>>> = {
 
 /** `v1.30.3`, `1.30`, `v1.31.0-rc.1`, `v1.30.3+k3s1`: the minor and patch number; without a patch number the latest. */
 function parseVersion(version: string): { minor: number; patch: number } {
-  const [, minor, patch] = /^v?1\.(\d{1,2})(?:\.(\d{1,3}))?(?:[-+][0-9A-Za-z.+-]*)?$/.exec(version) ?? []
+  const [, minor, patch] =
+    /^v?1\.(\d{1,2})(?:\.(\d{1,3}))?(?:[-+][0-9A-Za-z.+-]*)?$/.exec(version) ?? []
   return { minor: Number(minor), patch: Number(patch ?? Number.POSITIVE_INFINITY) }
 }
 

@@ -62,7 +62,11 @@ export class FieldReader {
   }
 
   /** The value of a field if there is one and it is valid; `wanted` ends the sentence about one that is not. */
-  private read<Value>(field: string, isValid: (value: unknown) => value is Value, wanted: string): Value | undefined {
+  private read<Value>(
+    field: string,
+    isValid: (value: unknown) => value is Value,
+    wanted: string,
+  ): Value | undefined {
     const value = this.raw[field]
     if (value === undefined || value === null || isValid(value)) return value ?? undefined
     return this.fault(field, `${quote(value)} is ${wanted}`)
@@ -76,7 +80,8 @@ export class FieldReader {
   children(field: string): FieldReader[] {
     return this.list(field).map((item, index) => {
       const at = `${field}[${index}]`
-      if (!isObject(item) && item !== undefined && item !== null) this.fault(at, `${quote(item)} is not an object`)
+      if (!isObject(item) && item !== undefined && item !== null)
+        this.fault(at, `${quote(item)} is not an object`)
       return this.inside(isObject(item) ? item : {}, at)
     })
   }
@@ -103,7 +108,11 @@ export class FieldReader {
     return this.read(field, isInRange, `not a whole number from ${low} to ${high}`)
   }
 
-  choice<const T extends string, F extends T | undefined>(field: string, choices: readonly T[], fallback: F): T | F {
+  choice<const T extends string, F extends T | undefined>(
+    field: string,
+    choices: readonly T[],
+    fallback: F,
+  ): T | F {
     if (this.raw[field] === '') return fallback
     const isChoice = (value: unknown): value is T => choices.some((choice) => choice === value)
     return this.read(field, isChoice, `none of ${choices.join(', ')}`) ?? fallback
@@ -115,7 +124,8 @@ export class FieldReader {
    */
   name(field: string, required = true): string {
     const value = this.raw[field]
-    if (typeof value === 'string' && /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/.test(value)) return value
+    if (typeof value === 'string' && /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/.test(value))
+      return value
     const isAbsent = value === undefined || value === null || value === ''
     if (!isAbsent) this.fault(field, `${quote(value)} is not a Kubernetes name`)
     else if (required) this.fault(field, 'is missing')
@@ -143,7 +153,9 @@ export class FieldReader {
   /** The ranges of a list, with their addresses in canonical spelling and their host bits; `word` may be among them. */
   cidrs(field: string, word?: string): string[] {
     return this.list(field).flatMap((item, index) => {
-      return item === word && word !== undefined ? word : (this.cidr(item, `${field}[${index}]`) ?? [])
+      return item === word && word !== undefined
+        ? word
+        : (this.cidr(item, `${field}[${index}]`) ?? [])
     })
   }
 

@@ -19,7 +19,11 @@ export function readService(read: FieldReader, namespace: string, name: string) 
     labels: metadata.labels('labels'),
     annotations: metadata.labels('annotations'),
     selector: spec.labels('selector'),
-    type: spec.choice('type', ['ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName'], 'ClusterIP'),
+    type: spec.choice(
+      'type',
+      ['ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName'],
+      'ClusterIP',
+    ),
     /** Empty for headless Services and ExternalName. */
     clusterIPs: readClusterIPs(spec),
     ports: readPorts(spec),
@@ -30,7 +34,11 @@ export function readService(read: FieldReader, namespace: string, name: string) 
     externalTrafficPolicy: spec.choice('externalTrafficPolicy', POLICIES, 'Cluster'),
     externalIPs: spec.addresses('externalIPs'),
     loadBalancerSourceRanges: spec.cidrs('loadBalancerSourceRanges'),
-    loadBalancerIngress: read.child('status').child('loadBalancer').children('ingress').map(readIngress),
+    loadBalancerIngress: read
+      .child('status')
+      .child('loadBalancer')
+      .children('ingress')
+      .map(readIngress),
     healthCheckNodePort: spec.integer('healthCheckNodePort', 0, 65535) ?? 0,
   }
 }
@@ -96,11 +104,17 @@ function readEndpoint(read: FieldReader, addressType: string) {
   const hints = read.child('hints')
   const namesIn = (list: string) => hints.children(list).flatMap((item) => item.text('name') || [])
   const addresses = addressType === 'FQDN' ? [] : read.addresses('addresses')
-  const other = addresses.findIndex((address) => acceptedFamily(address) !== addressType.toLowerCase())
+  const other = addresses.findIndex(
+    (address) => acceptedFamily(address) !== addressType.toLowerCase(),
+  )
   if (other >= 0)
-    read.fault(`addresses[${other}]`, `"${addresses[other]}" is not ${addressType}, as the slice's addressType says`)
+    read.fault(
+      `addresses[${other}]`,
+      `"${addresses[other]}" is not ${addressType}, as the slice's addressType says`,
+    )
   const [first] = Array.isArray(read.raw.addresses) ? read.raw.addresses : []
-  const isRespelled = typeof first === 'string' && addresses[0] !== undefined && first !== addresses[0]
+  const isRespelled =
+    typeof first === 'string' && addresses[0] !== undefined && first !== addresses[0]
   const nodeName = readNodeName(read)
   return {
     addresses,

@@ -15,7 +15,12 @@ interface Effect {
 }
 
 /** Applies a target that is not a chain. An unknown target has no effect, which the remark reports. */
-export function applyTarget(target: Target, flow: Flow, hook: Hook, { network }: TraceContext): Effect {
+export function applyTarget(
+  target: Target,
+  flow: Flow,
+  hook: Hook,
+  { network }: TraceContext,
+): Effect {
   const { name, options } = target
   switch (name) {
     case 'ACCEPT':
@@ -26,7 +31,11 @@ export function applyTarget(target: Target, flow: Flow, hook: Hook, { network }:
     case 'TARPIT':
       return { flow, verdict: 'drop' }
     case 'REJECT':
-      return { flow, verdict: 'reject', remark: options.get('--reject-with')?.value[0] ?? 'icmp-port-unreachable' }
+      return {
+        flow,
+        verdict: 'reject',
+        remark: options.get('--reject-with')?.value[0] ?? 'icmp-port-unreachable',
+      }
     case 'QUEUE':
     case 'NFQUEUE':
       return { flow, verdict: 'accept', remark: 'a program decides; taken as accepted' }
@@ -39,11 +48,15 @@ export function applyTarget(target: Target, flow: Flow, hook: Hook, { network }:
     case 'CT':
       return { flow: { ...flow, tracked: !options.has('--notrack') }, verdict: 'continue' }
     case 'DNAT':
-      return translate(flow, readEndpoint(options.get('--to-destination')?.value[0] ?? '', flow.destination, flow.port))
+      return translate(
+        flow,
+        readEndpoint(options.get('--to-destination')?.value[0] ?? '', flow.destination, flow.port),
+      )
     case 'REDIRECT': {
       const port = parsePort(options.get('--to-ports')?.value[0]?.split('-')[0] ?? '') ?? flow.port
       const loopback = flow.destination.includes(':') ? '::1' : '127.0.0.1'
-      const address = hook === 'OUTPUT' ? loopback : network.addressOf(flow.inInterface ?? '', flow.destination)
+      const address =
+        hook === 'OUTPUT' ? loopback : network.addressOf(flow.inInterface ?? '', flow.destination)
       return translate(flow, { address: address ?? flow.destination, port })
     }
     case 'MASQUERADE': {
@@ -51,10 +64,17 @@ export function applyTarget(target: Target, flow: Flow, hook: Hook, { network }:
       return translateSource(flow, source)
     }
     case 'SNAT':
-      return translateSource(flow, readEndpoint(options.get('--to-source')?.value[0] ?? '', flow.source, 0).address)
+      return translateSource(
+        flow,
+        readEndpoint(options.get('--to-source')?.value[0] ?? '', flow.source, 0).address,
+      )
     default:
       if (QUIET.has(name)) return { flow, verdict: 'continue' }
-      return { flow, verdict: 'continue', remark: `the target "${name}" is not modelled and ignored` }
+      return {
+        flow,
+        verdict: 'continue',
+        remark: `the target "${name}" is not modelled and ignored`,
+      }
   }
 }
 
@@ -78,9 +98,17 @@ function applyConnmark(flow: Flow, options: RuleOptions): Effect {
   const connectionBits = mask('--ctmask')
   const packetBits = mask('--nfmask')
   if (options.has('--save-mark'))
-    return marked(flow, 'connmark', ((flow.connmark & ~connectionBits) ^ (flow.mark & packetBits)) >>> 0)
+    return marked(
+      flow,
+      'connmark',
+      ((flow.connmark & ~connectionBits) ^ (flow.mark & packetBits)) >>> 0,
+    )
   if (options.has('--restore-mark'))
-    return marked(flow, 'mark', ((flow.mark & ~packetBits) ^ (flow.connmark & connectionBits)) >>> 0)
+    return marked(
+      flow,
+      'mark',
+      ((flow.mark & ~packetBits) ^ (flow.connmark & connectionBits)) >>> 0,
+    )
   return marked(flow, 'connmark', changeMark(flow.connmark, options))
 }
 
@@ -97,12 +125,25 @@ function translate(flow: Flow, { address, port }: { address: string; port: numbe
 }
 
 /** `10.0.0.1:80`, `10.0.0.1`, `:80`; of a range the first, because the kernel's choice is not predictable. */
-function readEndpoint(to: string, address: string, port: number): { address: string; port: number } {
+function readEndpoint(
+  to: string,
+  address: string,
+  port: number,
+): { address: string; port: number } {
   if (familyOf(to)) return { address: to, port }
   const match = /^\[?([0-9a-f.:]*?)(?:-[0-9a-f.:]+)?\]?(?::(\d+)(?:-\d+)?)?$/i.exec(to)
-  return parseEndpoint(to) ?? { address: match?.[1] || address, port: parsePort(match?.[2] ?? '') ?? port }
+  return (
+    parseEndpoint(to) ?? {
+      address: match?.[1] || address,
+      port: parsePort(match?.[2] ?? '') ?? port,
+    }
+  )
 }
 
 function translateSource(flow: Flow, source: string): Effect {
-  return { flow: { ...flow, source, sourceTranslated: true }, verdict: 'accept', change: `source becomes ${source}` }
+  return {
+    flow: { ...flow, source, sourceTranslated: true },
+    verdict: 'accept',
+    change: `source becomes ${source}`,
+  }
 }

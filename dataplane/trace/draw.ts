@@ -1,6 +1,14 @@
 import { groupBy } from '../collections.ts'
 import type { Trace } from '../trace.ts'
-import { type Action, actionsAt, consequenceOf, endsOf, isByIpvs, legsOf, type Place } from './path.ts'
+import {
+  type Action,
+  actionsAt,
+  consequenceOf,
+  endsOf,
+  isByIpvs,
+  legsOf,
+  type Place,
+} from './path.ts'
 import type { Hook } from './step.ts'
 
 export interface DrawOptions {
@@ -21,7 +29,10 @@ const NARROWEST = 40
  * Draws the path of a packet in lines of at most `width` columns: Netfilter's hooks with the passed ones highlighted, then for each
  * of these the actions and their chains, then the end. A typical trace fits into 24 lines.
  */
-export function drawTrace(trace: Trace, { width: given, plain = false, stop }: DrawOptions): string[] {
+export function drawTrace(
+  trace: Trace,
+  { width: given, plain = false, stop }: DrawOptions,
+): string[] {
   const width = Math.max(given, NARROWEST)
   const drawing = plain || width < DRAWN ? [] : drawHooks(trace)
   const lines = [trace.packet, ...drawing, '']
@@ -35,7 +46,8 @@ export function drawTrace(trace: Trace, { width: given, plain = false, stop }: D
 function drawHooks(trace: Trace): string[] {
   const stopping = new Set(trace.lost.map(({ hook }) => hook))
   const legs = legsOf(trace)
-  const isTaken = (from: Place, to: Place) => legs.some(([one, other]) => one === from && other === to)
+  const isTaken = (from: Place, to: Place) =>
+    legs.some(([one, other]) => one === from && other === to)
   const has = (hook: Hook) => trace.hooks.includes(hook)
   const box = (hook: Hook, columns: number) => {
     const name = has(hook) ? `[${hook}]${stopping.has(hook) ? '✗' : ''}` : ` ${hook} `
@@ -71,8 +83,13 @@ function describeHook(trace: Trace, hook: Hook, width: number): string[] {
   return [lines.length > 0 ? hook : `${hook}: no rule has an effect`, ...lines]
 }
 
-function joinActions(actions: readonly Action[]): (Pick<Action, 'table' | 'chains'> & { texts: string[] })[] {
-  const joined = groupBy(actions, ({ table, chains, text }) => `${table} ${chains.join(' ')} ${text.split(' ')[0]}`)
+function joinActions(
+  actions: readonly Action[],
+): (Pick<Action, 'table' | 'chains'> & { texts: string[] })[] {
+  const joined = groupBy(
+    actions,
+    ({ table, chains, text }) => `${table} ${chains.join(' ')} ${text.split(' ')[0]}`,
+  )
   return [...joined.values()].map((alike) => {
     const [{ table, chains }] = alike as [Action]
     const texts = alike.map(({ text, probability }) => {
@@ -88,7 +105,8 @@ function describeEnd(trace: Trace, rows = Number.POSITIVE_INFINITY): string[] {
       ? `✗ ${verdict}  ${percent(probability)}, by ${by}`
       : `→ ${to}  ${percent(probability)}, source ${masquerade ? 'masqueraded' : 'kept'}`,
   )
-  const lines = ends.length > rows ? [...ends.slice(0, rows - 1), `… and ${ends.length - rows + 1} more`] : ends
+  const lines =
+    ends.length > rows ? [...ends.slice(0, rows - 1), `… and ${ends.length - rows + 1} more`] : ends
   const sentence = consequenceOf(trace)
   return sentence === '' ? lines : [...lines, sentence]
 }
@@ -125,7 +143,10 @@ export function explainTrace(trace: Trace): string[] {
     place = here
     if (matched) {
       const chance = probability < 1 ? ` [${percent(probability)}]` : ''
-      lines.push(`    ✓ ${rule}`, `        ${verdict}${chance}${reason === '' ? '' : `: ${reason}`}`)
+      lines.push(
+        `    ✓ ${rule}`,
+        `        ${verdict}${chance}${reason === '' ? '' : `: ${reason}`}`,
+      )
     } else lines.push(`    · ${rule}`, `        no match: ${reason}`)
   }
   return [...lines, '', ...describeEnd(trace)]

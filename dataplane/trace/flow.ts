@@ -28,7 +28,9 @@ export function parsePacket(from: string, to: string): Packet {
   const [endpointText = '', protocol = 'tcp', ...rest] = to.split('/')
   const endpoint = parseEndpoint(endpointText)
   if (!endpoint || endpoint.port === 0 || rest.length > 0 || !isProtocol(protocol)) {
-    throw new PacketError(`"${to}" is not a destination; write it as 10.96.0.10:53/udp (tcp, udp or sctp; default tcp)`)
+    throw new PacketError(
+      `"${to}" is not a destination; write it as 10.96.0.10:53/udp (tcp, udp or sctp; default tcp)`,
+    )
   }
   const packet = { destination: endpoint.address, port: endpoint.port, protocol }
   if (from === 'host') return { from: 'host', ...packet }
@@ -43,7 +45,9 @@ export function parsePacket(from: string, to: string): Packet {
     )
   }
   if (family !== familyOf(endpoint.address)) {
-    throw new PacketError(`"${from}" and "${to}" are of different IP families; give both as IPv4 or both as IPv6`)
+    throw new PacketError(
+      `"${from}" and "${to}" are of different IP families; give both as IPv4 or both as IPv6`,
+    )
   }
   return { from: kind, source: canonicalAddress(source), ...packet }
 }
@@ -109,7 +113,8 @@ export function sighted(flow: Flow, hook: Sighting['hook'], byIpvs = false): Flo
     ...(outInterface !== undefined && { outInterface }),
   }
   const last = flow.sightings.at(-1)
-  const before = last?.hook === hook && last.byIpvs === byIpvs ? flow.sightings.slice(0, -1) : flow.sightings
+  const before =
+    last?.hook === hook && last.byIpvs === byIpvs ? flow.sightings.slice(0, -1) : flow.sightings
   return { ...flow, sightings: [...before, seen] }
 }
 

@@ -7,20 +7,40 @@ import { readMark } from './judge-rule.ts'
 import type { Step } from './step.ts'
 
 /** Targets that stop a packet, redirect it, or exclude it from connection tracking. */
-const TAKING = new Set(['DROP', 'REJECT', 'TARPIT', 'DNAT', 'REDIRECT', 'TPROXY', 'NOTRACK', 'CT', 'MARK', 'TTL', 'HL'])
+const TAKING = new Set([
+  'DROP',
+  'REJECT',
+  'TARPIT',
+  'DNAT',
+  'REDIRECT',
+  'TPROXY',
+  'NOTRACK',
+  'CT',
+  'MARK',
+  'TTL',
+  'HL',
+])
 
 const isForeign = (chain: string): boolean => !chain.startsWith('KUBE-')
 
 /** Without a foreign rule that could affect a packet, nothing needs to be traced. */
 function hasSuspects({ iptables, foreignNftables = [] }: NodeState): boolean {
-  const chains = [...iptables.values()].flatMap((table) => [...table.values()]).filter(({ name }) => isForeign(name))
+  const chains = [...iptables.values()]
+    .flatMap((table) => [...table.values()])
+    .filter(({ name }) => isForeign(name))
   if (
-    chains.some(({ policy, rules }) => policy === 'DROP' || rules.some(({ spec }) => TAKING.has(targetOf(spec) ?? '')))
+    chains.some(
+      ({ policy, rules }) =>
+        policy === 'DROP' || rules.some(({ spec }) => TAKING.has(targetOf(spec) ?? '')),
+    )
   )
     return true
   return foreignNftables
     .flatMap((table) => [...table.chains.values()])
-    .some(({ base, rules }) => base?.policy === 'drop' || rules.some(({ text }) => NFT_TAKING.test(text)))
+    .some(
+      ({ base, rules }) =>
+        base?.policy === 'drop' || rules.some(({ text }) => NFT_TAKING.test(text)),
+    )
 }
 
 const NFT_TAKING = /\b(?:drop|reject|dnat|redirect|notrack|tproxy|queue|meta mark set)\b/
@@ -33,7 +53,9 @@ function isTakingNft({ hook, rule, verdict, reason }: Step, masqueradeMark: numb
   const mark = /(?<!connection )mark becomes (0x[0-9a-f]+)/.exec(reason)?.[1]
   const isLate = hook !== 'PREROUTING' && hook !== 'OUTPUT'
   // A mark that is cleared before nat PREROUTING is set again there.
-  return mark !== undefined && NFT_MARK.test(rule) && (isLate || (Number(mark) & masqueradeMark) !== 0)
+  return (
+    mark !== undefined && NFT_MARK.test(rule) && (isLate || (Number(mark) & masqueradeMark) !== 0)
+  )
 }
 
 /** The same for a rule of iptables. */
@@ -56,7 +78,11 @@ function isTaking(hook: string, rule: string, masqueradeMark: number): boolean {
  * @param packets first packets of connections that must reach a Service
  * @param masqueradeBit kube-proxy's bit of the fwmark
  */
-export function findInterference(state: NodeState, packets: readonly Packet[], masqueradeBit: number): Finding[] {
+export function findInterference(
+  state: NodeState,
+  packets: readonly Packet[],
+  masqueradeBit: number,
+): Finding[] {
   const others = state.foreignNftables ?? []
   if (!hasSuspects(state)) return []
   const foreignTables = new Set(others.map(nftTitle))

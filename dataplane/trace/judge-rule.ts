@@ -33,7 +33,10 @@ function* judgements(rule: ParsedRule, flow: Flow, context: TraceContext): Gener
 
 /** True for a rule with another destination, without computing a reason: most evaluated rules are for other Services. */
 export function isForOther({ destination }: ParsedRule, flow: Flow): boolean {
-  return destination !== undefined && contains(destination.value, flow.destination) === destination.negated
+  return (
+    destination !== undefined &&
+    contains(destination.value, flow.destination) === destination.negated
+  )
 }
 
 const FIELDS: readonly [
@@ -41,13 +44,28 @@ const FIELDS: readonly [
   condition: Condition,
 ][] = [
   ['source', (prefix, { source }) => [contains(prefix, source), `source is ${source}`]],
-  ['destination', (prefix, { destination }) => [contains(prefix, destination), `destination is ${destination}`]],
-  ['inInterface', (name, { inInterface }) => [isInterface(name, inInterface), `came in by ${inInterface ?? 'none'}`]],
+  [
+    'destination',
+    (prefix, { destination }) => [contains(prefix, destination), `destination is ${destination}`],
+  ],
+  [
+    'inInterface',
+    (name, { inInterface }) => [
+      isInterface(name, inInterface),
+      `came in by ${inInterface ?? 'none'}`,
+    ],
+  ],
   [
     'outInterface',
-    (name, { outInterface }) => [isInterface(name, outInterface), `leaves by ${outInterface ?? 'none'}`],
+    (name, { outInterface }) => [
+      isInterface(name, outInterface),
+      `leaves by ${outInterface ?? 'none'}`,
+    ],
   ],
-  ['protocol', (name, { protocol }) => [isAny(name) || isProtocol(name, protocol), `protocol is ${protocol}`]],
+  [
+    'protocol',
+    (name, { protocol }) => [isAny(name) || isProtocol(name, protocol), `protocol is ${protocol}`],
+  ],
 ]
 
 const isAny = (protocol: string): boolean => protocol === 'all' || protocol === '0'
@@ -62,7 +80,12 @@ type Judge = (options: RuleOptions, flow: Flow, context: TraceContext) => Judgem
 
 /** Whether a value holds for the packet, and the fact that decides, for the reason. */
 type Verdict = readonly [holds: boolean, fact: string]
-type Condition = (value: string, flow: Flow, context: TraceContext, values: readonly string[]) => Verdict
+type Condition = (
+  value: string,
+  flow: Flow,
+  context: TraceContext,
+  values: readonly string[],
+) => Verdict
 
 const HOLDS: Judgement = { chance: 1, reason: '' }
 
@@ -70,7 +93,10 @@ const judged = ([holds, fact]: Verdict, negated: boolean): Judgement => {
   return { chance: holds === negated ? 0 : 1, reason: fact }
 }
 
-const notModelled = (what: string): Judgement => ({ chance: 0, reason: `${what} is not modelled, taken as no match` })
+const notModelled = (what: string): Judgement => ({
+  chance: 0,
+  reason: `${what} is not modelled, taken as no match`,
+})
 
 /** The conjunction of several conditions: the reason is that of the first one that fails, else of all. */
 function allOf(judgements: Iterable<Judgement>): Judgement {
@@ -89,7 +115,9 @@ const judgeBy =
     allOf(
       [...options].map(([option, { negated, value }]) => {
         const condition = conditions[option]
-        return condition ? judged(condition(value[0] ?? '', flow, context, value), negated) : notModelled(option)
+        return condition
+          ? judged(condition(value[0] ?? '', flow, context, value), negated)
+          : notModelled(option)
       }),
     )
 
@@ -120,12 +148,16 @@ export function readMark(text: string): [value: number, mask: number] {
   return [Number(value) >>> 0, Number(mask) >>> 0]
 }
 
-const isProtocol = (text: string, protocol: string): boolean => (PROTOCOL_NUMBERS[text] ?? text) === protocol
+const isProtocol = (text: string, protocol: string): boolean =>
+  (PROTOCOL_NUMBERS[text] ?? text) === protocol
 const isOriginal: Condition = (text) => [text === 'ORIGINAL', 'direction is ORIGINAL']
 
 const hasState: Condition = (text, flow) => {
   const states = connectionStates(flow)
-  return [text.split(',').some((state) => states.includes(state)), `connection is ${states.join(',')}`]
+  return [
+    text.split(',').some((state) => states.includes(state)),
+    `connection is ${states.join(',')}`,
+  ]
 }
 
 const CONNTRACK: Record<string, Condition> = {
@@ -135,8 +167,14 @@ const CONNTRACK: Record<string, Condition> = {
     contains(text, destination),
     `original dst is ${destination}`,
   ],
-  '--ctorigsrc': (text, { original: { source } }) => [contains(text, source), `original src is ${source}`],
-  '--ctorigdstport': (text, { original: { port } }) => [inPorts(text, port), `original port is ${port}`],
+  '--ctorigsrc': (text, { original: { source } }) => [
+    contains(text, source),
+    `original src is ${source}`,
+  ],
+  '--ctorigdstport': (text, { original: { port } }) => [
+    inPorts(text, port),
+    `original port is ${port}`,
+  ],
   '--ctproto': (text, { protocol }) => [isProtocol(text, protocol), protocol],
   '--ctdir': isOriginal,
   '--ctstatus': (text) => [text.split(',').includes('NONE'), 'connection has no status yet'],
@@ -150,7 +188,10 @@ export function connectionStates(flow: Flow): string[] {
 }
 
 const toPort: Condition = (text, { port }) => [inPorts(text, port), `port is ${port}`]
-const fromPort: Condition = (text) => [inPorts(text, 0) && inPorts(text, 65535), 'source port is any free one']
+const fromPort: Condition = (text) => [
+  inPorts(text, 0) && inPorts(text, 65535),
+  'source port is any free one',
+]
 
 const PORTS: Record<string, Condition> = {
   '--dport': toPort,
@@ -178,7 +219,10 @@ function inPorts(text: string, port: number): boolean {
 
 const RANGES: Record<string, Condition> = {
   '--src-range': (range, { source }) => [contains(range, source), `address is ${source}`],
-  '--dst-range': (range, { destination }) => [contains(range, destination), `address is ${destination}`],
+  '--dst-range': (range, { destination }) => [
+    contains(range, destination),
+    `address is ${destination}`,
+  ],
 }
 
 const METHODS = { masq: 'MASQ', route: 'GATE', tunnel: 'IPIP' }
@@ -186,7 +230,11 @@ const METHODS = { masq: 'MASQ', route: 'GATE', tunnel: 'IPIP' }
 function judgeIpvs(options: RuleOptions, flow: Flow, context: TraceContext): Judgement {
   const { ipvs } = flow
   const wanted = options.get('--ipvs')
-  if (wanted) return judged([ipvs !== undefined, ipvs ? 'IPVS handled it' : 'IPVS did not handle it'], wanted.negated)
+  if (wanted)
+    return judged(
+      [ipvs !== undefined, ipvs ? 'IPVS handled it' : 'IPVS did not handle it'],
+      wanted.negated,
+    )
   if (!ipvs) return { chance: 0, reason: 'IPVS did not handle it' }
   const { address, port, protocol, method } = ipvs
   return judgeBy({
@@ -222,7 +270,10 @@ function judgeSet(options: RuleOptions, flow: Flow, { ipsets }: TraceContext): J
   const key = setKey(set, sides, flow)
     .map((part) => part ?? '?')
     .join(',')
-  return judged([holds, `${key} is ${holds ? '' : 'not '}in the set ${name}`], wanted?.negated ?? false)
+  return judged(
+    [holds, `${key} is ${holds ? '' : 'not '}in the set ${name}`],
+    wanted?.negated ?? false,
+  )
 }
 
 function judgeStatistic(options: RuleOptions): Judgement {
@@ -231,7 +282,9 @@ function judgeStatistic(options: RuleOptions): Judgement {
   const wanted = probability ?? every
   if (!wanted) return HOLDS
   // The kernel stores probabilities in steps of 1/2³¹ (xt_statistic).
-  const share = probability ? Math.round(Number(probability.value[0]) * 2 ** 31) / 2 ** 31 : 1 / Number(every?.value[0])
+  const share = probability
+    ? Math.round(Number(probability.value[0]) * 2 ** 31) / 2 ** 31
+    : 1 / Number(every?.value[0])
   const chance = Math.min(1, Math.max(0, Number.isFinite(share) ? share : 0))
   const meant = wanted.negated ? 1 - chance : chance
   return { chance: meant, reason: `by chance, ${Number(meant.toFixed(6))}` }

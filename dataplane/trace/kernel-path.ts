@@ -1,5 +1,10 @@
 import { familyOf, printEndpoint } from '../ip-address.ts'
-import { printIpvsadmSave, type RealServer, type VirtualServer, virtualServerKey } from '../ipvsadm-save.ts'
+import {
+  printIpvsadmSave,
+  type RealServer,
+  type VirtualServer,
+  virtualServerKey,
+} from '../ipvsadm-save.ts'
 import type { NftTable } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
 import { type Flow, sighted } from './flow.ts'
@@ -16,7 +21,11 @@ interface BaseChain {
 }
 
 /** The tables of iptables with their hooks and priorities (linux/netfilter_ipv4.h). */
-const TABLES: readonly { name: string; hooks: readonly Hook[]; priority: (hook: Hook) => number }[] = [
+const TABLES: readonly {
+  name: string
+  hooks: readonly Hook[]
+  priority: (hook: Hook) => number
+}[] = [
   { name: 'raw', hooks: ['PREROUTING', 'OUTPUT'], priority: () => -300 },
   { name: 'mangle', hooks: HOOKS, priority: () => -150 },
   {
@@ -52,7 +61,12 @@ export class KernelPath {
   readonly #baseChains = new Map<Hook, BaseChain[]>()
   readonly #record: (step: Step) => void
 
-  constructor(state: NodeState, context: TraceContext, record: (step: Step) => void, matchingOnly = false) {
+  constructor(
+    state: NodeState,
+    context: TraceContext,
+    record: (step: Step) => void,
+    matchingOnly = false,
+  ) {
     this.#state = state
     this.#context = context
     this.#record = record
@@ -73,7 +87,8 @@ export class KernelPath {
     for (const natted of this.#hook('OUTPUT', routed, { before: IPVS_OUTPUT })) {
       // The kernel routes a packet again after nat OUTPUT translated it (nf_nat_ipv4_local_fn).
       for (const flow of this.#schedule('OUTPUT', this.#routed(natted)))
-        for (const passed of this.#hook('OUTPUT', this.#routed(flow), { from: IPVS_OUTPUT })) this.#postrouting(passed)
+        for (const passed of this.#hook('OUTPUT', this.#routed(flow), { from: IPVS_OUTPUT }))
+          this.#postrouting(passed)
     }
   }
 
@@ -105,19 +120,26 @@ export class KernelPath {
   #hook(hook: Hook, entering: Flow, { from = -Infinity, before = Infinity } = {}): Flow[] {
     this.hooks.add(hook)
     const side = isDestinationHook(hook) ? 'destinationBound' : 'sourceBound'
-    const isTranslated = (flow: Flow) => (isDestinationHook(hook) ? flow.translated : flow.sourceTranslated)
+    const isTranslated = (flow: Flow) =>
+      isDestinationHook(hook) ? flow.translated : flow.sourceTranslated
     const family = familyOf(entering.destination) === 'ipv6' ? 'ip6' : 'ip'
-    const chains = this.#baseChainsAt(hook, family).filter(({ priority }) => priority >= from && priority < before)
+    const chains = this.#baseChainsAt(hook, family).filter(
+      ({ priority }) => priority >= from && priority < before,
+    )
     let flows = [entering]
     for (const { isNat, walk } of chains)
       flows = flows.flatMap((flow) => {
         // nat applies once per connection and side: the first chain that translates binds it, and later ones are skipped.
         if (!walk || (isNat && (flow[side] || !flow.tracked))) return [flow]
         const passed = this.#passed(walk(flow))
-        return isNat ? passed.map((one) => ({ ...one, [side]: !isTranslated(flow) && isTranslated(one) })) : passed
+        return isNat
+          ? passed.map((one) => ({ ...one, [side]: !isTranslated(flow) && isTranslated(one) }))
+          : passed
       })
     const isBound = chains.some(({ isNat }) => isNat)
-    const bound = isBound ? flows.map((flow) => (flow.tracked ? { ...flow, [side]: true } : flow)) : flows
+    const bound = isBound
+      ? flows.map((flow) => (flow.tracked ? { ...flow, [side]: true } : flow))
+      : flows
     return bound.map((flow) => sighted(flow, hook))
   }
 
@@ -134,7 +156,11 @@ export class KernelPath {
     const known = this.#baseChains.get(hook)
     if (known) return known
     const { iptables, nftables = [], foreignNftables = [] } = this.#state
-    const walkOf = <AnyRule>(rules: RuleLanguage<AnyRule>, chain: string, policy: Pick<Step, 'rule' | 'verdict'>) => {
+    const walkOf = <AnyRule>(
+      rules: RuleLanguage<AnyRule>,
+      chain: string,
+      policy: Pick<Step, 'rule' | 'verdict'>,
+    ) => {
       const walk = new Walk(rules, hook, this.#record, this.#matchingOnly)
       return (flow: Flow) => walk.baseChain(chain, policy, flow)
     }
@@ -153,7 +179,10 @@ export class KernelPath {
         if (base?.hook !== hook.toLowerCase()) continue
         const { priority, type, policy = 'accept' } = base
         const rules = nftablesRules(table, this.#context)
-        const walk = walkOf(rules, name, { rule: `policy ${policy}`, verdict: policy.toUpperCase() })
+        const walk = walkOf(rules, name, {
+          rule: `policy ${policy}`,
+          verdict: policy.toUpperCase(),
+        })
         chains.push({ priority, isNat: type === 'nat', walk })
       }
     }
@@ -174,9 +203,17 @@ export class KernelPath {
     }
     const shares = scheduleShares(server)
     if (shares.length === 0) {
-      const reason = server.realServers.length === 0 ? 'no real server' : 'no real server with a weight above 0'
+      const reason =
+        server.realServers.length === 0 ? 'no real server' : 'no real server with a weight above 0'
       // ip_vs_leave sends ICMP port unreachable for every protocol.
-      const by = this.#ipvsStep(hook, server, [], flow, 'REJECT', `${reason}: icmp-port-unreachable`)
+      const by = this.#ipvsStep(
+        hook,
+        server,
+        [],
+        flow,
+        'REJECT',
+        `${reason}: icmp-port-unreachable`,
+      )
       this.#record(by)
       this.lost.push({ flow, verdict: 'reject', by })
     }
@@ -191,16 +228,34 @@ export class KernelPath {
     const port = real.port === 0 || real.forward !== 'masq' ? flow.port : real.port
     const summary = `scheduler ${server.scheduler} gives it a share of ${Number(share.toFixed(6))}`
     const change = `to ${printEndpoint(real.address, port)}`
-    const step = this.#ipvsStep(hook, server, [real], { ...flow, probability }, 'DNAT', `${change}; ${summary}`)
+    const step = this.#ipvsStep(
+      hook,
+      server,
+      [real],
+      { ...flow, probability },
+      'DNAT',
+      `${change}; ${summary}`,
+    )
     this.#record({ ...step, change })
     const { destination, port: virtualPort, protocol } = flow
     const ipvs = { address: destination, port: virtualPort, protocol, method: real.forward }
     return sighted({ ...flow, destination: real.address, port, probability, ipvs }, hook, true)
   }
 
-  #ipvsStep(hook: Hook, server: VirtualServer, reals: RealServer[], flow: Flow, verdict: string, reason: string): Step {
-    const rule = printIpvsadmSave([{ ...server, realServers: reals }]).split('\n')[reals.length] ?? ''
-    return stepOf({ hook, table: 'ipvs', chain: virtualServerKey(server), rule, verdict, reason }, flow)
+  #ipvsStep(
+    hook: Hook,
+    server: VirtualServer,
+    reals: RealServer[],
+    flow: Flow,
+    verdict: string,
+    reason: string,
+  ): Step {
+    const rule =
+      printIpvsadmSave([{ ...server, realServers: reals }]).split('\n')[reals.length] ?? ''
+    return stepOf(
+      { hook, table: 'ipvs', chain: virtualServerKey(server), rule, verdict, reason },
+      flow,
+    )
   }
 }
 
@@ -216,19 +271,28 @@ interface Share {
 const UNWEIGHTED = new Set(['rr', 'lc', 'dh', 'lblc', 'lblcr'])
 
 /** The virtual server for a packet: by firewall mark first, then by address and port, then by port 0 (any port). */
-function findVirtualServer(servers: readonly VirtualServer[], flow: Flow): VirtualServer | undefined {
+function findVirtualServer(
+  servers: readonly VirtualServer[],
+  flow: Flow,
+): VirtualServer | undefined {
   const find = (protocol: string, address: string, port: number) =>
-    servers.find((server) => server.protocol === protocol && server.address === address && server.port === port)
+    servers.find(
+      (server) =>
+        server.protocol === protocol && server.address === address && server.port === port,
+    )
   const protocol = flow.protocol.toUpperCase()
   const marked = flow.mark === 0 ? undefined : find('FWM', `${flow.mark}`, 0)
-  return marked ?? find(protocol, flow.destination, flow.port) ?? find(protocol, flow.destination, 0)
+  return (
+    marked ?? find(protocol, flow.destination, flow.port) ?? find(protocol, flow.destination, 0)
+  )
 }
 
 /** The distribution of new connections over the real servers; empty if there is no usable one. */
 function scheduleShares(server: VirtualServer): Share[] {
   const usable = server.realServers.filter(({ weight }) => weight > 0)
   // Weighted failover: the real server with the highest weight gets all connections.
-  const chosen = server.scheduler === 'fo' ? usable.sort((a, b) => b.weight - a.weight).slice(0, 1) : usable
+  const chosen =
+    server.scheduler === 'fo' ? usable.sort((a, b) => b.weight - a.weight).slice(0, 1) : usable
   const weightOf = (real: RealServer) => (UNWEIGHTED.has(server.scheduler) ? 1 : real.weight)
   const total = chosen.reduce((sum, real) => sum + weightOf(real), 0)
   return chosen.map((real) => ({ real, share: weightOf(real) / total }))

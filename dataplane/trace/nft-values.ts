@@ -34,12 +34,15 @@ export function valuesOf(place: NftPlace, expression: NftExpression, flow: Flow)
       return expression.parts
         .slice(1)
         .reduce(
-          (before, part) => before.flatMap((one) => both(place, one, part, (left, right) => `${left} . ${right}`)),
+          (before, part) =>
+            before.flatMap((one) => both(place, one, part, (left, right) => `${left} . ${right}`)),
           valuesOf(place, expression.parts[0] as NftExpression, flow),
         )
     case 'binary':
       return valuesOf(place, expression.left, flow).flatMap((one) =>
-        both(place, one, expression.right, (left, right) => combine(expression.operator, left, right)),
+        both(place, one, expression.right, (left, right) =>
+          combine(expression.operator, left, right),
+        ),
       )
     case 'map':
       return valuesOf(place, expression.key, flow).map(({ value, flow: taken }) => ({
@@ -57,7 +60,10 @@ const both = (
   join: (left: string, right: string) => string,
 ): NftValue[] =>
   valuesOf(place, other, taken).map(({ value: right, flow }) => {
-    return { value: left === undefined || right === undefined ? undefined : join(left, right), flow }
+    return {
+      value: left === undefined || right === undefined ? undefined : join(left, right),
+      flow,
+    }
   })
 
 /** The first packet's value of `ip saddr`, `meta mark`, …; undefined if it has none, or if the selector is not modelled. */
@@ -96,7 +102,9 @@ function selected({ network }: NftPlace, selector: string, flow: Flow): string |
     oif: flow.outInterface ?? '',
     oifname: flow.outInterface ?? '',
   }
-  return values[first === 'ip' || first === 'ip6' ? key : selector.replace(/^(ct original) ip6? /, '$1 ')]
+  return values[
+    first === 'ip' || first === 'ip6' ? key : selector.replace(/^(ct original) ip6? /, '$1 ')
+  ]
 }
 
 const hexadecimal = (value: number): string => `0x${value.toString(16).padStart(8, '0')}`
@@ -124,7 +132,10 @@ export function covers(element: string, value: string): boolean {
   const parts = element.split(' . ')
   const values = value.split(' . ')
   if (parts.length > 1)
-    return parts.length === values.length && parts.every((part, index) => covers(part, values[index] ?? ''))
+    return (
+      parts.length === values.length &&
+      parts.every((part, index) => covers(part, values[index] ?? ''))
+    )
   if (element.endsWith('*')) return value.startsWith(element.slice(0, -1))
   if (value.includes(',')) return value.split(',').includes(element)
   if (familyOf(value) !== undefined) return contains(element, value)

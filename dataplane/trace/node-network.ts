@@ -3,7 +3,14 @@ import type { Link, LinkAddress } from '../ip-addr.ts'
 import { canonicalAddress, commonBits, contains, familyOf, parsePrefix } from '../ip-address.ts'
 import type { Route } from '../ip-route.ts'
 
-export type AddressType = 'LOCAL' | 'UNICAST' | 'BROADCAST' | 'MULTICAST' | 'BLACKHOLE' | 'UNREACHABLE' | 'PROHIBIT'
+export type AddressType =
+  | 'LOCAL'
+  | 'UNICAST'
+  | 'BROADCAST'
+  | 'MULTICAST'
+  | 'BLACKHOLE'
+  | 'UNREACHABLE'
+  | 'PROHIBIT'
 
 /** Kinds of links that are never an uplink. */
 const NO_UPLINK = new Set(['bridge', 'dummy', 'ipip', 'vxlan', 'wireguard'])
@@ -18,7 +25,9 @@ export class NodeNetwork {
   constructor(links: readonly Link[], routes: readonly Route[] | undefined) {
     this.#links = links
     this.#routes = routes && routes.length > 0 ? routes : derivedRoutes(links)
-    this.#own = new Set(links.flatMap((link) => link.addresses.map(({ address }) => canonicalAddress(address))))
+    this.#own = new Set(
+      links.flatMap((link) => link.addresses.map(({ address }) => canonicalAddress(address))),
+    )
   }
 
   /**
@@ -38,7 +47,8 @@ export class NodeNetwork {
   addressType(address: string): AddressType {
     if (this.isLocal(address)) return 'LOCAL'
     if (contains('224.0.0.0/4', address) || contains('ff00::/8', address)) return 'MULTICAST'
-    if (address === '255.255.255.255' || this.#links.some((link) => isBroadcastOf(link, address))) return 'BROADCAST'
+    if (address === '255.255.255.255' || this.#links.some((link) => isBroadcastOf(link, address)))
+      return 'BROADCAST'
     const type = this.routeTo(address)?.type.toUpperCase()
     return type === 'BLACKHOLE' || type === 'UNREACHABLE' || type === 'PROHIBIT' ? type : 'UNICAST'
   }
@@ -74,7 +84,9 @@ export class NodeNetwork {
   addressOf(device: string, like: string): string | undefined {
     const family = familyOf(like)
     const addresses = this.#links.find((link) => link.name === device)?.addresses ?? []
-    const own = addresses.map(({ address }) => address).filter((address) => familyOf(address) === family)
+    const own = addresses
+      .map(({ address }) => address)
+      .filter((address) => familyOf(address) === family)
     return own.find((address) => !contains('fe80::/10', address)) ?? own[0]
   }
 
@@ -94,7 +106,9 @@ export class NodeNetwork {
   /** A machine outside the cluster: the router of the default route, else an address reserved for documentation (RFC 5737, RFC 3849). */
   neighbourOutside(like: string): string {
     const isIPv4 = familyOf(like) === 'ipv4'
-    const router = this.#routes.find(({ destination }) => destination === (isIPv4 ? '0.0.0.0/0' : '::/0'))?.via
+    const router = this.#routes.find(
+      ({ destination }) => destination === (isIPv4 ? '0.0.0.0/0' : '::/0'),
+    )?.via
     return router ?? (isIPv4 ? '203.0.113.9' : '2001:db8::9')
   }
 }
@@ -110,7 +124,10 @@ function lengthOf(route: Route): number {
 function isBroadcastOf(link: Link, address: string): boolean {
   return link.addresses.some((own) => {
     if (own.family !== 'inet' || own.prefixLength > 30 || isLoopback(link)) return false
-    return ipaddr.IPv4.broadcastAddressFromCIDR(`${own.address}/${own.prefixLength}`).toString() === address
+    return (
+      ipaddr.IPv4.broadcastAddressFromCIDR(`${own.address}/${own.prefixLength}`).toString() ===
+      address
+    )
   })
 }
 
@@ -131,7 +148,8 @@ function derivedRoutes(links: readonly Link[]): Route[] {
     const uplink = uplinks.find(
       (link) => !NO_UPLINK.has(link.kind ?? '') && routes.some((route) => leadsOut(route, link)),
     )
-    if (uplink) routes.push({ type: 'unicast', destination: everywhere, device: uplink.name, metric: 0 })
+    if (uplink)
+      routes.push({ type: 'unicast', destination: everywhere, device: uplink.name, metric: 0 })
   }
   return routes
 }

@@ -23,7 +23,11 @@ export function legsOf(trace: Trace): [Place, Place][] {
     [has('FORWARD') && has('POSTROUTING'), 'FORWARD', 'POSTROUTING'],
     [has('OUTPUT'), 'process', 'OUTPUT'],
     [has('OUTPUT') && has('POSTROUTING'), 'OUTPUT', 'POSTROUTING'],
-    [outcomes.length > 0 && has('POSTROUTING') && !(isSent && has('PREROUTING')), 'POSTROUTING', 'out'],
+    [
+      outcomes.length > 0 && has('POSTROUTING') && !(isSent && has('PREROUTING')),
+      'POSTROUTING',
+      'out',
+    ],
   ]
   return legs.flatMap(([isTaken, from, to]) => (isTaken ? [[from, to]] : []))
 }
@@ -49,15 +53,27 @@ export function actionsAt({ steps }: Trace, hook: Hook): Action[] {
   const acting = steps
     .filter((step) => step.hook === hook && step.matched && !acceptsByPolicy(step))
     // Masquerading clears the mark that requested it; the next action shows that.
-    .filter(({ verdict, change }) => isStop(verdict) || (change ? !CLEARED.test(change) : !QUIET.has(verdict)))
+    .filter(
+      ({ verdict, change }) =>
+        isStop(verdict) || (change ? !CLEARED.test(change) : !QUIET.has(verdict)),
+    )
     .map((step) => ({ step, text: describeAction(step), path: step.path ?? [step.chain] }))
-  const groups = groupBy(acting, ({ step, text, path }) => `${step.table} ${path[0]} ${text.split(' ')[0]}`)
+  const groups = groupBy(
+    acting,
+    ({ step, text, path }) => `${step.table} ${path[0]} ${text.split(' ')[0]}`,
+  )
   return [...groups.values()].flatMap((group) => {
     const chains = commonPath(group.map(({ path }) => path))
     return [...groupBy(group, ({ text }) => text)].map(([text, alike]): Action => {
       const steps = alike.map(({ step }) => step)
       const probability = steps.reduce((sum, step) => sum + step.probability, 0)
-      return { table: steps[0]?.table ?? '', chains, text, probability: Math.min(1, probability), steps }
+      return {
+        table: steps[0]?.table ?? '',
+        chains,
+        text,
+        probability: Math.min(1, probability),
+        steps,
+      }
     })
   })
 }
@@ -91,7 +107,9 @@ export function endsOf({ outcomes, lost, verdict }: Trace): PacketEnd[] {
     return { verdict, probability, masquerade: false, by: `${table} ${chain}` }
   })
   return [
-    ...outcomes.map((outcome): PacketEnd => ({ ...outcome, verdict: verdict === 'accept' ? verdict : 'dnat' })),
+    ...outcomes.map(
+      (outcome): PacketEnd => ({ ...outcome, verdict: verdict === 'accept' ? verdict : 'dnat' }),
+    ),
     ...stopped,
   ]
 }
@@ -103,5 +121,8 @@ export function consequenceOf({ verdict }: Trace): string {
   return `It is ${verdict === 'reject' ? 'rejected' : 'dropped'}: ${SEEN[verdict]}.`
 }
 
-export const SEEN = { reject: 'the sender gets "connection refused"', drop: 'the sender gets no answer and times out' }
+export const SEEN = {
+  reject: 'the sender gets "connection refused"',
+  drop: 'the sender gets no answer and times out',
+}
 export const UNTRANSLATED = 'No rule translates it: it goes to its original destination.'

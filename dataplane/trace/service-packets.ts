@@ -21,10 +21,17 @@ export function servicePackets(objects: ClusterObjects, name: string): Packet[] 
       const protocol = protocolOf(upper)
       if (address !== undefined) {
         packets.push({ from: 'host', destination: address, port, protocol })
-        if (pods !== undefined) packets.push({ from: 'pod', source: pods, destination: address, port, protocol })
+        if (pods !== undefined)
+          packets.push({ from: 'pod', source: pods, destination: address, port, protocol })
       }
       if (own !== undefined && address !== undefined && nodePort !== 0)
-        packets.push({ from: 'external', source: OUTSIDE, destination: own, port: nodePort, protocol })
+        packets.push({
+          from: 'external',
+          source: OUTSIDE,
+          destination: own,
+          port: nodePort,
+          protocol,
+        })
     }
   }
   for (const slice of objects.endpointSlices) {
@@ -32,8 +39,10 @@ export function servicePackets(objects: ClusterObjects, name: string): Packet[] 
     if (slice.addressType !== 'IPv4' || pods === undefined || port === 0) continue
     const protocol = protocolOf(upper)
     for (const isHere of [true, false]) {
-      const [destination] = slice.endpoints.find(({ nodeName }) => (nodeName === name) === isHere)?.addresses ?? []
-      if (destination !== undefined) packets.push({ from: 'pod', source: pods, destination, port, protocol })
+      const [destination] =
+        slice.endpoints.find(({ nodeName }) => (nodeName === name) === isHere)?.addresses ?? []
+      if (destination !== undefined)
+        packets.push({ from: 'pod', source: pods, destination, port, protocol })
     }
   }
   return packets

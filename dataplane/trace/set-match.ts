@@ -3,7 +3,11 @@ import type { IpSet, IpSets } from '../ipset-save.ts'
 import type { Flow } from './flow.ts'
 
 /** The key that the kernel looks up in a set for this packet, one text per dimension; undefined if the packet has none. */
-export function setKey(set: IpSet, directions: readonly string[], flow: Flow): (string | undefined)[] {
+export function setKey(
+  set: IpSet,
+  directions: readonly string[],
+  flow: Flow,
+): (string | undefined)[] {
   const dimensions = (set.type.split(':')[1] ?? '').split(',')
   return dimensions.map((dimension, index) => {
     const isSource = directions[index] === 'src'
@@ -12,7 +16,8 @@ export function setKey(set: IpSet, directions: readonly string[], flow: Flow): (
       // The source port is unknown, so no member can match it.
       if (isSource) return undefined
       // bitmap:port has no protocol and supports only TCP and UDP (ip_set_get_ip_port).
-      if (set.type === 'bitmap:port') return flow.protocol === 'sctp' ? undefined : String(flow.port)
+      if (set.type === 'bitmap:port')
+        return flow.protocol === 'sctp' ? undefined : String(flow.port)
       return `${flow.protocol}:${flow.port}`
     }
     if (dimension === 'iface') return isSource ? flow.inInterface : flow.outInterface
@@ -25,18 +30,28 @@ export function setKey(set: IpSet, directions: readonly string[], flow: Flow): (
  * Whether a set contains the packet, with the `directions` of `--match-set NAME dst,dst,src`. In sets of networks the
  * most specific member decides; `nomatch` excludes it.
  */
-export function setHolds(sets: IpSets, set: IpSet, directions: readonly string[], flow: Flow): boolean {
+export function setHolds(
+  sets: IpSets,
+  set: IpSet,
+  directions: readonly string[],
+  flow: Flow,
+): boolean {
   if (set.type === 'list:set') {
     return [...set.members].some((name) => {
       const member = sets.get(name)
-      return member !== undefined && member.type !== 'list:set' && setHolds(sets, member, directions, flow)
+      return (
+        member !== undefined &&
+        member.type !== 'list:set' &&
+        setHolds(sets, member, directions, flow)
+      )
     })
   }
   const key = setKey(set, directions, flow)
   const address = key.find((part) => part !== undefined && parsePrefix(part) !== undefined)
   if (address !== undefined && !isOfFamily(set, address)) return false
   if (key.some((part) => part === undefined)) return false
-  if (!set.type.includes('net') && set.options.netmask === undefined) return set.members.has(key.join(','))
+  if (!set.type.includes('net') && set.options.netmask === undefined)
+    return set.members.has(key.join(','))
   let best = -1
   let holds = false
   for (const member of set.members) {
@@ -55,7 +70,11 @@ function isOfFamily(set: IpSet, address: string): boolean {
 }
 
 /** The total prefix length of a member that contains the key; -1 if it does not. */
-function specificity(member: string[], key: (string | undefined)[], netmask: string | undefined): number {
+function specificity(
+  member: string[],
+  key: (string | undefined)[],
+  netmask: string | undefined,
+): number {
   let bits = 0
   for (const [index, part] of member.entries()) {
     const wanted = key[index]

@@ -16,7 +16,8 @@ const SOUGHT: Record<string, string> = {
   'KUBE-SEP': 'no rule that translates it',
 }
 
-const missingIn = (chain: string): string | undefined => SOUGHT[chain.slice(0, chain.lastIndexOf('-'))]
+const missingIn = (chain: string): string | undefined =>
+  SOUGHT[chain.slice(0, chain.lastIndexOf('-'))]
 
 /**
  * Where a packet to a Service stopped, as a predicate after "the packet"; undefined if it was translated. An untranslated
@@ -36,7 +37,9 @@ export function stoppingPlace(
     return `reaches the virtual server ${stop.chain}${at} and finds ${stop.reason.split(':')[0]}`
   }
   if (trace.verdict !== 'accept') return undefined
-  const chains = trace.steps.filter(({ table }) => table === 'nat').flatMap(({ target }) => target ?? [])
+  const chains = trace.steps
+    .filter(({ table }) => table === 'nat')
+    .flatMap(({ target }) => target ?? [])
   const innermost = chains.findLast((chain) => missingIn(chain) !== undefined)
   if (innermost) return `reaches ${innermost}${at} and finds ${missingIn(innermost)}`
   const service = `${protocol.toUpperCase()} ${printEndpoint(destination, port)}`
@@ -47,7 +50,8 @@ export function stoppingPlace(
     if (!isOwn) return `never reaches IPVS${at}: ${destination} is not an address of kube-ipvs0`
     return `reaches IPVS${at} and finds no virtual server ${service}`
   }
-  if (chains.includes('KUBE-SERVICES')) return `reaches KUBE-SERVICES${at} and finds no rule for ${service}`
+  if (chains.includes('KUBE-SERVICES'))
+    return `reaches KUBE-SERVICES${at} and finds no rule for ${service}`
   const family = destination.includes(':') ? 'ip6' : 'ip'
   if (nftables.some((table) => table.name === KUBE_PROXY_TABLE && table.family === family))
     return stoppingChain(trace, `${family} ${KUBE_PROXY_TABLE}`, service, at)
@@ -59,6 +63,7 @@ function stoppingChain({ steps }: Trace, title: string, service: string, at: str
   const chains = steps.filter(({ table }) => table === title).flatMap(({ target }) => target ?? [])
   const innermost = chains.findLast(isServicePortChain)
   if (innermost) return `reaches ${innermost}${at} and finds no rule that translates it`
-  if (chains.includes('services')) return `reaches the chain services${at} and finds no element for ${service}`
+  if (chains.includes('services'))
+    return `reaches the chain services${at} and finds no element for ${service}`
   return `never reaches the chain services of table ${title}${at}: no jump leads there`
 }

@@ -53,7 +53,12 @@ export class Walk<AnyRule> {
   readonly #record: (step: Step) => void
   readonly #matchingOnly: boolean
 
-  constructor(language: RuleLanguage<AnyRule>, hook: Hook, record: (step: Step) => void, matchingOnly: boolean) {
+  constructor(
+    language: RuleLanguage<AnyRule>,
+    hook: Hook,
+    record: (step: Step) => void,
+    matchingOnly: boolean,
+  ) {
     this.#language = language
     this.#hook = hook
     this.#record = record
@@ -68,7 +73,10 @@ export class Walk<AnyRule> {
     return this.#chain(chain, entering, [chain]).map(({ flow, verdict, by }): HookEnd => {
       if (verdict !== 'return' && verdict !== 'continue' && by) return { flow, verdict, by }
       const reason = 'the end of the chain: its policy'
-      const step = stepOf({ hook: this.#hook, table: this.#language.table, chain, ...policy, reason }, flow)
+      const step = stepOf(
+        { hook: this.#hook, table: this.#language.table, chain, ...policy, reason },
+        flow,
+      )
       this.#record(step)
       return { flow, verdict: policy.verdict === 'DROP' ? 'drop' : 'accept', by: step }
     })
@@ -93,7 +101,13 @@ export class Walk<AnyRule> {
     return [...ends, ...alive.map((flow): ChainEnd => ({ flow, verdict: 'return' }))]
   }
 
-  #end(chain: string, rule: AnyRule, before: Flow, effect: RuleEffect, path: readonly string[]): ChainEnd[] {
+  #end(
+    chain: string,
+    rule: AnyRule,
+    before: Flow,
+    effect: RuleEffect,
+    path: readonly string[],
+  ): ChainEnd[] {
     const { flow, verdict, name, reason, change, chain: target } = effect
     const matched = verdict !== 'no match'
     if (name === '' || (!matched && this.#matchingOnly)) return [{ flow, verdict: 'continue' }]
@@ -117,10 +131,14 @@ export class Walk<AnyRule> {
     if (verdict !== 'jump' && verdict !== 'goto') return [{ flow, verdict, by: step }]
     const longer = [...path, target ?? '']
     if (path.includes(target ?? ''))
-      throw new CircleError(`the chains of table ${table} jump to each other in a cycle: ${longer.join(' → ')}`)
+      throw new CircleError(
+        `the chains of table ${table} jump to each other in a cycle: ${longer.join(' → ')}`,
+      )
     // From a goto a packet does not come back.
     return this.#chain(target ?? '', flow, longer).map((end) =>
-      end.verdict === 'return' ? { flow: end.flow, verdict: verdict === 'goto' ? 'return' : 'continue' } : end,
+      end.verdict === 'return'
+        ? { flow: end.flow, verdict: verdict === 'goto' ? 'return' : 'continue' }
+        : end,
     )
   }
 }
@@ -146,13 +164,22 @@ export const iptablesRules = (
     if (matchingOnly && isForOther(rule, flow)) return undefined
     const { chance, reason } = judgeRule(rule, flow, context)
     if (chance === 0) return [noMatch(flow, reason)]
-    const share = (of: number): Flow => (of === 1 ? flow : { ...flow, probability: flow.probability * of })
+    const share = (of: number): Flow =>
+      of === 1 ? flow : { ...flow, probability: flow.probability * of }
     const effect = effectOf(rule.target, share(chance), hook)
     const effects = [{ ...effect, reason: joinReasons(reason, effect.reason) }]
-    return chance === 1 ? effects : [...effects, { flow: share(1 - chance), verdict: 'continue', name: '', reason: '' }]
+    return chance === 1
+      ? effects
+      : [...effects, { flow: share(1 - chance), verdict: 'continue', name: '', reason: '' }]
 
     function effectOf(target: Target | undefined, flow: Flow, hook: Hook): RuleEffect {
-      if (!target) return { flow, verdict: 'continue', name: 'CONTINUE', reason: 'a rule without a target only counts' }
+      if (!target)
+        return {
+          flow,
+          verdict: 'continue',
+          name: 'CONTINUE',
+          reason: 'a rule without a target only counts',
+        }
       const { name, goto } = target
       if (!chains.has(name)) {
         const { remark = '', ...effect } = applyTarget(target, flow, hook, context)

@@ -1,12 +1,24 @@
 import { printEndpoint } from '../ip-address.ts'
-import { type NftElements, type NftExpression, type NftStatement, parseNftRule, parseVerdict } from '../nft-rule.ts'
+import {
+  type NftElements,
+  type NftExpression,
+  type NftStatement,
+  parseNftRule,
+  parseVerdict,
+} from '../nft-rule.ts'
 import { type NftRule, type NftTable, nftTitle } from '../nft-table.ts'
 import { applyTarget, marked } from './apply-target.ts'
 import type { Flow } from './flow.ts'
 import { readMark, type TraceContext } from './judge-rule.ts'
 import { covers, lookUp, type NftPlace, valuesOf } from './nft-values.ts'
 import type { Hook } from './step.ts'
-import { joinReasons, noMatch, type RuleEffect, type RuleLanguage, UNREADABLE } from './walk-chain.ts'
+import {
+  joinReasons,
+  noMatch,
+  type RuleEffect,
+  type RuleLanguage,
+  UNREADABLE,
+} from './walk-chain.ts'
 
 /** A packet after some statements of a rule; without a verdict the next statement is evaluated. */
 interface State extends Pick<RuleEffect, 'flow' | 'change'> {
@@ -32,13 +44,20 @@ export const nftablesRules = (table: NftTable, context: TraceContext): RuleLangu
     const place = { hook, table, ...context }
     let states: State[] = [{ flow, reasons: [] }]
     for (const statement of statements)
-      states = states.flatMap((state) => (state.verdict ? [state] : evaluate(place, statement, state)))
-    return states.map(({ reasons, verdict = 'continue', name = verdict.toUpperCase(), ...state }) => {
-      const { chain } = state
-      const to = chain === undefined || table.chains.has(chain) ? '' : ', which does not exist'
-      const reason = [...reasons, ...(chain === undefined ? [] : [`to ${chain}${to}`])].reduce(joinReasons, '')
-      return { ...state, verdict, name, reason }
-    })
+      states = states.flatMap((state) =>
+        state.verdict ? [state] : evaluate(place, statement, state),
+      )
+    return states.map(
+      ({ reasons, verdict = 'continue', name = verdict.toUpperCase(), ...state }) => {
+        const { chain } = state
+        const to = chain === undefined || table.chains.has(chain) ? '' : ', which does not exist'
+        const reason = [...reasons, ...(chain === undefined ? [] : [`to ${chain}${to}`])].reduce(
+          joinReasons,
+          '',
+        )
+        return { ...state, verdict, name, reason }
+      },
+    )
   },
 })
 
@@ -53,7 +72,10 @@ function evaluate(place: Place, statement: NftStatement, state: State): State[] 
     reasons: reason === '' ? state.reasons : [...state.reasons, reason],
   })
   const changed = (change: string, flow: Flow): State =>
-    because(change, { flow, change: state.change === undefined ? change : `${state.change}, ${change}` })
+    because(change, {
+      flow,
+      change: state.change === undefined ? change : `${state.change}, ${change}`,
+    })
   switch (statement.kind) {
     case 'note':
       return [state]
@@ -78,7 +100,11 @@ function evaluate(place: Place, statement: NftStatement, state: State): State[] 
     case 'mark':
       return valuesOf(place, statement.value, flow).map(({ value, flow: taken }) => {
         if (value === undefined) return because(NO_VALUE, { flow: taken, verdict: 'no match' })
-        const { change, flow } = marked(taken, statement.of === 'ct' ? 'connmark' : 'mark', readMark(value)[0])
+        const { change, flow } = marked(
+          taken,
+          statement.of === 'ct' ? 'connmark' : 'mark',
+          readMark(value)[0],
+        )
         return changed(change, flow)
       })
     case 'update':
@@ -90,14 +116,27 @@ function evaluate(place: Place, statement: NftStatement, state: State): State[] 
   }
 }
 
-function translate(place: Place, { type, to }: Extract<NftStatement, { kind: 'nat' }>, state: State): State[] {
+function translate(
+  place: Place,
+  { type, to }: Extract<NftStatement, { kind: 'nat' }>,
+  state: State,
+): State[] {
   const name = type.toUpperCase()
-  const option = { dnat: '--to-destination', snat: '--to-source', redirect: '--to-ports', masquerade: '' }[type]
+  const option = {
+    dnat: '--to-destination',
+    snat: '--to-source',
+    redirect: '--to-ports',
+    masquerade: '',
+  }[type]
   const targets = to ? valuesOf(place, to, state.flow) : [{ value: '', flow: state.flow }]
   return targets.map(({ value, flow }) => {
-    if (value === undefined) return { ...state, flow, verdict: 'no match', reasons: [...state.reasons, NO_VALUE] }
+    if (value === undefined)
+      return { ...state, flow, verdict: 'no match', reasons: [...state.reasons, NO_VALUE] }
     const [address = '', port] = value.split(' . ')
-    const text = (port === undefined ? address : printEndpoint(address, Number(port))).replace(/^:(?=[\d-]+$)/, '')
+    const text = (port === undefined ? address : printEndpoint(address, Number(port))).replace(
+      /^:(?=[\d-]+$)/,
+      '',
+    )
     const options = new Map(to ? [[option, { negated: false, value: [text] }]] : [])
     const effect = applyTarget({ name, goto: false, options }, flow, place.hook, place)
     return { ...effect, reasons: [...state.reasons, effect.change ?? ''], name }
@@ -112,7 +151,9 @@ function holds(
 ): boolean {
   const isEqual =
     'kind' in right
-      ? valuesOf(place, right, flow).some((one) => one.value !== undefined && covers(one.value, value))
+      ? valuesOf(place, right, flow).some(
+          (one) => one.value !== undefined && covers(one.value, value),
+        )
       : lookUp(place.table, right, value) !== undefined
   const bound = Number('kind' in right && right.kind === 'literal' ? right.text : Number.NaN)
   const compare: Record<string, boolean> = {

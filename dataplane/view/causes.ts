@@ -16,7 +16,15 @@ import type { NodeState } from '../node-state.ts'
 import type { ClusterObjects, Endpoint, Service } from '../objects.ts'
 import { type PredictOptions, proxiersOf, writeState } from '../predict.ts'
 import { targetOf } from '../rule.ts'
-import { type Entry, holdingsOf, idOf, type NodeHoldings, nameOf, outlineOf, placedEntries } from './holdings.ts'
+import {
+  type Entry,
+  holdingsOf,
+  idOf,
+  type NodeHoldings,
+  nameOf,
+  outlineOf,
+  placedEntries,
+} from './holdings.ts'
 import { purposeOf } from './purposes.ts'
 
 /** Why an entry of a node exists: the field of the API object from which kube-proxy made it. */
@@ -54,7 +62,8 @@ export function causesOf(
   const causes = new Map<string, readonly Cause[]>()
   for (const { entry, parents } of placedEntries(holdings.groups)) {
     const known = predicted.get(entry.id) ?? predicted.get(entry.id.replace(/ #\d+$/, ''))
-    if (parents.length > 0) causes.set(entry.id, known ?? [isKubeProxys(entry, parents) ? LEFT_OVER : OTHER])
+    if (parents.length > 0)
+      causes.set(entry.id, known ?? [isKubeProxys(entry, parents) ? LEFT_OVER : OTHER])
   }
   return causes
 }
@@ -70,11 +79,16 @@ const OTHER: Cause = { kind: 'other', object: '', field: '', reason: 'kube-proxy
 /** Beyond this many endpoints of a port its entries are told apart no further: each endpoint costs one more prediction. */
 const MOST_ENDPOINTS = 100
 
-function predictedCauses(objects: ClusterObjects, options: PredictOptions): Map<string, readonly Cause[]> {
+function predictedCauses(
+  objects: ClusterObjects,
+  options: PredictOptions,
+): Map<string, readonly Cause[]> {
   const proxiers = proxiersOf(objects, options)
   /** What kube-proxy would write for these ports of one family, in place of all its ports. */
   const write = (family?: Family, ports: ServicePort[] = []) => {
-    const limited = [...proxiers].map(([of, one]) => [of, { ...one, ports: of === family ? ports : [] }] as const)
+    const limited = [...proxiers].map(
+      ([of, one]) => [of, { ...one, ports: of === family ? ports : [] }] as const,
+    )
     return entriesById(writeState(new Map(limited), options))
   }
   const always = write()
@@ -86,7 +100,9 @@ function predictedCauses(objects: ClusterObjects, options: PredictOptions): Map<
   }
   for (const [family, { ports }] of proxiers) {
     const known = ports.map((port) => {
-      const own = [...write(family, [port]).values()].filter(({ id, text }) => always.get(id)?.text !== text)
+      const own = [...write(family, [port]).values()].filter(
+        ({ id, text }) => always.get(id)?.text !== text,
+      )
       return { own, unexplained: new Set(own), ...aspectsOf(port, objects, options) }
     })
     const byKind = groupBy(
@@ -102,7 +118,10 @@ function predictedCauses(objects: ClusterObjects, options: PredictOptions): Map<
       for (const { own, unexplained, aspect } of having)
         for (const entry of own) {
           const left = rest.get(entry.id)
-          if (left?.text === entry.text || causes.get(entry.id)?.some((cause) => aspect.causes.includes(cause)))
+          if (
+            left?.text === entry.text ||
+            causes.get(entry.id)?.some((cause) => aspect.causes.includes(cause))
+          )
             continue
           for (const cause of aspect.causes) add(entry.id, cause)
           // An aspect of its text is not yet why it exists.
@@ -133,7 +152,9 @@ interface Aspect {
  */
 function aspectsOf(port: ServicePort, objects: ClusterObjects, { node }: PredictOptions) {
   const [path = '', portName = ''] = port.name.split(':')
-  const service = objects.services.find(({ namespace, name }) => `${namespace}/${name}` === path) as Service
+  const service = objects.services.find(
+    ({ namespace, name }) => `${namespace}/${name}` === path,
+  ) as Service
   const index = service.ports.findIndex(
     ({ name, protocol }) => name === portName && protocol.toLowerCase() === port.protocol,
   )
@@ -146,10 +167,18 @@ function aspectsOf(port: ServicePort, objects: ClusterObjects, { node }: Predict
     return { kind, causes, without: { ...port, ...without } }
   }
   /** Each value of a list by itself. */
-  const each = (list: 'externalIPs' | 'loadBalancerIPs' | 'sourceRanges', causeOfOne: (value: string) => Cause) =>
-    port[list].map((value, at) => aspect(`${list} ${at}`, { [list]: port[list].toSpliced(at, 1) }, causeOfOne(value)))
+  const each = (
+    list: 'externalIPs' | 'loadBalancerIPs' | 'sourceRanges',
+    causeOfOne: (value: string) => Cause,
+  ) =>
+    port[list].map((value, at) =>
+      aspect(`${list} ${at}`, { [list]: port[list].toSpliced(at, 1) }, causeOfOne(value)),
+    )
 
-  const nodePort = causeOf(`spec.ports[${index}].nodePort`, `${called} has nodePort ${port.nodePort}`)
+  const nodePort = causeOf(
+    `spec.ports[${index}].nodePort`,
+    `${called} has nodePort ${port.nodePort}`,
+  )
   const outside = [
     ...(port.nodePort === 0 ? [] : [aspect('nodePort', { nodePort: 0 }, nodePort)]),
     ...each('externalIPs', (address) => {
@@ -164,7 +193,10 @@ function aspectsOf(port: ServicePort, objects: ClusterObjects, { node }: Predict
   ]
   const ranges = each('sourceRanges', (range) => {
     const at = service.loadBalancerSourceRanges.map(canonicalCidr).indexOf(range)
-    return causeOf(`spec.loadBalancerSourceRanges[${at}]`, `the load balancer of ${object} admits ${range}`)
+    return causeOf(
+      `spec.loadBalancerSourceRanges[${at}]`,
+      `the load balancer of ${object} admits ${range}`,
+    )
   })
   const local = `Local${port.endpoints.some(({ isLocal }) => isLocal) ? '' : `, and none of its endpoints is on ${node}`}`
   const settings = [
@@ -206,23 +238,42 @@ function endpointAspects(
   objects: ClusterObjects,
 ): (readonly [TrackedEndpoint[], Cause])[] {
   const { endpoints } = port
-  const slices = objects.endpointSlices.filter(({ namespace, serviceName }) => `${namespace}/${serviceName}` === path)
+  const slices = objects.endpointSlices.filter(
+    ({ namespace, serviceName }) => `${namespace}/${serviceName}` === path,
+  )
   const service = { kind: 'service', service: path } as const
   if (!endpoints.some(({ ready }) => ready)) {
-    const ready = { ready: true, serving: true, terminating: false, isLocal: true, zoneHints: [], nodeHints: [] }
-    const object = slices[0] ? `EndpointSlice ${slices[0].namespace}/${slices[0].name}` : `Service ${path}`
+    const ready = {
+      ready: true,
+      serving: true,
+      terminating: false,
+      isLocal: true,
+      zoneHints: [],
+      nodeHints: [],
+    }
+    const object = slices[0]
+      ? `EndpointSlice ${slices[0].namespace}/${slices[0].name}`
+      : `Service ${path}`
     const field = slices[0] ? 'endpoints' : 'spec.selector'
-    const cause: Cause = { ...service, object, field, reason: `because ${called} has no ready endpoint` }
+    const cause: Cause = {
+      ...service,
+      object,
+      field,
+      reason: `because ${called} has no ready endpoint`,
+    }
     return [[[...endpoints, { ...standIn(port), ...ready }], cause]]
   }
   if (endpoints.length > MOST_ENDPOINTS) return []
   return endpoints.map((endpoint, at) => {
     const isIt = ({ addresses }: Endpoint) => addresses[0] === endpoint.ip
     const slice = slices.find(
-      (one) => one.endpoints.some(isIt) && one.ports.some(({ port: number }) => number === endpoint.port),
+      (one) =>
+        one.endpoints.some(isIt) && one.ports.some(({ port: number }) => number === endpoint.port),
     )
     const object = `EndpointSlice ${slice?.namespace}/${slice?.name}`
-    const without = endpoints.map((one, other) => (other === at ? { ...one, ...standIn(port) } : one))
+    const without = endpoints.map((one, other) =>
+      other === at ? { ...one, ...standIn(port) } : one,
+    )
     const reason = `because ${object} lists ${endpoint.text} as an endpoint of Service ${path}`
     const field = `endpoints[${slice?.endpoints.findIndex(isIt)}].addresses[0]`
     return [without, { ...service, endpoint: endpoint.text, object, field, reason }]
@@ -231,7 +282,9 @@ function endpointAspects(
 
 /** Whether an entry that is not predicted is of a kind that only kube-proxy makes; by its place, as in compare/. */
 function ownership(state: NodeState): (entry: Entry, parents: readonly Entry[]) => boolean {
-  const servers = new Set(kubeProxyVirtualServers(state).map((server) => idOf.virtualServer(virtualServerKey(server))))
+  const servers = new Set(
+    kubeProxyVirtualServers(state).map((server) => idOf.virtualServer(virtualServerKey(server))),
+  )
   return (entry, parents) => {
     const [group, first = entry, second = entry] = parents
     const name = nameOf(first.id)
@@ -257,7 +310,10 @@ function ownership(state: NodeState): (entry: Entry, parents: readonly Entry[]) 
 
 function ofKubeProxy(entry: Entry, mode: string): Cause {
   const [group, table = '', chain = ''] = entry.id.split('/')
-  if (group === 'iptables' && (entry.kind === 'table' || (entry.kind === 'chain' && isBuiltIn(table, chain))))
+  if (
+    group === 'iptables' &&
+    (entry.kind === 'table' || (entry.kind === 'chain' && isBuiltIn(table, chain)))
+  )
     return { ...OTHER, reason: 'the kernel has it by itself' }
   return {
     kind: 'kube-proxy',

@@ -28,19 +28,24 @@ export function changesBetween(before: NodeHoldings, after: NodeHoldings): Chang
   for (const [id, { place, text, entry }] of is) {
     const old = was.get(id)
     if (!old) changes.push({ node, id, place, change: 'added', text })
-    else if (old.text !== text) changes.push({ node, id, place, change: 'changed', text, before: old.text })
+    else if (old.text !== text)
+      changes.push({ node, id, place, change: 'changed', text, before: old.text })
     if (old && entry.kind === 'chain')
       for (const moved of movedRules(old.entry, entry)) {
         const { place, text } = is.get(moved) as Placed
         changes.push({ node, id: moved, place, change: 'moved', text })
       }
   }
-  for (const [id, { place, text }] of was) if (!is.has(id)) changes.push({ node, id, place, change: 'removed', text })
+  for (const [id, { place, text }] of was)
+    if (!is.has(id)) changes.push({ node, id, place, change: 'removed', text })
   return changes
 }
 
 /** The same for all nodes; one that was not there before has no changes. */
-export const changesOnNodes = (before: readonly NodeHoldings[] = [], after: readonly NodeHoldings[] = []): Change[] =>
+export const changesOnNodes = (
+  before: readonly NodeHoldings[] = [],
+  after: readonly NodeHoldings[] = [],
+): Change[] =>
   after.flatMap((now) => {
     const old = before.find(({ node }) => node === now.node)
     return old ? changesBetween(old, now) : []
@@ -68,7 +73,8 @@ function entriesById({ groups }: NodeHoldings): Map<string, Placed> {
   const entries = new Map<string, Placed>()
   for (const { entry, parents } of placedEntries(groups)) {
     const parent = parents.at(-1)
-    const text = entry.kind === 'real server' && parent ? `${nameOf(parent.id)} ${entry.text}` : entry.text
+    const text =
+      entry.kind === 'real server' && parent ? `${nameOf(parent.id)} ${entry.text}` : entry.text
     if (parent) entries.set(entry.id, { entry, place: placeIn(parents), text })
   }
   return entries
@@ -101,7 +107,11 @@ const MOMENTS = 100
  * The moments with what the nodes hold now: a further one if something changed, else the latest one with new counters. Of a node
  * that could not be read it keeps what was last known, with the reason.
  */
-export function addMoment(moments: readonly Moment[], at: number, read: readonly NodeHoldings[]): Moment[] {
+export function addMoment(
+  moments: readonly Moment[],
+  at: number,
+  read: readonly NodeHoldings[],
+): Moment[] {
   const latest = moments.at(-1)
   const lastKnown = (node: string) => latest?.nodes.find((one) => one.node === node)
   const nodes = read.map((one) => {

@@ -8,21 +8,34 @@ const IMPLAUSIBLE = 0.001
  * A path with what the kernel counted while `sent` new connections were made: packets at each rule, connections at each real server.
  * Where a rule has no counter (nf_tables) nothing is said.
  */
-export function countedOn(path: PacketPath, before: NodeHoldings, after: NodeHoldings, sent: number): PacketPath {
+export function countedOn(
+  path: PacketPath,
+  before: NodeHoldings,
+  after: NodeHoldings,
+  sent: number,
+): PacketPath {
   const [was, is] = [countersOf(before), countersOf(after)]
   const countOf = (ids: readonly string[]): number | undefined => {
-    const counts = ids.flatMap((id) => (is.has(id) ? (is.get(id) as number) - (was.get(id) ?? 0) : []))
-    return counts.length === 0 || counts.length < ids.length ? undefined : counts.reduce((sum, one) => sum + one, 0)
+    const counts = ids.flatMap((id) =>
+      is.has(id) ? (is.get(id) as number) - (was.get(id) ?? 0) : [],
+    )
+    return counts.length === 0 || counts.length < ids.length
+      ? undefined
+      : counts.reduce((sum, one) => sum + one, 0)
   }
   const hooks = path.hooks.map(({ hook, actions }) => ({
     hook,
     actions: actions.map((action): PathAction => {
       const counted = countOf(action.entries)
       // One rule that does different things to parts of the connections (MASQUERADE by interface) has one counter for all.
-      const isShared = actions.some((other) => other !== action && other.entries.join() === action.entries.join())
+      const isShared = actions.some(
+        (other) => other !== action && other.entries.join() === action.entries.join(),
+      )
       if (counted === undefined || isShared) return action
-      const chance = action.probability > 1 - 1e-6 ? Number(counted >= sent) : (1 - action.probability) ** sent
-      const disagrees = counted < sent && (counted === 0 || action.probability > 1 - 1e-6) && chance < IMPLAUSIBLE
+      const chance =
+        action.probability > 1 - 1e-6 ? Number(counted >= sent) : (1 - action.probability) ** sent
+      const disagrees =
+        counted < sent && (counted === 0 || action.probability > 1 - 1e-6) && chance < IMPLAUSIBLE
       return { ...action, counted, ...(disagrees && { disagrees: true as const }) }
     }),
   }))

@@ -60,13 +60,23 @@ export function holdingsOf(
     group('nftables', tables),
     group('links', linkEntries(state)),
   ]
-  return { node, ...(mode === undefined ? {} : { mode }), groups: groups.filter(({ children }) => children?.length) }
+  return {
+    node,
+    ...(mode === undefined ? {} : { mode }),
+    groups: groups.filter(({ children }) => children?.length),
+  }
 }
 
 /** The entries of a prediction, whose rules are spelled as ids need them, without references: parsing rules takes nearly all the time. */
 export function outlineOf(state: NodeState): Entry[] {
   const tables = (state.nftables ?? []).map((table) => nftTableEntry(table, false))
-  return [iptablesEntries(state, false), ipsetEntries(state), ipvsEntries(state), tables, linkEntries(state)].flat()
+  return [
+    iptablesEntries(state, false),
+    ipsetEntries(state),
+    ipvsEntries(state),
+    tables,
+    linkEntries(state),
+  ].flat()
 }
 
 /** Every entry of the holdings, parents before their children. */
@@ -99,10 +109,16 @@ export const idOf = {
 /** The name in the last segment of an id: not of a rule, an element or an address, which are their text. */
 export const nameOf = (id: string): string => decodeURIComponent(id.slice(id.lastIndexOf('/') + 1))
 
-const segment = (name: string): string => (/[%/]/.test(name) ? name.replace(/[%/]/g, encodeURIComponent) : name)
+const segment = (name: string): string =>
+  /[%/]/.test(name) ? name.replace(/[%/]/g, encodeURIComponent) : name
 const under = (parent: string, name: string): string => `${parent}/${segment(name)}`
 
-const group = (name: string, children: Entry[]): Entry => ({ id: name, kind: 'group', text: name, children })
+const group = (name: string, children: Entry[]): Entry => ({
+  id: name,
+  kind: 'group',
+  text: name,
+  children,
+})
 
 /** Gives equal entries of one list a number from the second on, which makes their ids unique. */
 function numbered(entries: Entry[]): Entry[] {
@@ -129,21 +145,45 @@ function iptablesEntries({ iptables, ipsets }: NodeState, parsed: boolean): Entr
       const children = rules.map(({ spec, packets }): Entry => {
         const text = spec === '' ? `-A ${name}` : `-A ${name} ${spec}`
         if (!parsed) return { id: `${id}/${spec}`, kind: 'rule', text }
-        const refersTo = referencesOf(spec, (chain) => chains.has(chain) && idOf.chain(table, chain), ipsets)
-        return { id: `${id}/${normaliseSpec(spec)}`, kind: 'rule', text, ...refersTo, ...counted(packets) }
+        const refersTo = referencesOf(
+          spec,
+          (chain) => chains.has(chain) && idOf.chain(table, chain),
+          ipsets,
+        )
+        return {
+          id: `${id}/${normaliseSpec(spec)}`,
+          kind: 'rule',
+          text,
+          ...refersTo,
+          ...counted(packets),
+        }
       })
-      return { id, kind: 'chain', text: `:${name} ${policy}`, ...counted(packets), children: numbered(children) }
+      return {
+        id,
+        kind: 'chain',
+        text: `:${name} ${policy}`,
+        ...counted(packets),
+        children: numbered(children),
+      }
     }),
   }))
 }
 
 const counted = (packets: number | undefined) => (packets === undefined ? {} : { packets })
-const referring = (ids: readonly string[]) => (ids.length === 0 ? {} : { refersTo: [...new Set(ids)] })
+const referring = (ids: readonly string[]) =>
+  ids.length === 0 ? {} : { refersTo: [...new Set(ids)] }
 
-function referencesOf(spec: string, chainId: (chain: string) => string | false, ipsets: NodeState['ipsets']) {
+function referencesOf(
+  spec: string,
+  chainId: (chain: string) => string | false,
+  ipsets: NodeState['ipsets'],
+) {
   const target = chainId(targetOf(spec) ?? '')
   const sets = [...spec.matchAll(/--match-set (\S+)/g)].map(([, set = '']) => set)
-  return referring([...(target ? [target] : []), ...sets.filter((set) => ipsets.has(set)).map(idOf.set)])
+  return referring([
+    ...(target ? [target] : []),
+    ...sets.filter((set) => ipsets.has(set)).map(idOf.set),
+  ])
 }
 
 const leaves = (parent: string, kind: EntryKind, texts: Iterable<string>): Entry[] =>
@@ -168,7 +208,12 @@ function ipvsEntries({ virtualServers }: NodeState, live: LiveConnections = new 
       const endpoint = printEndpoint(real.address, real.port)
       const connections = live.get(`${key} ${endpoint}`)
       const text = `-> ${endpoint} ${FORWARD_WORDS[real.forward]} ${real.weight}`
-      return { id: `${id}/${endpoint}`, kind: 'real server', text, ...(connections && { connections }) }
+      return {
+        id: `${id}/${endpoint}`,
+        kind: 'real server',
+        text,
+        ...(connections && { connections }),
+      }
     })
     const counts = children.flatMap(({ connections }) => connections ?? [])
     const sum = (of: 'active' | 'inactive') => counts.reduce((total, count) => total + count[of], 0)
@@ -176,7 +221,9 @@ function ipvsEntries({ virtualServers }: NodeState, live: LiveConnections = new 
       id,
       kind: 'virtual server',
       text: [key, scheduler, ...options].join(' '),
-      ...(counts.length > 0 && { connections: { active: sum('active'), inactive: sum('inactive') } }),
+      ...(counts.length > 0 && {
+        connections: { active: sum('active'), inactive: sum('inactive') },
+      }),
       children: numbered(children),
     }
   })
@@ -186,12 +233,18 @@ const linkEntries = ({ links }: NodeState): Entry[] =>
   links.map(({ name, flags, addresses }) => {
     const id = under('links', name)
     const texts = addresses.map(({ address, prefixLength }) => `${address}/${prefixLength}`)
-    return { id, kind: 'link', text: `${name}: <${flags.join(',')}>`, children: leaves(id, 'address', texts) }
+    return {
+      id,
+      kind: 'link',
+      text: `${name}: <${flags.join(',')}>`,
+      children: leaves(id, 'address', texts),
+    }
   })
 
 function nftTableEntry(table: NftTable, parsed: boolean): Entry {
   const title = nftTitle(table)
-  const chainId = (chain: string): string[] => (table.chains.has(chain) ? [idOf.nft(title, 'chain', chain)] : [])
+  const chainId = (chain: string): string[] =>
+    table.chains.has(chain) ? [idOf.nft(title, 'chain', chain)] : []
   const elementsId = (name: string): string[] => {
     if (table.maps.has(name)) return [idOf.nft(title, 'map', name)]
     return table.sets.has(name) ? [idOf.nft(title, 'set', name)] : []
@@ -199,7 +252,9 @@ function nftTableEntry(table: NftTable, parsed: boolean): Entry {
   const refersTo = (text: string) => {
     if (!parsed) return {}
     const names = [...text.matchAll(/(\b(?:goto|jump) |@)([^\s,]+)/g)]
-    return referring(names.flatMap(([, sign, name = '']) => (sign === '@' ? elementsId(name) : chainId(name))))
+    return referring(
+      names.flatMap(([, sign, name = '']) => (sign === '@' ? elementsId(name) : chainId(name))),
+    )
   }
   const chains = [...table.chains].map(([name, chain]): Entry => {
     const id = idOf.nft(title, 'chain', name)
@@ -211,14 +266,24 @@ function nftTableEntry(table: NftTable, parsed: boolean): Entry {
   })
   const sets = [...table.sets].map(([name, { type, elements }]): Entry => {
     const id = idOf.nft(title, 'set', name)
-    return { id, kind: 'set', text: `set ${name} { type ${type} }`, children: leaves(id, 'element', elements) }
+    return {
+      id,
+      kind: 'set',
+      text: `set ${name} { type ${type} }`,
+      children: leaves(id, 'element', elements),
+    }
   })
   const maps = [...table.maps].map(([name, { type, elements }]): Entry => {
     const id = idOf.nft(title, 'map', name)
     const children = [...elements].map(([key, value]): Entry => {
       return { id: `${id}/${key}`, kind: 'element', text: `${key} : ${value}`, ...refersTo(value) }
     })
-    return { id, kind: 'map', text: `map ${name} { type ${type} : verdict }`, children: numbered(children) }
+    return {
+      id,
+      kind: 'map',
+      text: `map ${name} { type ${type} : verdict }`,
+      children: numbered(children),
+    }
   })
   const children = [...chains, ...sets, ...maps]
   return { id: under('nftables', title), kind: 'table', text: `table ${title}`, children }

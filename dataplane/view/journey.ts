@@ -62,9 +62,15 @@ export function journeyOf(
   }
   const sender = { pod: 'Pod', host: 'process', external: 'outside' } as const
   const stations: Station[] = [
-    { node: packet.from === 'external' ? '' : node, place: sender[packet.from], packet: start, changed: [] },
+    {
+      node: packet.from === 'external' ? '' : node,
+      place: sender[packet.from],
+      packet: start,
+      changed: [],
+    },
   ]
-  if (packet.from === 'external') stations.push({ node: '', place: 'wire', packet: start, changed: [] })
+  if (packet.from === 'external')
+    stations.push({ node: '', place: 'wire', packet: start, changed: [] })
   add(stations, node, ended)
   if (ended.stoppedAt !== undefined) return stations
   const to = nodeOfPod(flow.destination)
@@ -84,13 +90,16 @@ export function journeyOf(
 }
 
 function chosenFlow(flows: readonly EndedFlow[], destination?: string): EndedFlow | undefined {
-  const wanted = flows.find(({ flow }) => printEndpoint(flow.destination, flow.port) === destination)
+  const wanted = flows.find(
+    ({ flow }) => printEndpoint(flow.destination, flow.port) === destination,
+  )
   return wanted ?? flows[0]
 }
 
 /** Adds the hooks of one node. */
 function add(stations: Station[], node: string, { flow, stoppedAt }: EndedFlow): void {
-  for (const sighting of flow.sightings ?? []) stations.push(stationOf(stations, node, flow, sighting))
+  for (const sighting of flow.sightings ?? [])
+    stations.push(stationOf(stations, node, flow, sighting))
   // A packet that is stopped does not leave the hook.
   if (stoppedAt === undefined) return
   const { source, destination, port, mark } = flow
@@ -98,9 +107,18 @@ function add(stations: Station[], node: string, { flow, stoppedAt }: EndedFlow):
   stations.push({ ...stationOf(stations, node, flow, at), isStopped: true })
 }
 
-function stationOf(stations: readonly Station[], node: string, flow: Flow, sighting: Sighting): Station {
+function stationOf(
+  stations: readonly Station[],
+  node: string,
+  flow: Flow,
+  sighting: Sighting,
+): Station {
   const { hook, byIpvs, source, destination, port, mark, inInterface, outInterface } = sighting
-  const packet = { source, destination: printEndpoint(destination, port), mark: `0x${mark.toString(16)}` }
+  const packet = {
+    source,
+    destination: printEndpoint(destination, port),
+    mark: `0x${mark.toString(16)}`,
+  }
   const device = hook === 'PREROUTING' || hook === 'INPUT' ? inInterface : outInterface
   const { original, tracked } = flow
   const conntrack = {
@@ -125,7 +143,12 @@ function arrival(node: string, place: Station['place'], stations: readonly Stati
   return { node, place, packet: { ...packet, mark: '0x0' }, changed: [] }
 }
 
-function changesFrom(before: JourneyPacket | undefined, now: JourneyPacket): (keyof JourneyPacket)[] {
+function changesFrom(
+  before: JourneyPacket | undefined,
+  now: JourneyPacket,
+): (keyof JourneyPacket)[] {
   if (!before) return []
-  return (['source', 'destination', 'mark'] as const).filter((field) => before[field] !== now[field])
+  return (['source', 'destination', 'mark'] as const).filter(
+    (field) => before[field] !== now[field],
+  )
 }

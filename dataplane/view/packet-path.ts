@@ -86,7 +86,8 @@ export function packetPath(state: NodeState, packet: Packet, options: PathOption
       return { ...action, entries: [...new Set(steps.map((step) => entryId(step, state)))] }
     }),
   }))
-  const stop = trace.outcomes.length === 0 || isService ? stopOf(trace, packet, state, node) : undefined
+  const stop =
+    trace.outcomes.length === 0 || isService ? stopOf(trace, packet, state, node) : undefined
   const conntrack = rememberedOf(trace, packet)
   return {
     packet: trace.packet,
@@ -113,14 +114,18 @@ function stopOf(trace: Trace, packet: Packet, state: NodeState, node: string): P
   if (by) return { hook: by.hook, table: by.table, chain: by.chain, rule: by.rule, words }
   // Nothing stops what nothing translates: it is stuck where it last went to a chain of kube-proxy, or at the hook that should take it there.
   const last = trace.steps.findLast(
-    ({ hook, target, table }) => hook !== 'POSTROUTING' && target !== undefined && /nat|kube-proxy/.test(table),
+    ({ hook, target, table }) =>
+      hook !== 'POSTROUTING' && target !== undefined && /nat|kube-proxy/.test(table),
   )
   const hook = last?.hook ?? trace.hooks[0] ?? 'PREROUTING'
   return { hook, table: last?.table ?? 'nat', chain: last?.target ?? hook, rule: '', words }
 }
 
 /** Conntrack alone translates replies back; they meet no nat rule. */
-function rememberedOf({ outcomes, packet }: Trace, { destination, port }: Packet): string | undefined {
+function rememberedOf(
+  { outcomes, packet }: Trace,
+  { destination, port }: Packet,
+): string | undefined {
   const [first] = outcomes
   const to = printEndpoint(destination, port)
   if (!first || (outcomes.length === 1 && first.to === to && !first.masquerade)) return undefined
@@ -129,7 +134,10 @@ function rememberedOf({ outcomes, packet }: Trace, { destination, port }: Packet
 }
 
 /** The id of the entry that a step is about. */
-function entryId({ table, chain, rule }: Step, { iptables, nftables = [], foreignNftables = [] }: NodeState): string {
+function entryId(
+  { table, chain, rule }: Step,
+  { iptables, nftables = [], foreignNftables = [] }: NodeState,
+): string {
   if (table === 'ipvs') {
     const real = / -r (\S+)/.exec(rule)?.[1]
     return real === undefined ? idOf.virtualServer(chain) : `${idOf.virtualServer(chain)}/${real}`
@@ -160,7 +168,9 @@ export function pathsInAllModes(
   const { node, mode, isService, surroundings, ...options } = own
   const others = MODES.filter((one) => one !== mode).flatMap((other) => {
     const predicted = predictIn(other)
-    return predicted ? [packetPath(predicted, packet, { node, mode: other, real: false, isService, surroundings })] : []
+    return predicted
+      ? [packetPath(predicted, packet, { node, mode: other, real: false, isService, surroundings })]
+      : []
   })
   return [packetPath(state, packet, { node, mode, real: true, isService, surroundings }), ...others]
 

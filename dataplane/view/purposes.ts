@@ -12,18 +12,22 @@ const PURPOSES: Record<string, string> = {
   'KUBE-POSTROUTING': 'masquerades packets that KUBE-MARK-MASQ has marked',
   'KUBE-MARK-DROP': 'marks packets that KUBE-FIREWALL is to drop',
   'KUBE-FIREWALL': 'drops packets that must not pass',
-  'KUBE-PROXY-FIREWALL': 'drops packets to load balancers that do not come from their source ranges',
-  'KUBE-SOURCE-RANGES-FIREWALL': 'drops packets to load balancers that do not come from their source ranges',
+  'KUBE-PROXY-FIREWALL':
+    'drops packets to load balancers that do not come from their source ranges',
+  'KUBE-SOURCE-RANGES-FIREWALL':
+    'drops packets to load balancers that do not come from their source ranges',
   'KUBE-LOAD-BALANCER': 'marks packets to load balancers',
   'KUBE-IPVS-FILTER': 'rejects packets to ports of Service addresses that no Service has',
-  'KUBE-IPVS-OUT-FILTER': 'drops packets of the node to load balancers whose source ranges leave it out',
+  'KUBE-IPVS-OUT-FILTER':
+    'drops packets of the node to load balancers whose source ranges leave it out',
   'KUBE-PROXY-CANARY': 'shows kube-proxy by its absence that another program has flushed the table',
   'KUBE-PORTALS-CONTAINER': 'sends packets of Pods to the process of kube-proxy',
   'KUBE-PORTALS-HOST': 'sends packets of the node to the process of kube-proxy',
   'KUBE-NODEPORT-CONTAINER': 'sends packets to node ports to the process of kube-proxy',
   'KUBE-NODEPORT-HOST': 'sends packets of the node to node ports to the process of kube-proxy',
   'KUBE-NODEPORT-NON-LOCAL': 'accepts packets to node ports',
-  'kube-ipvs0': 'has the addresses of Services, so that the kernel delivers packets to them to IPVS',
+  'kube-ipvs0':
+    'has the addresses of Services, so that the kernel delivers packets to them to IPVS',
   services: 'finds packets to Services by their destination',
   'service-ips': 'leads from the address and port of a Service to its chain',
   'service-nodeports': 'leads from a node port to the chain of its Service',

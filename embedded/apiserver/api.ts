@@ -19,7 +19,15 @@ import { apiVersionOf, type Resource, resourceNamed, resources } from './resourc
 import { type SelectorQuery, selects } from './selectors.ts'
 import { allocateService, type ServiceRanges } from './service-allocator.ts'
 import { alreadyExists, conflict, forbidden, invalid, notFound } from './status-error.ts'
-import { jsonOf, type KubeObject, type ObjectMeta, Store, type Stored, type StoreEvent, storedOf } from './store.ts'
+import {
+  jsonOf,
+  type KubeObject,
+  type ObjectMeta,
+  Store,
+  type Stored,
+  type StoreEvent,
+  storedOf,
+} from './store.ts'
 import { prepare, validate } from './strategies.ts'
 
 export type { DeleteOptions, Draft } from './object-lifecycle.ts'
@@ -51,19 +59,32 @@ export class Api {
   }
 
   /** The stored object (never mutate it: structuredClone first), or undefined. */
-  get<T extends KubeObject>(resource: string, namespace: string | undefined, name: string): T | undefined {
+  get<T extends KubeObject>(
+    resource: string,
+    namespace: string | undefined,
+    name: string,
+  ): T | undefined {
     return this.store.get(resource, namespace, name)
   }
 
   /** The stored object; throws 404 if there is none. */
-  read<T extends KubeObject = Stored>(resource: string, namespace: string | undefined, name: string): T {
+  read<T extends KubeObject = Stored>(
+    resource: string,
+    namespace: string | undefined,
+    name: string,
+  ): T {
     const object = this.get<T>(resource, namespace, name)
     if (!object) throw notFound(resourceNamed(resource), name)
     return object
   }
 
-  list<T extends KubeObject>(resource: string, options: { namespace?: string | undefined } & SelectorQuery = {}): T[] {
-    return this.store.list<T>(resource, options.namespace).filter(selects(resourceNamed(resource), options))
+  list<T extends KubeObject>(
+    resource: string,
+    options: { namespace?: string | undefined } & SelectorQuery = {},
+  ): T[] {
+    return this.store
+      .list<T>(resource, options.namespace)
+      .filter(selects(resourceNamed(resource), options))
   }
 
   /**
@@ -93,7 +114,8 @@ export class Api {
     prepare(resource, object)
     if (resource.generation) object.metadata.generation = 1
     this.check(resource, object)
-    if (this.store.get(resource.name, object.metadata.namespace, name)) throw alreadyExists(resource, name)
+    if (this.store.get(resource.name, object.metadata.namespace, name))
+      throw alreadyExists(resource, name)
     const stored = this.settle(resource, object, undefined, options)
     // The default account of Pods.
     if (resource.name === 'namespaces' && !options.dryRun)
@@ -105,15 +127,23 @@ export class Api {
    * Replaces an object, or only its status. Throws 404, 409 Conflict for a stale metadata.resourceVersion or another uid, 422. An
    * update without changes keeps the resourceVersion.
    */
-  update<T extends KubeObject>(resourceName: string, given: T, subresource?: 'status', options: WriteOptions = {}): T {
+  update<T extends KubeObject>(
+    resourceName: string,
+    given: T,
+    subresource?: 'status',
+    options: WriteOptions = {},
+  ): T {
     const resource = resourceNamed(resourceName)
     const object = storedOf(given)
     const { name, namespace, resourceVersion, uid } = object.metadata
     const old = this.read(resourceName, namespace, name)
     const next = wireCopy(
-      subresource === 'status' ? withStatusOf(old, object, resource) : withSpecOf(old, object, resource),
+      subresource === 'status'
+        ? withStatusOf(old, object, resource)
+        : withSpecOf(old, object, resource),
     )
-    if (resourceVersion && resourceVersion !== old.metadata.resourceVersion) throw conflict(resource, name)
+    if (resourceVersion && resourceVersion !== old.metadata.resourceVersion)
+      throw conflict(resource, name)
     if (uid) checkPrecondition(resource, old, 'uid', uid)
     prepare(resource, next, old)
     if (resource.generation && !sameJson(substanceOf(next), substanceOf(old)))
@@ -154,7 +184,8 @@ export class Api {
       checkPrecondition(resource, old, field, asked)
     const last = this.settle(resource, markDeleted(resource, old, options), old, options)
     if (resourceName === 'namespaces' && !options.dryRun) {
-      for (const [inside, object] of this.contents(name)) this.delete(inside.name, name, object.metadata.name)
+      for (const [inside, object] of this.contents(name))
+        this.delete(inside.name, name, object.metadata.name)
       this.endNamespace(name)
     }
     return last
@@ -184,7 +215,12 @@ export class Api {
   }
 
   /** Stores a new state; removes the object instead if it is being deleted and nothing waits for it. */
-  private settle(resource: Resource, next: Stored, old: Stored | undefined, options: WriteOptions): Stored {
+  private settle(
+    resource: Resource,
+    next: Stored,
+    old: Stored | undefined,
+    options: WriteOptions,
+  ): Stored {
     if (old && sameJson(next, old)) return old
     if (options.author) recordAuthor(resource, next.metadata, options.author)
     if (options.dryRun) return next
@@ -196,7 +232,9 @@ export class Api {
 
   private contents(namespace: string): [Resource, Stored][] {
     const inside = resources.filter((resource) => resource.namespaced)
-    return inside.flatMap((resource) => this.store.list(resource.name, namespace).map((object) => [resource, object]))
+    return inside.flatMap((resource) =>
+      this.store.list(resource.name, namespace).map((object) => [resource, object]),
+    )
   }
 
   /** A namespace that is being deleted is removed with the last object in it. */
@@ -210,7 +248,9 @@ export class Api {
     const errors = new FieldErrors()
     validate(resource, object, errors, old)
     if (resource.name === 'services' && errors.causes.length === 0) {
-      const others = this.store.all('services').filter(({ metadata }) => metadata.uid !== object.metadata.uid)
+      const others = this.store
+        .all('services')
+        .filter(({ metadata }) => metadata.uid !== object.metadata.uid)
       allocateService(specOf(object), others.map(specOf), this.ranges, errors)
     }
     if (errors.causes.length > 0) throw invalid(resource, object.metadata.name, errors.causes)
@@ -222,11 +262,19 @@ function recordAuthor(resource: Resource, metadata: ObjectMeta, author: Author):
     (entry) => entry.manager !== author.manager || entry.subresource !== author.subresource,
   )
   const write = { operation: 'Update', fieldsType: 'FieldsV1', fieldsV1: {} } as const
-  metadata.managedFields = [...others, { ...write, ...author, apiVersion: apiVersionOf(resource), time: timestamp() }]
+  metadata.managedFields = [
+    ...others,
+    { ...write, ...author, apiVersion: apiVersionOf(resource), time: timestamp() },
+  ]
 }
 
 /** Throws 409 if a field of the object's metadata has another value. */
-function checkPrecondition(resource: Resource, { metadata }: Stored, field: string, asked: unknown): void {
+function checkPrecondition(
+  resource: Resource,
+  { metadata }: Stored,
+  field: string,
+  asked: unknown,
+): void {
   const own = valueAt(metadata, field)
   const why = `Precondition failed: ${field} in precondition: ${asked}, in object meta: ${own}`
   if (asked !== own) throw conflict(resource, metadata.name, why)

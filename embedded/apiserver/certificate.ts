@@ -11,7 +11,9 @@ export interface ServerTls {
 /** Names and addresses under which an API server of a cluster is reached. */
 export const serverNames = [
   ...['127.0.0.1', 'localhost', '10.96.0.1', '172.18.0.2'],
-  ...['', '.default', '.default.svc', '.default.svc.cluster.local'].map((suffix) => `kubernetes${suffix}`),
+  ...['', '.default', '.default.svc', '.default.svc.cluster.local'].map(
+    (suffix) => `kubernetes${suffix}`,
+  ),
 ]
 
 /** Object identifiers as elements. */
@@ -47,7 +49,11 @@ export function createServerTls(): ServerTls {
     publicKey.export({ type: 'spki', format: 'der' }),
     element(0xa3, extensions),
   )
-  const der = sequence(body, algorithm, element(0x03, Buffer.concat([wholeBytes, sign('sha256', body, privateKey)])))
+  const der = sequence(
+    body,
+    algorithm,
+    element(0x03, Buffer.concat([wholeBytes, sign('sha256', body, privateKey)])),
+  )
   return { cert: pem(der), key: String(privateKey.export({ type: 'pkcs8', format: 'pem' })) }
 }
 
@@ -85,12 +91,22 @@ const isTrue = element(0x01, Buffer.from([0xff]))
 const wholeBytes = Buffer.from([0])
 
 /** Text of a kubeconfig that reaches one cluster (`server` is a URL, `ca` the PEM to trust) with a token, and nothing else. */
-export function kubeconfig(options: { name: string; server: string; ca: string; token: string }): string {
+export function kubeconfig(options: {
+  name: string
+  server: string
+  ca: string
+  token: string
+}): string {
   const { name, server, ca, token } = options
   return stringify({
     apiVersion: 'v1',
     kind: 'Config',
-    clusters: [{ name, cluster: { server, 'certificate-authority-data': Buffer.from(ca).toString('base64') } }],
+    clusters: [
+      {
+        name,
+        cluster: { server, 'certificate-authority-data': Buffer.from(ca).toString('base64') },
+      },
+    ],
     users: [{ name, user: { token } }],
     contexts: [{ name, context: { cluster: name, user: name } }],
     'current-context': name,

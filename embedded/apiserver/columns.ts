@@ -7,7 +7,9 @@ function externalAddress(service: k8s.V1Service): string {
   const own = spec.externalIPs ?? []
   if (spec.type === 'ExternalName') return spec.externalName ?? ''
   if (spec.type !== 'LoadBalancer') return own.join(',') || '<none>'
-  const ingress = (service.status?.loadBalancer?.ingress ?? []).flatMap(({ ip, hostname }) => ip || hostname || [])
+  const ingress = (service.status?.loadBalancer?.ingress ?? []).flatMap(
+    ({ ip, hostname }) => ip || hostname || [],
+  )
   return [...ingress, ...own].join(',') || '<pending>'
 }
 
@@ -29,11 +31,14 @@ interface Workload {
 }
 
 function templateText(workload: Workload, field: 'name' | 'image'): string {
-  return (workload.spec?.template?.spec?.containers ?? []).map((container) => container[field] ?? '').join(',')
+  return (workload.spec?.template?.spec?.containers ?? [])
+    .map((container) => container[field] ?? '')
+    .join(',')
 }
 
 /** The condition of a Job that has ended. */
-const endOf = ({ status }: k8s.V1Job) => status?.conditions?.find((condition) => condition.status === 'True')
+const endOf = ({ status }: k8s.V1Job) =>
+  status?.conditions?.find((condition) => condition.status === 'True')
 
 function completions({ spec, status }: k8s.V1Job): string {
   const parallelism = spec?.parallelism ?? 1
@@ -46,7 +51,10 @@ function jobDuration(job: k8s.V1Job, now: Date): string {
   return start ? ageOf(start, new Date(endOf(job)?.lastTransitionTime ?? now)) : ''
 }
 
-function lastSeen({ firstTimestamp, lastTimestamp, count = 1 }: k8s.CoreV1Event, now: Date): string {
+function lastSeen(
+  { firstTimestamp, lastTimestamp, count = 1 }: k8s.CoreV1Event,
+  now: Date,
+): string {
   const [first, last] = [ageOf(firstTimestamp, now), ageOf(lastTimestamp ?? firstTimestamp, now)]
   return count > 1 ? `${last} (x${count} over ${first})` : last
 }
@@ -142,11 +150,18 @@ const byResource: Record<string, readonly Column[]> = {
     Timezone: 'spec.timeZone',
     Suspend: ({ spec }) => (spec?.suspend ? 'True' : 'False'),
     Active: ({ status }) => status?.active?.length ?? 0,
-    'Last Schedule': ({ status }, now) => (status?.lastScheduleTime ? ageOf(status.lastScheduleTime, now) : '<none>'),
+    'Last Schedule': ({ status }, now) =>
+      status?.lastScheduleTime ? ageOf(status.lastScheduleTime, now) : '<none>',
     Age,
   }),
   nodes: columns<k8s.V1Node>({
-    ...{ Name, Status: nodeStatus, Roles: nodeRoles, Age, Version: 'status.nodeInfo.kubeletVersion' },
+    ...{
+      Name,
+      Status: nodeStatus,
+      Roles: nodeRoles,
+      Age,
+      Version: 'status.nodeInfo.kubeletVersion',
+    },
     ...wide({
       'Internal-IP': nodeAddress('InternalIP'),
       'External-IP': nodeAddress('ExternalIP'),
@@ -161,19 +176,22 @@ const byResource: Record<string, readonly Column[]> = {
     Name,
     AddressType: 'addressType',
     Ports: ({ ports = [] }) => firstThree(ports.map(({ port = '*' }) => `${port}`)) || '<unset>',
-    Endpoints: ({ endpoints }) => firstThree(endpoints.flatMap(({ addresses }) => addresses)) || '<unset>',
+    Endpoints: ({ endpoints }) =>
+      firstThree(endpoints.flatMap(({ addresses }) => addresses)) || '<unset>',
     Age,
   }),
   configmaps: columns<k8s.V1ConfigMap>({
     Name,
-    Data: ({ data = {}, binaryData = {} }) => Object.keys(data).length + Object.keys(binaryData).length,
+    Data: ({ data = {}, binaryData = {} }) =>
+      Object.keys(data).length + Object.keys(binaryData).length,
     Age,
   }),
   events: columns<k8s.CoreV1Event>({
     'Last Seen': lastSeen,
     Type: or('', 'type'),
     Reason: or('', 'reason'),
-    Object: ({ involvedObject: { kind, name } = {} }) => `${(kind ?? '').toLowerCase()}/${name ?? ''}`,
+    Object: ({ involvedObject: { kind, name } = {} }) =>
+      `${(kind ?? '').toLowerCase()}/${name ?? ''}`,
     Message: (event) => (event.message ?? '').trim(),
   }),
 }

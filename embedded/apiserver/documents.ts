@@ -8,13 +8,19 @@ import { absentKind, methodNotAllowed, unknownPath } from './status-error.ts'
 export const gitVersion = 'v1.34.11'
 
 /** `/api/v1` and `/apis/GROUP/VERSION`, core first: every group has one version. */
-const groups = [...new Map(discovered.map(({ group, version }) => [group, version]))].map(([group, version]) => {
-  const groupVersion = apiVersionOf({ group, version })
-  return { group, groupVersion, version, path: `${group ? 'apis' : 'api'}/${groupVersion}` }
-})
+const groups = [...new Map(discovered.map(({ group, version }) => [group, version]))].map(
+  ([group, version]) => {
+    const groupVersion = apiVersionOf({ group, version })
+    return { group, groupVersion, version, path: `${group ? 'apis' : 'api'}/${groupVersion}` }
+  },
+)
 
 /** Discovery, version, health and OpenAPI. Throws 404 for other paths. */
-export function serveDocument({ method, headers }: IncomingMessage, response: ServerResponse, path: string): void {
+export function serveDocument(
+  { method, headers }: IncomingMessage,
+  response: ServerResponse,
+  path: string,
+): void {
   if (method !== 'GET' && method !== 'HEAD') throw methodNotAllowed()
   const name = path.split('/').filter(Boolean).join('/')
   const document = documents.get(name)
@@ -28,7 +34,13 @@ export function serveDocument({ method, headers }: IncomingMessage, response: Se
 }
 
 const [major, minor] = gitVersion.slice(1).split('.')
-const build = { gitCommit: '', gitTreeState: 'clean', buildDate: '1970-01-01T00:00:00Z', goVersion: '', compiler: '' }
+const build = {
+  gitCommit: '',
+  gitTreeState: 'clean',
+  buildDate: '1970-01-01T00:00:00Z',
+  goVersion: '',
+  compiler: '',
+}
 
 const namedGroups = groups
   .filter(({ group }) => group !== '')
@@ -44,28 +56,49 @@ const verbs: Readonly<Record<Resource['served'], readonly string[]>> = {
 }
 
 /** The subresources whose kinds `kubectl scale` and `kubectl drain` read. */
-const subresourceKinds: Readonly<Record<string, { group: string; version: string; kind: string }>> = {
-  scale: { group: 'autoscaling', version: 'v1', kind: 'Scale' },
-  eviction: { group: 'policy', version: 'v1', kind: 'Eviction' },
-}
+const subresourceKinds: Readonly<Record<string, { group: string; version: string; kind: string }>> =
+  {
+    scale: { group: 'autoscaling', version: 'v1', kind: 'Scale' },
+    eviction: { group: 'policy', version: 'v1', kind: 'Eviction' },
+  }
 
 /** The resources of one version. kubectl falls back to this form of discovery where it finds no aggregated one. */
 function resourceList(groupVersion: string): object {
   const own = discovered.filter((resource) => apiVersionOf(resource) === groupVersion)
-  const list = own.flatMap(({ name, namespaced, kind, shortNames, categories, subresources, served }) => [
-    { name, singularName: kind.toLowerCase(), namespaced, kind, shortNames, verbs: verbs[served], categories },
-    ...subresources.flatMap((subresource) => {
-      const type = subresourceKinds[subresource]
-      return type
-        ? [{ name: `${name}/${subresource}`, singularName: '', namespaced, ...type, verbs: verbs.stored }]
-        : []
-    }),
-  ])
+  const list = own.flatMap(
+    ({ name, namespaced, kind, shortNames, categories, subresources, served }) => [
+      {
+        name,
+        singularName: kind.toLowerCase(),
+        namespaced,
+        kind,
+        shortNames,
+        verbs: verbs[served],
+        categories,
+      },
+      ...subresources.flatMap((subresource) => {
+        const type = subresourceKinds[subresource]
+        return type
+          ? [
+              {
+                name: `${name}/${subresource}`,
+                singularName: '',
+                namespaced,
+                ...type,
+                verbs: verbs.stored,
+              },
+            ]
+          : []
+      }),
+    ],
+  )
   return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources: list }
 }
 
 // OpenAPI, sufficient for kubectl to detect which query parameters a kind has. It has no schemas, which `kubectl explain` reads.
-const noFieldDocumentation = absentKind('documentation of fields (kubernetes.io/docs/reference/kubernetes-api has it)')
+const noFieldDocumentation = absentKind(
+  'documentation of fields (kubernetes.io/docs/reference/kubernetes-api has it)',
+)
 
 /** `/openapi/v2` for older kubectl, which then skips its checks: the field 1, the version, of an empty Document message. */
 const emptyOpenApiV2 = {
@@ -82,19 +115,35 @@ const openApiV3 = {
       const names = ['dryRun', 'fieldManager', 'fieldValidation']
       const parameters = names.map((name) => ({ name, in: 'query', schema: { type: 'string' } }))
       const gvk = { group, version, kind }
-      return [`/${kind}`, { patch: { 'x-kubernetes-group-version-kind': gvk, responses: {}, parameters } }]
+      return [
+        `/${kind}`,
+        { patch: { 'x-kubernetes-group-version-kind': gvk, responses: {}, parameters } },
+      ]
     }),
   ),
   components: {},
 }
 
 const documents: ReadonlyMap<string, object> = new Map([
-  ['version', { major, minor, gitVersion, ...build, platform: `${process.platform}/${processor?.kubernetes}` }],
+  [
+    'version',
+    {
+      major,
+      minor,
+      gitVersion,
+      ...build,
+      platform: `${process.platform}/${processor?.kubernetes}`,
+    },
+  ],
   ['api', { kind: 'APIVersions', versions: ['v1'] }],
   ['apis', { kind: 'APIGroupList', apiVersion: 'v1', groups: namedGroups }],
   [
     'openapi/v3',
-    { paths: Object.fromEntries(groups.map(({ path }) => [path, { serverRelativeURL: '/openapi/v3/kinds' }])) },
+    {
+      paths: Object.fromEntries(
+        groups.map(({ path }) => [path, { serverRelativeURL: '/openapi/v3/kinds' }]),
+      ),
+    },
   ],
   ['openapi/v3/kinds', openApiV3],
   ...groups.map(({ path, groupVersion }): [string, object] => [path, resourceList(groupVersion)]),

@@ -7,7 +7,8 @@ export class FieldErrors {
   /** Adds each fault of a value. */
   invalid(field: string, value: unknown, ...faults: readonly string[]): void {
     const shown = value === undefined ? 'null' : JSON.stringify(value)
-    for (const fault of faults) this.add('FieldValueInvalid', field, `Invalid value: ${shown}: ${fault}`)
+    for (const fault of faults)
+      this.add('FieldValueInvalid', field, `Invalid value: ${shown}: ${fault}`)
   }
 
   required(field: string, detail?: string): void {
@@ -77,8 +78,11 @@ export function syntaxFaults(text: string, syntax: Syntax): string[] {
 export function keyFaults(key: string): string[] {
   const [name = '', prefix, ...more] = key.split('/').reverse()
   if (more.length > 0)
-    return [`${syntaxes.name.fault} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')`]
-  const prefixFaults = prefix === '' ? ['must be non-empty'] : prefix ? syntaxFaults(prefix, 'subdomain') : []
+    return [
+      `${syntaxes.name.fault} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')`,
+    ]
+  const prefixFaults =
+    prefix === '' ? ['must be non-empty'] : prefix ? syntaxFaults(prefix, 'subdomain') : []
   const nameFaults = name === '' ? ['must be non-empty'] : syntaxFaults(name, 'name')
   return [
     ...prefixFaults.map((fault) => `prefix part ${fault}`),
@@ -90,10 +94,18 @@ export function keyFaults(key: string): string[] {
 export function portFaults(port: number | string): string[] {
   const rules: [fault: string, isBroken: boolean][] =
     typeof port === 'number'
-      ? [['must be between 1 and 65535, inclusive', !Number.isInteger(port) || port < 1 || port > 65535]]
+      ? [
+          [
+            'must be between 1 and 65535, inclusive',
+            !Number.isInteger(port) || port < 1 || port > 65535,
+          ],
+        ]
       : [
           ['must be no more than 15 characters', port.length > 15],
-          ['must contain only alphanumeric characters (a-z, 0-9), and hyphens (-)', !/^[-a-z0-9]+$/.test(port)],
+          [
+            'must contain only alphanumeric characters (a-z, 0-9), and hyphens (-)',
+            !/^[-a-z0-9]+$/.test(port),
+          ],
           ['must contain at least one letter (a-z)', !/[a-z]/.test(port)],
           ['must not contain consecutive hyphens', port.includes('--')],
           ['must not begin or end with a hyphen', /^-|-$/.test(port)],

@@ -11,7 +11,12 @@ export function sendObject(response: ServerResponse, code: number, body: unknown
   send(response, code, 'application/json', `${JSON.stringify(body)}\n`)
 }
 
-export function send(response: ServerResponse, code: number, type: string, body: string | Uint8Array): void {
+export function send(
+  response: ServerResponse,
+  code: number,
+  type: string,
+  body: string | Uint8Array,
+): void {
   response.writeHead(code, {
     'content-type': type,
     'content-length': Buffer.byteLength(body),
@@ -38,9 +43,13 @@ export function wantsTable(accept = '*/*'): boolean {
     const [type = '', ...parameters] = entry.split(';')
     if (!['application/json', 'application/*', '*/*'].includes(type)) continue
     if (!parameters.some((parameter) => parameter.startsWith('as='))) return false
-    if (['as=Table', 'v=v1', 'g=meta.k8s.io'].every((parameter) => parameters.includes(parameter))) return true
+    if (['as=Table', 'v=v1', 'g=meta.k8s.io'].every((parameter) => parameters.includes(parameter)))
+      return true
   }
-  throw new StatusError('NotAcceptable', 'only the following media types are accepted: application/json')
+  throw new StatusError(
+    'NotAcceptable',
+    'only the following media types are accepted: application/json',
+  )
 }
 
 type Patch = (target: JsonObject, patch: Json, schema: Schema, typeName: string) => Json
@@ -57,7 +66,8 @@ export async function readBody(request: IncomingMessage): Promise<Buffer> {
   let size = 0
   for await (const chunk of request) {
     size += chunk.length
-    if (size > limit) throw new StatusError('RequestEntityTooLarge', `Request entity too large: limit is ${limit}`)
+    if (size > limit)
+      throw new StatusError('RequestEntityTooLarge', `Request entity too large: limit is ${limit}`)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks)

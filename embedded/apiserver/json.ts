@@ -16,7 +16,8 @@ export function wireCopy<T>(value: T): T {
 /** Deep equality of JSON values; a field that is undefined counts as absent. */
 export function sameJson(a: unknown, b: unknown): boolean {
   if (a === b) return true
-  if (Array.isArray(a)) return Array.isArray(b) && a.length === b.length && a.every((item, i) => sameJson(item, b[i]))
+  if (Array.isArray(a))
+    return Array.isArray(b) && a.length === b.length && a.every((item, i) => sameJson(item, b[i]))
   if (!isObject(a) || !isObject(b)) return false
   for (const key of Object.keys(a)) if (!sameJson(a[key], b[key])) return false
   for (const key of Object.keys(b)) if (b[key] !== undefined && a[key] === undefined) return false
@@ -32,7 +33,9 @@ export function deepFreeze<T>(value: T): T {
 
 /** The value at a dotted path (`metadata.name`), or undefined. */
 export function valueAt(value: unknown, path: string): unknown {
-  return path.split('.').reduce((current, field) => (isObject(current) ? current[field] : undefined), value)
+  return path
+    .split('.')
+    .reduce((current, field) => (isObject(current) ? current[field] : undefined), value)
 }
 
 /** Whether a field has no value. As in Go, an empty text is none. */

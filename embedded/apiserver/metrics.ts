@@ -4,7 +4,10 @@ import { timestamp } from './object-lifecycle.ts'
 import { type MetricsTarget, resourceNamed } from './resource.ts'
 import { notFound } from './status-error.ts'
 
-const quantities = ({ nanocores, kibibytes }: Usage) => ({ cpu: `${nanocores}n`, memory: `${kibibytes}Ki` })
+const quantities = ({ nanocores, kibibytes }: Usage) => ({
+  cpu: `${nanocores}n`,
+  memory: `${kibibytes}Ki`,
+})
 
 /** `kubectl top`: the current usage of nodes or Pods, measured over one second, or of the one that is named (404 if it is missing). */
 export async function metricsOf(
@@ -26,7 +29,12 @@ export async function metricsOf(
       const usage =
         'nanocores' in measured
           ? { usage: quantities(measured) }
-          : { containers: [...measured].map(([container, used]) => ({ name: container, usage: quantities(used) })) }
+          : {
+              containers: [...measured].map(([container, used]) => ({
+                name: container,
+                usage: quantities(used),
+              })),
+            }
       const time = timestamp()
       const metadata = { name, namespace, labels, creationTimestamp: time }
       return [{ kind, apiVersion, metadata, timestamp: time, window: `${seconds}s`, ...usage }]

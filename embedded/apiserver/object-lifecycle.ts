@@ -6,7 +6,9 @@ import { badRequest, forbidden, notFound } from './status-error.ts'
 import type { KubeObject, ObjectMeta, Store, Stored } from './store.ts'
 
 /** An object to be created: metadata may be partial. */
-export type Draft = Partial<Omit<KubeObject, 'metadata'>> & { metadata?: Partial<ObjectMeta> } & Record<string, unknown>
+export type Draft = Partial<Omit<KubeObject, 'metadata'>> & {
+  metadata?: Partial<ObjectMeta>
+} & Record<string, unknown>
 
 export interface DeleteOptions {
   gracePeriodSeconds?: number | undefined
@@ -23,12 +25,17 @@ export function timestamp(time: Date | number = Date.now()): string {
 }
 
 /** A new object from a draft, with the metadata that the server sets. Throws 400 without a namespace or with a resourceVersion. */
-export function newMetadata(resource: Resource, namespace: string | undefined, draft: Draft): Stored {
+export function newMetadata(
+  resource: Resource,
+  namespace: string | undefined,
+  draft: Draft,
+): Stored {
   const { apiVersion: _version, kind: _kind, metadata: given = {}, ...content } = wireCopy(draft)
   const { labels, annotations, ownerReferences, finalizers, generateName, resourceVersion } = given
   const own = namespace ?? given.namespace
   if (resource.namespaced && !own) throw badRequest('an object of this kind needs a namespace')
-  if (resourceVersion) throw badRequest('resourceVersion should not be set on objects to be created')
+  if (resourceVersion)
+    throw badRequest('resourceVersion should not be set on objects to be created')
   const metadata: ObjectMeta = wireCopy({
     name: given.name || (generateName ? generateName.slice(0, 58) + suffix() : ''),
     ...(resource.namespaced && own && { namespace: own }),
@@ -70,7 +77,12 @@ export function withStatusOf(old: Stored, object: Stored, resource: Resource): S
 
 /** The client's object with what belongs to the server or to the status subresource taken from the stored one. */
 export function withSpecOf(old: Stored, object: Stored, resource: Resource): Stored {
-  const next: Stored = { ...object, apiVersion: old.apiVersion, kind: old.kind, metadata: keptMetadata(old, object) }
+  const next: Stored = {
+    ...object,
+    apiVersion: old.apiVersion,
+    kind: old.kind,
+    metadata: keptMetadata(old, object),
+  }
   if (resource.subresources.includes('status')) next.status = old.status
   if (resource.name === 'namespaces') next.spec = old.spec
   return next
@@ -102,19 +114,24 @@ export function markDeleted(resource: Resource, old: Stored, options: DeleteOpti
     metadata.deletionGracePeriodSeconds = grace
   }
   if (resource.generation && end === undefined) metadata.generation = (metadata.generation ?? 0) + 1
-  if (resource.name === 'namespaces') object.status = { ...(object.status ?? {}), phase: 'Terminating' }
+  if (resource.name === 'namespaces')
+    object.status = { ...(object.status ?? {}), phase: 'Terminating' }
   return object
 }
 
 /** Whether an object is removed now: it is being deleted, and no finalizer, kubelet or content of a namespace holds it. */
 export function canGo({ name }: Resource, { metadata }: Stored): boolean {
   const { deletionTimestamp, finalizers = [], deletionGracePeriodSeconds = 0 } = metadata
-  const isHeld = finalizers.length > 0 || name === 'namespaces' || (name === 'pods' && deletionGracePeriodSeconds > 0)
+  const isHeld =
+    finalizers.length > 0 ||
+    name === 'namespaces' ||
+    (name === 'pods' && deletionGracePeriodSeconds > 0)
   return deletionTimestamp !== undefined && !isHeld
 }
 
 /** Pods that no kubelet runs, or that have ended, need no grace. */
 function podGrace(pod: V1Pod, options: DeleteOptions): number {
-  if (!pod.spec?.nodeName || pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed') return 0
+  if (!pod.spec?.nodeName || pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed')
+    return 0
   return Math.max(0, options.gracePeriodSeconds ?? pod.spec.terminationGracePeriodSeconds ?? 30)
 }

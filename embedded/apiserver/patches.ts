@@ -4,7 +4,9 @@ import { badRequest, StatusError } from './status-error.ts'
 /** A copy with a JSON patch applied (RFC 6902). Throws 400 for an invalid patch, 422 for an operation that can't be applied. */
 export function jsonPatch(target: Json, patch: Json): Json {
   if (!Array.isArray(patch))
-    throw badRequest('error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch')
+    throw badRequest(
+      'error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch',
+    )
   // An outer object gives the whole document a parent too: its path is the empty text.
   const root = { '': wireCopy(target) }
   for (const operation of patch) applyOperation(root, operation)
@@ -14,10 +16,14 @@ export function jsonPatch(target: Json, patch: Json): Json {
 function applyOperation(root: JsonObject, operation: Json): void {
   const { op, path, from, value } = isObject(operation) ? operation : {}
   if (typeof op !== 'string' || typeof path !== 'string') {
-    throw badRequest(`error decoding patch: "${JSON.stringify(operation)}" is no operation with op and path`)
+    throw badRequest(
+      `error decoding patch: "${JSON.stringify(operation)}" is no operation with op and path`,
+    )
   }
-  const source = () => (typeof from === 'string' ? from : refuse(`operation for "${path}" has no from`))
-  const given = () => value ?? (value === null ? null : refuse(`operation for "${path}" has no value`))
+  const source = () =>
+    typeof from === 'string' ? from : refuse(`operation for "${path}" has no from`)
+  const given = () =>
+    value ?? (value === null ? null : refuse(`operation for "${path}" has no value`))
   if (op === 'add') add(root, path, given())
   else if (op === 'remove') take(root, path)
   else if (op === 'replace') {
@@ -26,11 +32,15 @@ function applyOperation(root: JsonObject, operation: Json): void {
   } else if (op === 'move') add(root, path, take(root, source()))
   else if (op === 'copy') add(root, path, wireCopy(read(root, source())))
   else if (op !== 'test') refuse(`Unexpected kind: ${op}`)
-  else if (!sameJson(read(root, path), value ?? null)) refuse(`testing value ${path} failed: test failed`)
+  else if (!sameJson(read(root, path), value ?? null))
+    refuse(`testing value ${path} failed: test failed`)
 }
 
 function refuse(message: string): never {
-  throw new StatusError('Invalid', `the server rejected our request due to an error in our request: ${message}`)
+  throw new StatusError(
+    'Invalid',
+    `the server rejected our request due to an error in our request: ${message}`,
+  )
 }
 
 /** The container of a path's last part, and this part as its key. */
@@ -40,7 +50,8 @@ function placeOf(root: JsonObject, path: string): { container: Json[] | JsonObje
   const key = parts.pop() ?? ''
   let container: Json | undefined = root
   for (const part of parts) container = child(container, part, path)
-  if (!Array.isArray(container) && !isObject(container)) refuse(`the path "${path}" doesn't exist: missing container`)
+  if (!Array.isArray(container) && !isObject(container))
+    refuse(`the path "${path}" doesn't exist: missing container`)
   return { container, key }
 }
 
@@ -71,9 +82,19 @@ function take(root: JsonObject, path: string): Json {
 function add(root: JsonObject, path: string, value: Json): void {
   const { container, key } = placeOf(root, path)
   if (Array.isArray(container))
-    container.splice(key === '-' ? container.length : indexOf(key, container.length, path), 0, value)
+    container.splice(
+      key === '-' ? container.length : indexOf(key, container.length, path),
+      0,
+      value,
+    )
   // Creates an own property even for names such as `__proto__`.
-  else Object.defineProperty(container, key, { value, writable: true, enumerable: true, configurable: true })
+  else
+    Object.defineProperty(container, key, {
+      value,
+      writable: true,
+      enumerable: true,
+      configurable: true,
+    })
 }
 
 /** Applies a JSON merge patch (RFC 7386) and returns the result; neither argument is changed. */

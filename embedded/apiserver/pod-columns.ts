@@ -8,7 +8,9 @@ function statusText(pod: k8s.V1Pod): string {
   const initReason = initStatus(pod)
   if (initReason) return initReason
   // Of several containers that wait or have ended, the first one.
-  const reasons = containerStatuses.map(({ state }) => state?.waiting?.reason ?? state?.terminated?.reason)
+  const reasons = containerStatuses.map(
+    ({ state }) => state?.waiting?.reason ?? state?.terminated?.reason,
+  )
   const reason = reasons.find(Boolean) ?? (own || phase)
   if (reason !== 'Completed' || !containerStatuses.some(isReady)) return reason
   return hasCondition(pod, 'Ready') ? 'Running' : 'NotReady'
@@ -18,7 +20,11 @@ function initStatus(pod: k8s.V1Pod): string | undefined {
   const total = pod.spec?.initContainers?.length ?? 0
   for (const [index, container] of (pod.status?.initContainerStatuses ?? []).entries()) {
     const { terminated, waiting } = container.state ?? {}
-    if (terminated?.exitCode === 0 || (container.started && sidecarsOf(pod).includes(container.name))) continue
+    if (
+      terminated?.exitCode === 0 ||
+      (container.started && sidecarsOf(pod).includes(container.name))
+    )
+      continue
     if (terminated) return `Init:${terminated.reason}`
     if (waiting?.reason && waiting.reason !== 'PodInitializing') return `Init:${waiting.reason}`
     return `Init:${index}/${total}`
@@ -30,14 +36,19 @@ const isReady = ({ ready, state }: k8s.V1ContainerStatus) => ready && state?.run
 
 /** The names of the init containers that run beside the others (KEP-753). */
 function sidecarsOf({ spec }: k8s.V1Pod): string[] {
-  return (spec?.initContainers ?? []).filter(({ restartPolicy }) => restartPolicy === 'Always').map(({ name }) => name)
+  return (spec?.initContainers ?? [])
+    .filter(({ restartPolicy }) => restartPolicy === 'Always')
+    .map(({ name }) => name)
 }
 
 /** The statuses of the sidecars and of the other containers. */
 function statusesOf(pod: k8s.V1Pod): k8s.V1ContainerStatus[] {
   const { initContainerStatuses = [], containerStatuses = [] } = pod.status ?? {}
   const sidecars = sidecarsOf(pod)
-  return [...initContainerStatuses.filter(({ name }) => sidecars.includes(name)), ...containerStatuses]
+  return [
+    ...initContainerStatuses.filter(({ name }) => sidecars.includes(name)),
+    ...containerStatuses,
+  ]
 }
 
 function hasCondition({ status }: k8s.V1Pod, type: string): boolean {
@@ -47,7 +58,9 @@ function hasCondition({ status }: k8s.V1Pod, type: string): boolean {
 function restartsText(pod: k8s.V1Pod, now: Date): string {
   const statuses = initStatus(pod) ? (pod.status?.initContainerStatuses ?? []) : statusesOf(pod)
   const restarts = statuses.reduce((sum, { restartCount }) => sum + restartCount, 0)
-  const ends = statuses.flatMap(({ lastState }) => String(lastState?.terminated?.finishedAt ?? '') || [])
+  const ends = statuses.flatMap(
+    ({ lastState }) => String(lastState?.terminated?.finishedAt ?? '') || [],
+  )
   const last = ends.sort().at(-1)
   return restarts > 0 && last ? `${restarts} (${ageOf(last, now)} ago)` : String(restarts)
 }
@@ -68,6 +81,10 @@ export const podColumns = columns<k8s.V1Pod>({
   Status: statusText,
   Restarts: restartsText,
   Age,
-  ...wide({ IP: 'status.podIP', Node: 'spec.nodeName', 'Nominated Node': 'status.nominatedNodeName' }),
+  ...wide({
+    IP: 'status.podIP',
+    Node: 'spec.nodeName',
+    'Nominated Node': 'status.nominatedNodeName',
+  }),
   ...wide({ 'Readiness Gates': readinessGates }),
 })

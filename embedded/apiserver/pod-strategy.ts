@@ -1,4 +1,11 @@
-import type { V1Container, V1ContainerPort, V1Pod, V1PodSpec, V1Probe, V1Toleration } from '@kubernetes/client-node'
+import type {
+  V1Container,
+  V1ContainerPort,
+  V1Pod,
+  V1PodSpec,
+  V1Probe,
+  V1Toleration,
+} from '@kubernetes/client-node'
 import { fill, sameJson, wireCopy } from './json.ts'
 import { check, type Defaults, placesOf, type Rules, type Strategy, under } from './strategy.ts'
 
@@ -14,11 +21,20 @@ function openZeros<T extends object>(object: T, ...fields: (keyof T)[]): void {
 export const podSpecDefaults: Defaults = {
   '': ({ serviceAccount }: V1PodSpec) => ({
     ...{ dnsPolicy: 'ClusterFirst', restartPolicy: 'Always', terminationGracePeriodSeconds: 30 },
-    ...{ schedulerName: 'default-scheduler', serviceAccountName: serviceAccount, securityContext: {} },
+    ...{
+      schedulerName: 'default-scheduler',
+      serviceAccountName: serviceAccount,
+      securityContext: {},
+    },
   }),
   [containers]: ({ image = '' }: V1Container) => ({
-    imagePullPolicy: image.includes('@') || /:(?!latest$)[^:/]+$/.test(image) ? 'IfNotPresent' : 'Always',
-    ...{ resources: {}, terminationMessagePath: '/dev/termination-log', terminationMessagePolicy: 'File' },
+    imagePullPolicy:
+      image.includes('@') || /:(?!latest$)[^:/]+$/.test(image) ? 'IfNotPresent' : 'Always',
+    ...{
+      resources: {},
+      terminationMessagePath: '/dev/termination-log',
+      terminationMessagePolicy: 'File',
+    },
   }),
   [`${containers}.ports[]`]: (port: V1ContainerPort) => {
     openZeros(port, 'hostPort')
@@ -32,7 +48,9 @@ export const podSpecDefaults: Defaults = {
   [`${containers}.${probes}.httpGet`]: { path: '/', scheme: 'HTTP' },
   [`${containers}.${probes}.grpc`]: { service: '' },
   'volumes[].configMap|secret|projected|downwardAPI': { defaultMode: 0o644 },
-  'affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[]': { podAffinityTerm: {} },
+  'affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[]': {
+    podAffinityTerm: {},
+  },
 }
 
 /** The list that contains a field. */
@@ -42,7 +60,10 @@ const containerRules: Rules = {
   name: [check.required, check.syntax('label'), check.unique()],
   image: [
     check.required,
-    check.not<string>((image) => image !== image.trim(), 'must not have leading or trailing whitespace'),
+    check.not<string>(
+      (image) => image !== image.trim(),
+      'must not have leading or trailing whitespace',
+    ),
   ],
   imagePullPolicy: check.oneOf('Always', 'IfNotPresent', 'Never'),
   'ports[].name': [check.port, check.unique((name) => name, listOf)],
@@ -52,14 +73,20 @@ const containerRules: Rules = {
   'env[].name': check.required,
   'volumeMounts[].mountPath': check.required,
   [probes]: check.each<V1Probe>((probe, field, errors) => {
-    const handlers = (['exec', 'httpGet', 'tcpSocket', 'grpc'] as const).filter((handler) => probe[handler])
+    const handlers = (['exec', 'httpGet', 'tcpSocket', 'grpc'] as const).filter(
+      (handler) => probe[handler],
+    )
     if (handlers.length === 0) errors.required(field, 'must specify a handler type')
     for (const handler of handlers.slice(1))
       errors.forbidden(`${field}.${handler}`, 'may not specify more than 1 handler type')
   }),
   [`${probes}.httpGet|tcpSocket.port`]: check.port,
-  [`${probes}.initialDelaySeconds|timeoutSeconds|periodSeconds|failureThreshold`]: check.notNegative,
-  'livenessProbe|startupProbe.successThreshold': check.not((threshold) => threshold !== 1, 'must be 1'),
+  [`${probes}.initialDelaySeconds|timeoutSeconds|periodSeconds|failureThreshold`]:
+    check.notNegative,
+  'livenessProbe|startupProbe.successThreshold': check.not(
+    (threshold) => threshold !== 1,
+    'must be 1',
+  ),
 }
 
 const podSpecRules: Rules = {
@@ -82,13 +109,17 @@ const podSpecRules: Rules = {
     if (operator === 'Exists' && value) errors.invalid(`${field}.operator`, operator, fault)
   }),
   // Without these fields the scheduler can't read a rule.
-  'affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms': check.required,
+  'affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms':
+    check.required,
   'affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[].podAffinityTerm.topologyKey':
     check.required,
 }
 
 /** The rules for a workload's Pod template. */
-export const podTemplateRules: Rules = { 'metadata.labels': check.labels, ...under('spec', podSpecRules) }
+export const podTemplateRules: Rules = {
+  'metadata.labels': check.labels,
+  ...under('spec', podSpecRules),
+}
 
 export const podStrategy: Strategy<V1Pod> = {
   defaults: { '': { spec: {} }, ...under('spec', podSpecDefaults) },
@@ -101,7 +132,8 @@ export const podStrategy: Strategy<V1Pod> = {
     const detail =
       'pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations`'
     const hadNode = Boolean(old?.nodeName)
-    if (spec && old && !sameJson(fixedPart(spec, hadNode), fixedPart(old, hadNode))) errors.forbidden('spec', detail)
+    if (spec && old && !sameJson(fixedPart(spec, hadNode), fixedPart(old, hadNode)))
+      errors.forbidden('spec', detail)
   },
 }
 
@@ -109,22 +141,44 @@ export const podStrategy: Strategy<V1Pod> = {
 function admit(spec: V1PodSpec): void {
   const account = spec.serviceAccountName || 'default'
   const priority = { priority: 0, preemptionPolicy: 'PreemptLowerPriority' }
-  fill(spec, { serviceAccountName: account, serviceAccount: account, enableServiceLinks: true, ...priority })
+  fill(spec, {
+    serviceAccountName: account,
+    serviceAccount: account,
+    enableServiceLinks: true,
+    ...priority,
+  })
   spec.tolerations ??= []
   for (const condition of ['not-ready', 'unreachable']) {
     const key = `node.kubernetes.io/${condition}`
     const isTolerated = spec.tolerations.some(
       (toleration) =>
-        (!toleration.key || toleration.key === key) && (!toleration.effect || toleration.effect === 'NoExecute'),
+        (!toleration.key || toleration.key === key) &&
+        (!toleration.effect || toleration.effect === 'NoExecute'),
     )
-    if (!isTolerated) spec.tolerations.push({ key, operator: 'Exists', effect: 'NoExecute', tolerationSeconds: 300 })
+    if (!isTolerated)
+      spec.tolerations.push({
+        key,
+        operator: 'Exists',
+        effect: 'NoExecute',
+        tolerationSeconds: 300,
+      })
   }
 }
 
 /** The part of a specification that an update can't change: the scheduler sets the node once. */
 function fixedPart(spec: V1PodSpec, hadNode: boolean): object {
-  const { activeDeadlineSeconds: _, tolerations: _t, ephemeralContainers: _e, nodeName, ...rest } = spec
-  const withoutImages = (list: V1Container[] = []) => list.map(({ image: _image, ...container }) => container)
-  const images = { containers: withoutImages(spec.containers), initContainers: withoutImages(spec.initContainers) }
+  const {
+    activeDeadlineSeconds: _,
+    tolerations: _t,
+    ephemeralContainers: _e,
+    nodeName,
+    ...rest
+  } = spec
+  const withoutImages = (list: V1Container[] = []) =>
+    list.map(({ image: _image, ...container }) => container)
+  const images = {
+    containers: withoutImages(spec.containers),
+    initContainers: withoutImages(spec.initContainers),
+  }
   return wireCopy({ ...rest, ...images, ...(hadNode && { nodeName }) })
 }

@@ -52,7 +52,8 @@ export const protobufFields: Readonly<Record<string, string>> = {
   V1LocalObjectReference: 'name',
   V1Namespace: 'metadata spec',
   V1NamespaceSpec: 'finalizers',
-  V1NodeAffinity: 'requiredDuringSchedulingIgnoredDuringExecution preferredDuringSchedulingIgnoredDuringExecution',
+  V1NodeAffinity:
+    'requiredDuringSchedulingIgnoredDuringExecution preferredDuringSchedulingIgnoredDuringExecution',
   V1NodeSelector: 'nodeSelectorTerms',
   V1NodeSelectorRequirement: 'key operator values',
   V1NodeSelectorTerm: 'matchExpressions matchFields',
@@ -61,9 +62,12 @@ export const protobufFields: Readonly<Record<string, string>> = {
     'name generateName namespace selfLink uid resourceVersion generation! creationTimestamp deletionTimestamp deletionGracePeriodSeconds labels annotations ownerReferences finalizers',
   V1OwnerReference: 'kind 3=name uid apiVersion controller blockOwnerDeletion',
   V1Pod: 'metadata spec',
-  V1PodAffinity: 'requiredDuringSchedulingIgnoredDuringExecution preferredDuringSchedulingIgnoredDuringExecution',
-  V1PodAffinityTerm: 'labelSelector namespaces topologyKey 4=namespaceSelector matchLabelKeys mismatchLabelKeys',
-  V1PodAntiAffinity: 'requiredDuringSchedulingIgnoredDuringExecution preferredDuringSchedulingIgnoredDuringExecution',
+  V1PodAffinity:
+    'requiredDuringSchedulingIgnoredDuringExecution preferredDuringSchedulingIgnoredDuringExecution',
+  V1PodAffinityTerm:
+    'labelSelector namespaces topologyKey 4=namespaceSelector matchLabelKeys mismatchLabelKeys',
+  V1PodAntiAffinity:
+    'requiredDuringSchedulingIgnoredDuringExecution preferredDuringSchedulingIgnoredDuringExecution',
   V1PodDNSConfig: 'nameservers searches options',
   V1PodDNSConfigOption: 'name value',
   V1PodReadinessGate: 'conditionType',
@@ -102,8 +106,10 @@ export const protobufFields: Readonly<Record<string, string>> = {
   V1TopologySpreadConstraint:
     'maxSkew! topologyKey whenUnsatisfiable labelSelector 5=minDomains nodeAffinityPolicy nodeTaintsPolicy matchLabelKeys',
   V1Volume: 'name @VolumeSource',
-  V1VolumeMount: 'name readOnly! mountPath subPath mountPropagation subPathExpr 7=recursiveReadOnly',
+  V1VolumeMount:
+    'name readOnly! mountPath subPath mountPropagation subPathExpr 7=recursiveReadOnly',
   V1VolumeProjection: 'secret downwardAPI configMap serviceAccountToken',
   V1WeightedPodAffinityTerm: 'weight! podAffinityTerm',
-  VolumeSource: 'hostPath emptyDir 6=secret 10=persistentVolumeClaim 16=downwardAPI 19=configMap 26=projected',
+  VolumeSource:
+    'hostPath emptyDir 6=secret 10=persistentVolumeClaim 16=downwardAPI 19=configMap 26=projected',
 }

@@ -17,7 +17,9 @@ interface Field {
 }
 
 /** The fields of each message by their numbers. */
-const numbered = new Map(Object.entries(protobufFields).map(([name, list]) => [name, fieldsIn(list)]))
+const numbered = new Map(
+  Object.entries(protobufFields).map(([name, list]) => [name, fieldsIn(list)]),
+)
 
 function fieldsIn(list: string): Map<number, Field> {
   let number = 0
@@ -31,7 +33,8 @@ function fieldsIn(list: string): Map<number, Field> {
 
 /** Reads an object from Kubernetes' protobuf envelope. Throws 400 for other data. */
 export function decodeProtobuf(schema: Schema, bytes: Buffer): JsonObject {
-  if (!bytes.subarray(0, 4).equals(magic)) throw badRequest('the body is not in the protobuf form of Kubernetes')
+  if (!bytes.subarray(0, 4).equals(magic))
+    throw badRequest('the body is not in the protobuf form of Kubernetes')
   const envelope = readMessage(bytes.subarray(4))
   const [typeMeta] = envelope.get(1) ?? []
   const [raw] = envelope.get(2) ?? []
@@ -41,7 +44,9 @@ export function decodeProtobuf(schema: Schema, bytes: Buffer): JsonObject {
   const resource = resources.find((own) => own.kind === kind && apiVersionOf(own) === apiVersion)
   const className = resource?.schema ?? (bodyKinds.includes(kind) ? `V1${kind}` : undefined)
   if (!className || !protobufFields[className])
-    throw badRequest(`kind "${kind}" of version "${apiVersion}" is not read as protobuf, only as JSON`)
+    throw badRequest(
+      `kind "${kind}" of version "${apiVersion}" is not read as protobuf, only as JSON`,
+    )
   const object = readObject(schema, className, className, asBytes(raw))
   return { ...object, apiVersion, kind }
 }
@@ -72,7 +77,9 @@ function readMessage(bytes: Buffer): Map<number, Value[]> {
   while (at < bytes.length) {
     const key = Number(varint())
     // Varint, 64 bits, length-delimited, 32 bits.
-    const read = { 0: varint, 1: () => take(8), 2: () => take(Number(varint())), 5: () => take(4) }[key & 7]
+    const read = { 0: varint, 1: () => take(8), 2: () => take(Number(varint())), 5: () => take(4) }[
+      key & 7
+    ]
     const value = read?.() ?? truncated()
     const number = Math.floor(key / 8)
     const values = fields.get(number)
@@ -96,7 +103,10 @@ function readObject(schema: Schema, className: string, numbers: string, bytes: B
     const type = fields?.get(field.name)
     if (!type) continue
     const value = readField(schema, type, values)
-    const absent = value === undefined || value === '' || (field.zeroIsAbsent && (value === 0 || value === false))
+    const absent =
+      value === undefined ||
+      value === '' ||
+      (field.zeroIsAbsent && (value === 0 || value === false))
     if (!absent) result[field.name] = value
   }
   return result
@@ -116,7 +126,9 @@ function readField(schema: Schema, type: FieldType, values: readonly Value[]): J
     const value = asBytes(pair.get(2)?.[0])
     const key = String(asBytes(pair.get(1)?.[0]))
     // Bytes that aren't text (a Secret's data) travel as base64 in JSON.
-    result[key] = type.bytes ? value.toString('base64') : (readValue(schema, type.values, value) ?? '')
+    result[key] = type.bytes
+      ? value.toString('base64')
+      : (readValue(schema, type.values, value) ?? '')
   }
   return result
 }

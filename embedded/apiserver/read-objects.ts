@@ -17,7 +17,10 @@ function selection({ query, resource, name, namespace }: ApiCall): (object: Stor
 }
 
 /** An object as the requested version of its API group shows it. */
-function inVersionOf({ asRead }: Resource, object: Stored): object & Partial<Record<'kind' | 'apiVersion', unknown>> {
+function inVersionOf(
+  { asRead }: Resource,
+  object: Stored,
+): object & Partial<Record<'kind' | 'apiVersion', unknown>> {
   return asRead ? asRead(jsonOf(object)) : object
 }
 
@@ -27,7 +30,12 @@ export function found({ api, resource, namespace, name = '' }: ApiCall): Stored 
 }
 
 /** Objects as the table that kubectl asks for; its rows contain the whole objects on request. */
-function tableFor({ resource, query }: ApiCall, objects: readonly Stored[], resourceVersion: string, headers = true) {
+function tableFor(
+  { resource, query }: ApiCall,
+  objects: readonly Stored[],
+  resourceVersion: string,
+  headers = true,
+) {
   const whole = query.get('includeObject') === 'Object'
   return tableOf(columnsOf(resource.name), objects, { resourceVersion, headers, whole })
 }
@@ -64,7 +72,8 @@ function listOf(resource: Resource, items: readonly Stored[], resourceVersion: s
 /** The `resourceVersion` of a list or watch, 0 if any will do. Throws 400 for other text, 410 for a version of an earlier cluster. */
 function revisionOf({ query, api }: ApiCall): number {
   const version = query.get('resourceVersion') ?? ''
-  if (!/^\d*$/.test(version)) throw badRequest(`Invalid value: "${version}": resourceVersion must be a number`)
+  if (!/^\d*$/.test(version))
+    throw badRequest(`Invalid value: "${version}": resourceVersion must be a number`)
   const { revision } = api.store
   if (Number(version) > revision)
     throw new StatusError('Expired', `too large resource version: ${version} (${revision})`)
@@ -82,13 +91,15 @@ export function watchObjects(call: ApiCall): undefined {
   const { api, query, resource, response } = call
   if (flag(query, 'sendInitialEvents')) {
     // The answer of an API server without this feature: clients then list first.
-    const reason = 'sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled'
+    const reason =
+      'sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled'
     throw new StatusError('Invalid', reason)
   }
   const selected = selection(call)
   const revision = revisionOf(call)
   let headers = true
-  const write = (type: string, object: unknown) => response.write(`${JSON.stringify({ type, object })}\n`)
+  const write = (type: string, object: unknown) =>
+    response.write(`${JSON.stringify({ type, object })}\n`)
   const forward = (event: Change): void => {
     const seen = transition(event, selected)
     if (!seen) return
@@ -96,10 +107,15 @@ export function watchObjects(call: ApiCall): undefined {
     headers = false
   }
 
-  response.writeHead(200, { 'content-type': 'application/json', 'cache-control': 'no-cache, private' })
+  response.writeHead(200, {
+    'content-type': 'application/json',
+    'cache-control': 'no-cache, private',
+  })
   try {
     if (revision > 0) for (const event of api.store.since(resource.name, revision)) forward(event)
-    else for (const object of api.store.list(resource.name, call.namespace)) forward({ type: 'ADDED', object })
+    else
+      for (const object of api.store.list(resource.name, call.namespace))
+        forward({ type: 'ADDED', object })
   } catch (error) {
     write('ERROR', statusOf(error).status)
     response.end()
@@ -127,7 +143,10 @@ export function watchObjects(call: ApiCall): undefined {
 type Change = Pick<StoreEvent, 'type' | 'object' | 'previous'>
 
 /** The change as a client with selectors sees it: what no longer matches is DELETED, what newly matches is ADDED. */
-function transition({ type, object, previous }: Change, selected: (object: Stored) => boolean): Change | undefined {
+function transition(
+  { type, object, previous }: Change,
+  selected: (object: Stored) => boolean,
+): Change | undefined {
   const now = type !== 'DELETED' && selected(object)
   const before = previous !== undefined && selected(previous)
   if (now) return { type: before ? 'MODIFIED' : 'ADDED', object }

@@ -28,10 +28,30 @@ export interface Resource {
   asRead?: (object: JsonObject) => JsonObject
 }
 
-function resource(group: string, kind: string, name: string, properties: Partial<Resource> = {}): Resource {
+function resource(
+  group: string,
+  kind: string,
+  name: string,
+  properties: Partial<Resource> = {},
+): Resource {
   return {
-    ...{ group, version: 'v1', kind, name, served: 'stored', namespaced: true, schema: `V1${kind}` },
-    ...{ shortNames: [], categories: [], subresources: [], generation: false, nameRule: 'subdomain', fields: [] },
+    ...{
+      group,
+      version: 'v1',
+      kind,
+      name,
+      served: 'stored',
+      namespaced: true,
+      schema: `V1${kind}`,
+    },
+    ...{
+      shortNames: [],
+      categories: [],
+      subresources: [],
+      generation: false,
+      nameRule: 'subdomain',
+      fields: [],
+    },
     ...properties,
   }
 }
@@ -58,8 +78,22 @@ export const resources: readonly Resource[] = [
   resource('', 'Pod', 'pods', {
     ...workload,
     shortNames: ['po'],
-    subresources: ['status', 'log', 'exec', 'attach', 'portforward', 'eviction', 'ephemeralcontainers'],
-    fields: ['spec.nodeName', 'spec.restartPolicy', 'spec.hostNetwork', 'status.phase', 'status.podIP'],
+    subresources: [
+      'status',
+      'log',
+      'exec',
+      'attach',
+      'portforward',
+      'eviction',
+      'ephemeralcontainers',
+    ],
+    fields: [
+      'spec.nodeName',
+      'spec.restartPolicy',
+      'spec.hostNetwork',
+      'status.phase',
+      'status.podIP',
+    ],
   }),
   resource('', 'Service', 'services', {
     shortNames: ['svc'],
@@ -76,7 +110,9 @@ export const resources: readonly Resource[] = [
     shortNames: ['ev'],
     schema: 'CoreV1Event',
     fields: [
-      ...['apiVersion', 'kind', 'namespace', 'name', 'uid', 'fieldPath'].map((field) => `involvedObject.${field}`),
+      ...['apiVersion', 'kind', 'namespace', 'name', 'uid', 'fieldPath'].map(
+        (field) => `involvedObject.${field}`,
+      ),
       ...['reason', 'type'],
     ],
   }),
@@ -91,7 +127,10 @@ export const resources: readonly Resource[] = [
 
 /** Versions for old clients, which discovery does not list: a genuine kube-proxy before 1.21 reads EndpointSlices as v1beta1. */
 const olderVersions: readonly Resource[] = [
-  resource('discovery.k8s.io', 'EndpointSlice', 'endpointslices', { version: 'v1beta1', asRead: sliceV1beta1 }),
+  resource('discovery.k8s.io', 'EndpointSlice', 'endpointslices', {
+    version: 'v1beta1',
+    asRead: sliceV1beta1,
+  }),
 ]
 
 /** An EndpointSlice as discovery.k8s.io/v1beta1 shows it: an endpoint's node is part of its `topology` (KEP-752). */
@@ -102,7 +141,9 @@ function sliceV1beta1(slice: JsonObject): JsonObject {
     apiVersion: 'discovery.k8s.io/v1beta1',
     endpoints: endpoints.map((endpoint) => ({
       ...endpoint,
-      ...(endpoint.nodeName !== undefined && { topology: { 'kubernetes.io/hostname': endpoint.nodeName } }),
+      ...(endpoint.nodeName !== undefined && {
+        topology: { 'kubernetes.io/hostname': endpoint.nodeName },
+      }),
     })),
   }
 }
@@ -112,7 +153,8 @@ const byName = new Map(resources.map((resource) => [resource.name, resource]))
 /** The resource of a plural name; throws for a name that this API doesn't serve. */
 export function resourceNamed(name: string): Resource {
   const resource = byName.get(name)
-  if (!resource) throw new Error(`this API has no resource "${name}"; it has ${[...byName.keys()].join(', ')}`)
+  if (!resource)
+    throw new Error(`this API has no resource "${name}"; it has ${[...byName.keys()].join(', ')}`)
   return resource
 }
 
@@ -121,7 +163,12 @@ export function apiVersionOf(resource: Pick<Resource, 'group' | 'version'>): str
 }
 
 /** A kind of which every request is refused by name. */
-function absent(apiVersion: string, kind: string, name: string, properties: Partial<Resource> = {}): Resource {
+function absent(
+  apiVersion: string,
+  kind: string,
+  name: string,
+  properties: Partial<Resource> = {},
+): Resource {
   const [version = '', group = ''] = apiVersion.split('/').reverse()
   return resource(group, kind, name, { version, served: 'refused', ...properties })
 }
@@ -142,7 +189,9 @@ export const discovered: readonly Resource[] = [
   absent('v1', 'LimitRange', 'limitranges', { shortNames: ['limits'] }),
   absent('apps/v1', 'ControllerRevision', 'controllerrevisions'),
   absent('apps/v1', 'StatefulSet', 'statefulsets', { shortNames: ['sts'] }),
-  absent('autoscaling/v2', 'HorizontalPodAutoscaler', 'horizontalpodautoscalers', { shortNames: ['hpa'] }),
+  absent('autoscaling/v2', 'HorizontalPodAutoscaler', 'horizontalpodautoscalers', {
+    shortNames: ['hpa'],
+  }),
   absent('networking.k8s.io/v1', 'Ingress', 'ingresses', { shortNames: ['ing'] }),
   absent('networking.k8s.io/v1', 'IngressClass', 'ingressclasses', cluster),
   absent('networking.k8s.io/v1', 'NetworkPolicy', 'networkpolicies', { shortNames: ['netpol'] }),
@@ -170,7 +219,9 @@ export interface ResourceTarget {
   subresource: string | undefined
 }
 
-export type MetricsTarget = Pick<ResourceTarget, 'resource' | 'namespace' | 'name'> & { is: 'metrics' }
+export type MetricsTarget = Pick<ResourceTarget, 'resource' | 'namespace' | 'name'> & {
+  is: 'metrics'
+}
 
 /** The target of an API path. */
 export type Target = ResourceTarget | MetricsTarget | { is: 'document' }
@@ -188,10 +239,14 @@ export function parsePath(path: string): Target {
   const [root, ...rest] = path.split('/').filter(Boolean).map(decoded)
   const [group, version, ...place] = root === 'api' ? ['', ...rest] : rest
   if ((root !== 'api' && root !== 'apis') || place.length === 0) return { is: 'document' }
-  const isNamed = (plural: string | undefined) => (own: Resource) => own.name === plural && own.group === group
+  const isNamed = (plural: string | undefined) => (own: Resource) =>
+    own.name === plural && own.group === group
   // `/namespaces/NS/pods` is a list of Pods, `/namespaces/NS/status` belongs to the namespace itself.
-  const inNamespace = place[0] === 'namespaces' && (group !== '' || discovered.some(isNamed(place[2])))
-  const [namespace, plural, name, subresource, ...more] = inNamespace ? place.slice(1) : [undefined, ...place]
+  const inNamespace =
+    place[0] === 'namespaces' && (group !== '' || discovered.some(isNamed(place[2])))
+  const [namespace, plural, name, subresource, ...more] = inNamespace
+    ? place.slice(1)
+    : [undefined, ...place]
   const versions = [...discovered, ...olderVersions].filter(isNamed(plural))
   const refused = versions.find(({ served }) => served === 'refused')
   // In any version: `kubectl autoscale` may use an older one.
@@ -201,7 +256,9 @@ export function parsePath(path: string): Target {
   if (resource.served === 'measured') return { is: 'metrics', resource, namespace, name }
   const what = substituted.get(subresource ?? '')
   if (what !== undefined) throw absentKind(what)
-  const wrongScope = resource.namespaced ? namespace === undefined && name !== undefined : namespace !== undefined
+  const wrongScope = resource.namespaced
+    ? namespace === undefined && name !== undefined
+    : namespace !== undefined
   const isKnown = subresource === undefined || resource.subresources.includes(subresource)
   if (wrongScope || more.length > 0 || !isKnown) throw unknownPath()
   return { is: 'resource', resource, namespace, name, subresource }

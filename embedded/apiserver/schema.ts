@@ -2,7 +2,16 @@ import { isObject, type Json, type JsonObject } from './json.ts'
 import { bodyKinds, type Resource, resources } from './resource.ts'
 import { badRequest, type StatusError } from './status-error.ts'
 
-export type Scalar = 'string' | 'int32' | 'int64' | 'number' | 'boolean' | 'date' | 'intOrString' | 'quantity' | 'any'
+export type Scalar =
+  | 'string'
+  | 'int32'
+  | 'int64'
+  | 'number'
+  | 'boolean'
+  | 'date'
+  | 'intOrString'
+  | 'quantity'
+  | 'any'
 
 /** The type of a field, as far as JSON shows it. */
 export type FieldType =
@@ -19,7 +28,17 @@ interface Model {
 }
 
 // Amounts such as `500m`; a plain number is accepted too.
-const quantities = ['limits', 'requests', 'capacity', 'allocatable', 'overhead', 'sizeLimit', 'divisor', 'hard', 'used']
+const quantities = [
+  'limits',
+  'requests',
+  'capacity',
+  'allocatable',
+  'overhead',
+  'sizeLimit',
+  'divisor',
+  'hard',
+  'used',
+]
 
 /** The schema of every served kind, from the model classes of client-node that it needs: the whole package takes a second to load. */
 export async function loadSchema(): Promise<Schema> {
@@ -31,19 +50,26 @@ export async function loadSchema(): Promise<Schema> {
     const model = await loadModel(name)
     for (const { baseName, type, format } of model.getAttributeTypeMap()) {
       const isQuantity = quantities.includes(baseName)
-      fields.set(baseName, readType(isQuantity ? type.replace(/string(?=;|$)/, 'quantity') : type, format))
+      fields.set(
+        baseName,
+        readType(isQuantity ? type.replace(/string(?=;|$)/, 'quantity') : type, format),
+      )
     }
     const inner = [...fields.values()].map(innermost)
     await Promise.all(inner.flatMap((type) => (type.is === 'object' ? load(type.name) : [])))
   }
   await Promise.all(
-    [...bodyKinds.map((kind) => `V1${kind}`), ...resources.map((resource) => resource.schema)].map(load),
+    [...bodyKinds.map((kind) => `V1${kind}`), ...resources.map((resource) => resource.schema)].map(
+      load,
+    ),
   )
   return schema
 }
 
 async function loadModel(name: string): Promise<Model> {
-  const module: Record<string, Model> = await import(`@kubernetes/client-node/dist/gen/models/${name}.js`)
+  const module: Record<string, Model> = await import(
+    `@kubernetes/client-node/dist/gen/models/${name}.js`
+  )
   const model = module[name]
   if (!model) throw new Error(`@kubernetes/client-node has no model "${name}"`)
   return model
@@ -65,7 +91,12 @@ function readType(type: string, format: string): FieldType {
   const array = /^(?:Array|Set)<(.*)>$/.exec(type)
   if (array?.[1]) return { is: 'array', items: readType(array[1], format) }
   const map = /^\{ \[key: string\]: (.*); \}$/.exec(type)
-  if (map?.[1]) return { is: 'map', values: readType(map[1], format), ...(format === 'byte' && { bytes: true }) }
+  if (map?.[1])
+    return {
+      is: 'map',
+      values: readType(map[1], format),
+      ...(format === 'byte' && { bytes: true }),
+    }
   if (type === 'number') return { is: format === 'int32' || format === 'int64' ? format : 'number' }
   const scalar = scalarTypes[type]
   return scalar ? { is: scalar } : { is: 'object', name: type }
@@ -82,14 +113,21 @@ export function notOfKind({ kind, version }: Kind, why: string): StatusError {
  * Reads an object of a kind as Kubernetes' decoder does: nulls are absent fields, a value of the wrong type throws 400 with Go's
  * error message. `unknown` are the paths of fields that the kind doesn't have (`spec.ports[0].prot`); they are left out of the value.
  */
-export function decode(schema: Schema, kind: Kind, object: JsonObject): { value: JsonObject; unknown: string[] } {
+export function decode(
+  schema: Schema,
+  kind: Kind,
+  object: JsonObject,
+): { value: JsonObject; unknown: string[] } {
   const unknown: string[] = []
 
   function fail(value: Json, goType: string, struct: string, path: string): never {
     const what = Array.isArray(value) ? 'array' : typeof value
     const field = `${struct}.${path.replaceAll(/\[[^\]]*\]/g, '')}`
     const given = what === 'boolean' ? 'bool' : what
-    throw notOfKind(kind, `json: cannot unmarshal ${given} into Go struct field ${field} of type ${goType}`)
+    throw notOfKind(
+      kind,
+      `json: cannot unmarshal ${given} into Go struct field ${field} of type ${goType}`,
+    )
   }
 
   function read(value: Json, type: FieldType, struct: string, path: string): Json {
@@ -100,8 +138,12 @@ export function decode(schema: Schema, kind: Kind, object: JsonObject): { value:
         return value.map((item, index) => read(item, type.items, struct, `${path}[${index}]`))
       case 'map': {
         if (!isObject(value)) return wrong()
-        const entries = Object.entries(value).filter(([, child]) => child !== null && child !== undefined)
-        return Object.fromEntries(entries.map(([key, child]) => [key, read(child ?? null, type.values, struct, path)]))
+        const entries = Object.entries(value).filter(
+          ([, child]) => child !== null && child !== undefined,
+        )
+        return Object.fromEntries(
+          entries.map(([key, child]) => [key, read(child ?? null, type.values, struct, path)]),
+        )
       }
       case 'quantity':
         return scalars.quantity.accepts(value) ? String(value) : wrong()
@@ -120,7 +162,8 @@ export function decode(schema: Schema, kind: Kind, object: JsonObject): { value:
       const field = path ? `${path}.${key}` : key
       const type = fields.get(key)
       if (!type) unknown.push(field)
-      else if (child !== null && child !== undefined) result[key] = read(child, type, shortName(name), field)
+      else if (child !== null && child !== undefined)
+        result[key] = read(child, type, shortName(name), field)
     }
     return result
   }

@@ -1,10 +1,15 @@
-import { type LabelRequirement, type LabelSelector, matchesSelector } from '../../dataplane/label-selector.ts'
+import {
+  type LabelRequirement,
+  type LabelSelector,
+  matchesSelector,
+} from '../../dataplane/label-selector.ts'
 import { valueAt } from './json.ts'
 import type { Resource } from './resource.ts'
 import { badRequest } from './status-error.ts'
 import type { KubeObject } from './store.ts'
 
-const key = '(?:[a-zA-Z0-9](?:[-a-zA-Z0-9.]*[a-zA-Z0-9])?/)?[a-zA-Z0-9](?:[-a-zA-Z0-9_.]*[a-zA-Z0-9])?'
+const key =
+  '(?:[a-zA-Z0-9](?:[-a-zA-Z0-9.]*[a-zA-Z0-9])?/)?[a-zA-Z0-9](?:[-a-zA-Z0-9_.]*[a-zA-Z0-9])?'
 /** `app`, `app=web`, `app in (a,b)`; a `!` only before a key alone. */
 const requirement = new RegExp(
   String.raw`^(?:!\s*(?<absent>${key})|(?<key>${key})(?:\s*(?<equality>==?|!=)\s*(?<value>\S*)|\s+(?<set>in|notin)\s*\((?<values>[^()]*)\))?)$`,
@@ -19,26 +24,41 @@ export function parseLabelSelector(text: string): LabelSelector {
 }
 
 function parseRequirement(text: string): LabelRequirement {
-  const { absent, key, equality, value: single = '', set, values: list = '' } = requirement.exec(text)?.groups ?? {}
+  const {
+    absent,
+    key,
+    equality,
+    value: single = '',
+    set,
+    values: list = '',
+  } = requirement.exec(text)?.groups ?? {}
   if (absent) return { key: absent, operator: 'DoesNotExist' }
   if (!key)
-    throw badRequest(`unable to parse requirement: found '${text}', expected: a label key, '=', '!=', 'in' or 'notin'`)
+    throw badRequest(
+      `unable to parse requirement: found '${text}', expected: a label key, '=', '!=', 'in' or 'notin'`,
+    )
   if (!equality && !set) return { key, operator: 'Exists' }
   const values = set ? list.split(',').map((item) => item.trim()) : [single]
   const wrong = values.find((item) => !value.test(item) || item.length > 63)
-  if (wrong !== undefined) throw badRequest(`unable to parse requirement: invalid value "${wrong}" in '${text}'`)
+  if (wrong !== undefined)
+    throw badRequest(`unable to parse requirement: invalid value "${wrong}" in '${text}'`)
   return { key, operator: equality === '!=' || set === 'notin' ? 'NotIn' : 'In', values }
 }
 
 /** The predicate of a field selector (`spec.nodeName=a,status.phase!=Running`). Throws 400 for a field that it can't name. */
 function parseFieldSelector(text: string, resource: Resource): (object: KubeObject) => boolean {
-  const allowed = ['metadata.name', ...(resource.namespaced ? ['metadata.namespace'] : []), ...resource.fields]
+  const allowed = [
+    'metadata.name',
+    ...(resource.namespaced ? ['metadata.namespace'] : []),
+    ...resource.fields,
+  ]
   const requirements = (text === '' ? [] : text.split(',')).map((part) => {
     const [, path = '', operator, wanted] = /^([^=!]+)(==|=|!=)(.*)$/.exec(part.trim()) ?? []
     if (!path) throw badRequest(`invalid selector: '${part}'; can't understand '${part}'`)
     if (!allowed.includes(path)) throw badRequest(`field label not supported: ${path}`)
     const absent = path === 'spec.unschedulable' || path === 'spec.hostNetwork' ? 'false' : ''
-    return (object: KubeObject) => (String(valueAt(object, path) ?? absent) === wanted) === (operator !== '!=')
+    return (object: KubeObject) =>
+      (String(valueAt(object, path) ?? absent) === wanted) === (operator !== '!=')
   })
   return (object) => requirements.every((holds) => holds(object))
 }

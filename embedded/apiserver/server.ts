@@ -15,7 +15,14 @@ import type { Schema } from './schema.ts'
 import { badRequest, methodNotAllowed, StatusError, statusOf } from './status-error.ts'
 import { serveUpgrade } from './streaming.ts'
 import type { Upgrade } from './streaming-protocols.ts'
-import { evict, runNodeScript, scaleOf, streamPodLog, updateScale, waitForSyncedNode } from './subresources.ts'
+import {
+  evict,
+  runNodeScript,
+  scaleOf,
+  streamPodLog,
+  updateScale,
+  waitForSyncedNode,
+} from './subresources.ts'
 import { createObject, deleteObject, updateObject } from './write-objects.ts'
 
 const origin = 'https://127.0.0.1'
@@ -107,7 +114,8 @@ async function upgrade({ api, backend, token }: ApiServerOptions, asked: Upgrade
 function admit({ url = '/', headers }: IncomingMessage, token: string) {
   const given = /^Bearer (.+)$/.exec(headers.authorization ?? '')?.[1] ?? ''
   const digest = (text: string) => createHash('sha256').update(text).digest()
-  if (!timingSafeEqual(digest(given), digest(token))) throw new StatusError('Unauthorized', 'Unauthorized')
+  if (!timingSafeEqual(digest(given), digest(token)))
+    throw new StatusError('Unauthorized', 'Unauthorized')
   if (!URL.canParse(url, origin)) throw badRequest(`the path "${url}" can't be read`)
   const { pathname: path, searchParams: query } = new URL(url, origin)
   return { target: parsePath(path), path, query }
@@ -115,7 +123,8 @@ function admit({ url = '/', headers }: IncomingMessage, token: string) {
 
 function fail({ log }: ApiServerOptions, response: ServerResponse, error: unknown): void {
   const { status, code } = statusOf(error)
-  if (code === 500) log?.(`API server: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
+  if (code === 500)
+    log?.(`API server: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
   if (response.headersSent) response.destroy()
   else sendObject(response, code, status)
 }
@@ -146,10 +155,15 @@ const handlers: Readonly<Record<string, Readonly<Record<string, Handler>>>> = {
 }
 
 /** The handler of a request for a resource. Throws 405 if the method is not supported. */
-function handlerOf({ subresource, name, resource, namespace }: ResourceTarget, method = 'GET'): Handler {
+function handlerOf(
+  { subresource, name, resource, namespace }: ResourceTarget,
+  method = 'GET',
+): Handler {
   const own = handlers[subresource ?? (name === undefined ? 'list' : 'object')]
   if (!own)
-    throw badRequest(`unable to upgrade: the ${subresource} subresource needs an upgraded connection (WebSocket)`)
+    throw badRequest(
+      `unable to upgrade: the ${subresource} subresource needs an upgraded connection (WebSocket)`,
+    )
   const handler = own[method]
   const lacksNamespace = resource.namespaced && namespace === undefined && method === 'POST'
   const isReadOnly = resource.asRead !== undefined && method !== 'GET'

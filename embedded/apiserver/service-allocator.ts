@@ -11,7 +11,8 @@ export interface ServiceRanges {
 
 /** Whether a Service of its type has a cluster IP, may have node ports, and needs a port for health checks. */
 export const needsClusterIP = ({ type }: V1ServiceSpec) => type !== 'ExternalName'
-export const hasNodePorts = ({ type }: V1ServiceSpec) => type === 'NodePort' || type === 'LoadBalancer'
+export const hasNodePorts = ({ type }: V1ServiceSpec) =>
+  type === 'NodePort' || type === 'LoadBalancer'
 export const needsHealthCheckPort = ({ type, externalTrafficPolicy }: V1ServiceSpec) =>
   type === 'LoadBalancer' && externalTrafficPolicy === 'Local'
 
@@ -43,8 +44,10 @@ export function allocateService(
     taken.add(port)
     return port ?? 0
   }
-  if (hasNodePorts(spec) && spec.allocateLoadBalancerNodePorts !== false) allocateNodePorts(spec.ports ?? [], take)
-  if (needsHealthCheckPort(spec)) spec.healthCheckNodePort = take(spec.healthCheckNodePort, 'spec.healthCheckNodePort')
+  if (hasNodePorts(spec) && spec.allocateLoadBalancerNodePorts !== false)
+    allocateNodePorts(spec.ports ?? [], take)
+  if (needsHealthCheckPort(spec))
+    spec.healthCheckNodePort = take(spec.healthCheckNodePort, 'spec.healthCheckNodePort')
 }
 
 /** Takes the node port that is asked for, or a free one, for a field. */
@@ -52,13 +55,17 @@ type TakePort = (asked: number | undefined, field: string) => number
 
 /** Ports of one Service with the same number but different protocols share a node port, as in Kubernetes. */
 function allocateNodePorts(ports: readonly V1ServicePort[], take: TakePort): void {
-  const asked = new Map(ports.flatMap((port, index) => (port.nodePort ? [[port.nodePort, index] as const] : [])))
+  const asked = new Map(
+    ports.flatMap((port, index) => (port.nodePort ? [[port.nodePort, index] as const] : [])),
+  )
   for (const [nodePort, index] of asked) take(nodePort, `spec.ports[${index}].nodePort`)
   for (const [index, port] of ports.entries()) {
     if (port.nodePort) continue
     const isFree = (nodePort: number | undefined) =>
       !ports.some((other) => other.nodePort === nodePort && other.protocol === port.protocol)
-    const twin = ports.find((other) => other.port === port.port && other.nodePort && isFree(other.nodePort))
+    const twin = ports.find(
+      (other) => other.port === port.port && other.nodePort && isFree(other.nodePort),
+    )
     port.nodePort = twin?.nodePort ?? take(undefined, `spec.ports[${index}].nodePort`)
   }
 }
@@ -76,8 +83,14 @@ function allocateClusterIP(
   const { clusterIP: asked } = spec
   if (!asked) {
     const band = Math.min(Math.max(16, Math.floor(size / 16)), 256)
-    const free = freeNumber(base, size, band, (number) => isUsable(number) && !taken.has(toAddress(number)))
-    if (free === undefined) errors.invalid('spec.clusterIPs', [], 'failed to allocate a serviceIP: range is full')
+    const free = freeNumber(
+      base,
+      size,
+      band,
+      (number) => isUsable(number) && !taken.has(toAddress(number)),
+    )
+    if (free === undefined)
+      errors.invalid('spec.clusterIPs', [], 'failed to allocate a serviceIP: range is full')
     else spec.clusterIP = toAddress(free)
   } else if (isIPv4(asked)) {
     const reason = taken.has(asked)

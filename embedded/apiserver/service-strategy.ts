@@ -9,7 +9,8 @@ import { check, placesOf, type Rules, type Strategy } from './strategy.ts'
 const protocol = check.oneOf('TCP', 'UDP', 'SCTP')
 const ipFault = 'must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)'
 const cidrFault = 'must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)'
-const isIn = (range: string) => (address: string) => isIP(address) !== 0 && ipaddr.parse(address).range() === range
+const isIn = (range: string) => (address: string) =>
+  isIP(address) !== 0 && ipaddr.parse(address).range() === range
 
 const serviceRules: Rules = {
   'spec.type': check.oneOf('ClusterIP', 'ExternalName', 'LoadBalancer', 'NodePort'),
@@ -20,7 +21,9 @@ const serviceRules: Rules = {
   'spec.ports[].targetPort': check.port,
   'spec.ports[]': [
     check.unique(({ port, protocol }: k8s.V1ServicePort) => `${port}/${protocol}`),
-    check.unique(({ nodePort, protocol }: k8s.V1ServicePort) => (nodePort ? `${nodePort}/${protocol}` : undefined)),
+    check.unique(({ nodePort, protocol }: k8s.V1ServicePort) =>
+      nodePort ? `${nodePort}/${protocol}` : undefined,
+    ),
   ],
   'spec.sessionAffinity': check.oneOf('ClientIP', 'None'),
   'spec.sessionAffinityConfig.clientIP.timeoutSeconds': check.not<number>(
@@ -33,7 +36,10 @@ const serviceRules: Rules = {
   ],
   'spec.ipFamilyPolicy': [
     check.oneOf('PreferDualStack', 'RequireDualStack', 'SingleStack'),
-    check.not((policy) => policy === 'RequireDualStack', 'this cluster is not configured for dual-stack services'),
+    check.not(
+      (policy) => policy === 'RequireDualStack',
+      'this cluster is not configured for dual-stack services',
+    ),
   ],
   'spec.ipFamilies[]': check.not((family) => family !== 'IPv4', 'not configured on this cluster'),
   'spec.externalIPs[]': [
@@ -42,7 +48,10 @@ const serviceRules: Rules = {
     check.not(isIn('loopback'), 'may not be in the loopback range (127.0.0.0/8, ::1/128)'),
   ],
   'spec.internalTrafficPolicy|externalTrafficPolicy': check.oneOf('Cluster', 'Local'),
-  'spec.loadBalancerSourceRanges[]': check.not<string>((cidr) => !ipaddr.isValidCIDR(cidr.trim()), cidrFault),
+  'spec.loadBalancerSourceRanges[]': check.not<string>(
+    (cidr) => !ipaddr.isValidCIDR(cidr.trim()),
+    cidrFault,
+  ),
   spec: check.each<k8s.V1ServiceSpec>((spec, _, errors) => validateType(spec, errors)),
 }
 
@@ -64,12 +73,25 @@ export const serviceStrategy: Strategy<k8s.V1Service> = {
     if (!needsClusterIP(spec)) return
     spec.clusterIP ||= spec.clusterIPs?.[0]
     if (spec.clusterIP) spec.clusterIPs = [spec.clusterIP]
-    fill(spec, { internalTrafficPolicy: 'Cluster', ipFamilies: ['IPv4'], ipFamilyPolicy: 'SingleStack' })
+    fill(spec, {
+      internalTrafficPolicy: 'Cluster',
+      ipFamilies: ['IPv4'],
+      ipFamilyPolicy: 'SingleStack',
+    })
   },
   rules: serviceRules,
   validateUpdate({ spec = {} }, { spec: old = {} }, errors) {
-    if (needsClusterIP(old) && needsClusterIP(spec) && old.clusterIP && spec.clusterIP !== old.clusterIP)
-      errors.invalid('spec.clusterIPs[0]', spec.clusterIPs ?? [spec.clusterIP], 'may not change once set')
+    if (
+      needsClusterIP(old) &&
+      needsClusterIP(spec) &&
+      old.clusterIP &&
+      spec.clusterIP !== old.clusterIP
+    )
+      errors.invalid(
+        'spec.clusterIPs[0]',
+        spec.clusterIPs ?? [spec.clusterIP],
+        'may not change once set',
+      )
     const before = old.healthCheckNodePort
     if (needsHealthCheckPort(spec) && before && spec.healthCheckNodePort !== before)
       errors.forbidden('spec.healthCheckNodePort', 'field is immutable')
@@ -86,7 +108,8 @@ function carryAllocations(spec: k8s.V1ServiceSpec, old: k8s.V1ServiceSpec): void
   const drop = (fields: readonly (keyof k8s.V1ServiceSpec)[]) => {
     for (const field of fields) if (String(spec[field]) === String(old[field])) delete spec[field]
   }
-  if (!needsClusterIP(spec)) drop(['clusterIP', 'clusterIPs', 'internalTrafficPolicy', 'ipFamilies', 'ipFamilyPolicy'])
+  if (!needsClusterIP(spec))
+    drop(['clusterIP', 'clusterIPs', 'internalTrafficPolicy', 'ipFamilies', 'ipFamilyPolicy'])
   else if (needsClusterIP(old)) spec.clusterIP ||= old.clusterIP
   for (const port of spec.ports ?? []) {
     if (hasNodePorts(spec)) port.nodePort ||= portOf(port)?.nodePort
@@ -100,30 +123,49 @@ function carryAllocations(spec: k8s.V1ServiceSpec, old: k8s.V1ServiceSpec): void
 
 /** Which fields a Service of its type needs, and which it can't have. */
 function validateType(spec: k8s.V1ServiceSpec, errors: FieldErrors): void {
-  const { type, clusterIP, externalName, ports = [], externalTrafficPolicy, healthCheckNodePort } = spec
+  const {
+    type,
+    clusterIP,
+    externalName,
+    ports = [],
+    externalTrafficPolicy,
+    healthCheckNodePort,
+  } = spec
   if (type === 'ExternalName') {
     if (!externalName) errors.required('spec.externalName')
     else
-      errors.invalid('spec.externalName', externalName, ...syntaxFaults(externalName.replace(/\.$/, ''), 'subdomain'))
-    if (clusterIP) errors.forbidden('spec.clusterIPs[0]', 'may not be set for ExternalName services')
+      errors.invalid(
+        'spec.externalName',
+        externalName,
+        ...syntaxFaults(externalName.replace(/\.$/, ''), 'subdomain'),
+      )
+    if (clusterIP)
+      errors.forbidden('spec.clusterIPs[0]', 'may not be set for ExternalName services')
   } else if (ports.length === 0 && clusterIP !== 'None') errors.required('spec.ports')
   if (clusterIP === 'None' && hasNodePorts(spec))
     errors.invalid('spec.clusterIPs[0]', clusterIP, `may not be set to 'None' for ${type} services`)
   for (const [index, { name, nodePort }] of ports.entries()) {
     if (!name && ports.length > 1) errors.required(`spec.ports[${index}].name`)
     if (nodePort && !hasNodePorts(spec))
-      errors.forbidden(`spec.ports[${index}].nodePort`, `may not be used when \`type\` is '${type}'`)
+      errors.forbidden(
+        `spec.ports[${index}].nodePort`,
+        `may not be used when \`type\` is '${type}'`,
+      )
   }
   if (externalTrafficPolicy && !isExternal(spec)) {
     const detail = 'may only be set for externally-accessible services'
     errors.invalid('spec.externalTrafficPolicy', externalTrafficPolicy, detail)
   }
   if (healthCheckNodePort && !needsHealthCheckPort(spec)) {
-    const detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+    const detail =
+      "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
     errors.invalid('spec.healthCheckNodePort', healthCheckNodePort, detail)
   }
   if (spec.loadBalancerSourceRanges?.length && type !== 'LoadBalancer')
-    errors.forbidden('spec.LoadBalancerSourceRanges', "may only be used when `type` is 'LoadBalancer'")
+    errors.forbidden(
+      'spec.LoadBalancerSourceRanges',
+      "may only be used when `type` is 'LoadBalancer'",
+    )
 }
 
 /** discovery.k8s.io/v1 */

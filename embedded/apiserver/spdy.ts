@@ -152,7 +152,16 @@ const words =
   'proxy-authenticate proxy-authorization range referer retry-after server te trailer transfer-encoding upgrade ' +
   'user-agent vary via warning www-authenticate method get status'
 
-const responses = ['200 OK', 'version', 'HTTP/1.1', 'url', 'public', 'set-cookie', 'keep-alive', 'origin']
+const responses = [
+  '200 OK',
+  'version',
+  'HTTP/1.1',
+  'url',
+  'public',
+  'set-cookie',
+  'keep-alive',
+  'origin',
+]
 
 const plainText =
   '1001012012022052063003023033043053063074024054064074084094104114124134144154164175025045052' +
@@ -163,6 +172,9 @@ const plainText =
   'sdchcharset=utf-8charset=iso-8859-1,utf-,*,enq=0.'
 
 const dictionary: Buffer = Buffer.concat([
-  ...[...words.split(' '), ...responses].flatMap((word) => [uint32(word.length), Buffer.from(word)]),
+  ...[...words.split(' '), ...responses].flatMap((word) => [
+    uint32(word.length),
+    Buffer.from(word),
+  ]),
   Buffer.from(plainText),
 ])

@@ -49,7 +49,16 @@ export class StatusError extends Error {
   /** The body of an answer. */
   get status(): object {
     const { message, reason, details, code } = this
-    return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message, reason, details, code }
+    return {
+      kind: 'Status',
+      apiVersion: 'v1',
+      metadata: {},
+      status: 'Failure',
+      message,
+      reason,
+      details,
+      code,
+    }
   }
 }
 
@@ -60,7 +69,11 @@ interface Named {
   kind: string
 }
 
-const detailsOf = ({ name: kind, group }: Named, name: string): Details => ({ name, ...(group && { group }), kind })
+const detailsOf = ({ name: kind, group }: Named, name: string): Details => ({
+  name,
+  ...(group && { group }),
+  kind,
+})
 
 /** An error that concerns one object. */
 function about(reason: Reason, write: (object: string, why?: string) => string) {
@@ -70,7 +83,8 @@ function about(reason: Reason, write: (object: string, why?: string) => string) 
   }
 }
 
-const modified = 'the object has been modified; please apply your changes to the latest version and try again'
+const modified =
+  'the object has been modified; please apply your changes to the latest version and try again'
 
 export const notFound = about('NotFound', (object) => `${object} not found`)
 export const alreadyExists = about('AlreadyExists', (object) => `${object} already exists`)
@@ -85,7 +99,11 @@ export function invalid(resource: Named, name: string, causes: StatusCause[]): S
   const faults = [...new Set(causes.map((cause) => `${cause.field}: ${cause.message}`))]
   const kind = resource.group ? `${resource.kind}.${resource.group}` : resource.kind
   const message = `${kind} "${name}" is invalid: ${faults.length === 1 ? faults[0] : `[${faults.join(', ')}]`}`
-  return new StatusError('Invalid', message, { ...detailsOf(resource, name), kind: resource.kind, causes })
+  return new StatusError('Invalid', message, {
+    ...detailsOf(resource, name),
+    kind: resource.kind,
+    causes,
+  })
 }
 
 export function badRequest(message: string): StatusError {
@@ -93,7 +111,10 @@ export function badRequest(message: string): StatusError {
 }
 
 export function methodNotAllowed(): StatusError {
-  return new StatusError('MethodNotAllowed', 'the server does not allow this method on the requested resource')
+  return new StatusError(
+    'MethodNotAllowed',
+    'the server does not allow this method on the requested resource',
+  )
 }
 
 export function unknownPath(): StatusError {
@@ -102,14 +123,19 @@ export function unknownPath(): StatusError {
 
 /** For a kind or another part of Kubernetes that this cluster does not support. */
 export function absentKind(kind: string): StatusError {
-  return new StatusError('NotFound', `the embedded cluster has no ${kind}; embedded/README.md lists what it has`)
+  return new StatusError(
+    'NotFound',
+    `the embedded cluster has no ${kind}; embedded/README.md lists what it has`,
+  )
 }
 
 /** Any error as a StatusError: one of another class is internal. */
 export function statusOf(error: unknown): StatusError {
   if (error instanceof StatusError) return error
   const message = messageOf(error)
-  return new StatusError('InternalError', `Internal error occurred: ${message}`, { causes: [{ message }] })
+  return new StatusError('InternalError', `Internal error occurred: ${message}`, {
+    causes: [{ message }],
+  })
 }
 
 /** The message of any thrown value. */

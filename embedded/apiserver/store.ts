@@ -4,7 +4,8 @@ import { resourceNamed, resources } from './resource.ts'
 import { StatusError } from './status-error.ts'
 
 /** The metadata of a stored object, with times as text. */
-export interface ObjectMeta extends Omit<V1ObjectMeta, 'creationTimestamp' | 'deletionTimestamp' | 'managedFields'> {
+export interface ObjectMeta
+  extends Omit<V1ObjectMeta, 'creationTimestamp' | 'deletionTimestamp' | 'managedFields'> {
   name: string
   uid: string
   resourceVersion: string
@@ -47,7 +48,9 @@ function keyOf({ namespace, name }: Pick<ObjectMeta, 'namespace' | 'name'>): str
 
 /** Objects by resource and key, every change numbered by one revision counter, with a bounded history. */
 export class Store {
-  private readonly tables = new Map(resources.map((resource) => [resource, new Map<string, Stored>()]))
+  private readonly tables = new Map(
+    resources.map((resource) => [resource, new Map<string, Stored>()]),
+  )
   private readonly listeners = new Set<(event: StoreEvent) => void>()
   private history: StoreEvent[] = []
   /** Changes up to and including this revision are no longer in the history. */
@@ -60,7 +63,11 @@ export class Store {
   }
 
   // The caller names the type of what it stored under a resource; the store itself knows only metadata.
-  get<T extends KubeObject = Stored>(resource: string, namespace: string | undefined, name: string): T | undefined {
+  get<T extends KubeObject = Stored>(
+    resource: string,
+    namespace: string | undefined,
+    name: string,
+  ): T | undefined {
     return this.table(resource).get(keyOf({ namespace, name })) as T | undefined
   }
 
@@ -71,8 +78,12 @@ export class Store {
 
   /** Objects of a resource (of one namespace), in the order of namespace and name. */
   list<T extends KubeObject = Stored>(resource: string, namespace?: string): T[] {
-    const found = this.all(resource).filter(({ metadata }) => (namespace ?? metadata.namespace) === metadata.namespace)
-    return found.sort((left, right) => (keyOf(left.metadata) < keyOf(right.metadata) ? -1 : 1)) as KubeObject[] as T[]
+    const found = this.all(resource).filter(
+      ({ metadata }) => (namespace ?? metadata.namespace) === metadata.namespace,
+    )
+    return found.sort((left, right) =>
+      keyOf(left.metadata) < keyOf(right.metadata) ? -1 : 1,
+    ) as KubeObject[] as T[]
   }
 
   /** Adds or replaces an object. Returns it with its new resourceVersion. */
@@ -107,7 +118,10 @@ export class Store {
     const key = keyOf(given.metadata)
     const previous = table.get(key)
     const revision = ++this.current
-    const object = deepFreeze({ ...given, metadata: { ...given.metadata, resourceVersion: String(revision) } })
+    const object = deepFreeze({
+      ...given,
+      metadata: { ...given.metadata, resourceVersion: String(revision) },
+    })
     if (isGone) table.delete(key)
     else table.set(key, object)
     const type = isGone ? 'DELETED' : previous ? 'MODIFIED' : 'ADDED'

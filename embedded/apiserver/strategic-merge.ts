@@ -29,16 +29,26 @@ const patchKeys: Readonly<Record<string, string>> = {
  * delete, merge), `$retainKeys`, `$setElementOrder/…` and `$deleteFromPrimitiveList/…` are obeyed. Throws 400 for a
  * list item without its merge key or an unknown directive.
  */
-export function strategicMerge(target: JsonObject, patch: Json, schema: Schema, typeName: string): JsonObject {
+export function strategicMerge(
+  target: JsonObject,
+  patch: Json,
+  schema: Schema,
+  typeName: string,
+): JsonObject {
   /** The merged object, or undefined when the patch deletes it. */
-  function mergeObject(type: string | undefined, before: JsonObject, changes: JsonObject): JsonObject | undefined {
+  function mergeObject(
+    type: string | undefined,
+    before: JsonObject,
+    changes: JsonObject,
+  ): JsonObject | undefined {
     const { $patch: directive = 'merge', $retainKeys: kept } = changes
     if (directive === 'delete') return undefined
     if (directive !== 'replace' && directive !== 'merge')
       throw badRequest(`Unknown patch type found: ${JSON.stringify(directive)}`)
     const result: JsonObject = directive === 'replace' ? {} : { ...before }
     // `$retainKeys: [a, b]` keeps only these existing fields, for example when a volume changes its source.
-    if (Array.isArray(kept)) for (const key of Object.keys(result)) if (!kept.includes(key)) delete result[key]
+    if (Array.isArray(kept))
+      for (const key of Object.keys(result)) if (!kept.includes(key)) delete result[key]
     for (const [key, value] of Object.entries(changes)) {
       if (key.startsWith('$') || value === undefined) continue
       const fieldType = schema.get(type ?? '')?.get(key)
@@ -46,7 +56,8 @@ export function strategicMerge(target: JsonObject, patch: Json, schema: Schema, 
       const innerName = inner?.is === 'object' ? inner.name : undefined
       let merged: Json | undefined = value
       if (isObject(value)) merged = mergeObject(innerName, objectOf(result[key]), value)
-      else if (Array.isArray(value)) merged = mergeList(`${type}.${key}`, innerName, listOf(result[key]), value)
+      else if (Array.isArray(value))
+        merged = mergeList(`${type}.${key}`, innerName, listOf(result[key]), value)
       if (merged === undefined || merged === null) delete result[key]
       else result[key] = merged
     }
@@ -54,19 +65,28 @@ export function strategicMerge(target: JsonObject, patch: Json, schema: Schema, 
     return result
   }
 
-  function mergeList(field: string, itemType: string | undefined, items: Json[], changes: Json[]): Json[] {
+  function mergeList(
+    field: string,
+    itemType: string | undefined,
+    items: Json[],
+    changes: Json[],
+  ): Json[] {
     // Finalizers merge as a set.
     if (field === 'V1ObjectMeta.finalizers')
       return [...items, ...changes.filter((item) => !items.some((own) => sameJson(own, item)))]
     const key = patchKeys[field]
     if (key === undefined) return changes
-    const replaces = changes.some((item) => isObject(item) && item.$patch === 'replace' && item[key] === undefined)
+    const replaces = changes.some(
+      (item) => isObject(item) && item.$patch === 'replace' && item[key] === undefined,
+    )
     let result: Json[] = replaces ? [] : [...items]
     for (const item of changes) {
       const value = isObject(item) ? item[key] : undefined
       if (!isObject(item) || value === undefined) {
         if (isObject(item) && item.$patch === 'replace') continue
-        throw badRequest(`map: ${JSON.stringify(item)} in ${field} does not contain declared merge key: ${key}`)
+        throw badRequest(
+          `map: ${JSON.stringify(item)} in ${field} does not contain declared merge key: ${key}`,
+        )
       }
       const isSame = (own: Json) => isObject(own) && sameJson(own[key], value)
       const index = result.findIndex(isSame)
@@ -78,7 +98,8 @@ export function strategicMerge(target: JsonObject, patch: Json, schema: Schema, 
     return result
   }
 
-  if (!isObject(patch)) throw badRequest('error decoding patch: json: cannot unmarshal the patch into an object')
+  if (!isObject(patch))
+    throw badRequest('error decoding patch: json: cannot unmarshal the patch into an object')
   return mergeObject(typeName, target, patch) ?? {}
 }
 
@@ -107,7 +128,9 @@ function reorder(list: Json[], order: Json[], before: Json[], key: string | unde
   const same = (a: Json, b: Json): boolean =>
     key !== undefined && isObject(a) && isObject(b) ? sameJson(a[key], b[key]) : sameJson(a, b)
   const rank = (items: Json[], item: Json): number => items.findIndex((other) => same(other, item))
-  const ordered = list.filter((item) => rank(order, item) >= 0).sort((a, b) => rank(order, a) - rank(order, b))
+  const ordered = list
+    .filter((item) => rank(order, item) >= 0)
+    .sort((a, b) => rank(order, a) - rank(order, b))
   const others = list.filter((item) => rank(order, item) < 0)
   const result: Json[] = []
   for (const item of others) {

@@ -5,7 +5,14 @@ import { podStrategy } from './pod-strategy.ts'
 import type { Resource } from './resource.ts'
 import { endpointSliceStrategy, serviceStrategy } from './service-strategy.ts'
 import type { Stored } from './store.ts'
-import { applyDefaults, applyRules, check, metadataRules, type Rules, type Strategy } from './strategy.ts'
+import {
+  applyDefaults,
+  applyRules,
+  check,
+  metadataRules,
+  type Rules,
+  type Strategy,
+} from './strategy.ts'
 import {
   cronJobStrategy,
   daemonSetStrategy,
@@ -16,7 +23,8 @@ import {
 
 const dataRules: Rules = {
   data: check.each<object>((data, field, errors) => {
-    for (const key of Object.keys(data)) errors.invalid(`${field}[${key}]`, key, ...syntaxFaults(key, 'dataKey'))
+    for (const key of Object.keys(data))
+      errors.invalid(`${field}[${key}]`, key, ...syntaxFaults(key, 'dataKey'))
   }),
 }
 
@@ -68,7 +76,12 @@ export function prepare({ name }: Resource, object: Stored, old?: Stored): void 
 }
 
 /** Finds the faults of a new or changed object. */
-export function validate({ name, nameRule }: Resource, object: Stored, errors: FieldErrors, old?: Stored): void {
+export function validate(
+  { name, nameRule }: Resource,
+  object: Stored,
+  errors: FieldErrors,
+  old?: Stored,
+): void {
   const { rules = {}, fixed = [], validateUpdate } = strategyOf(name)
   applyRules(object, metadataRules(nameRule), errors)
   applyRules(object, rules, errors)

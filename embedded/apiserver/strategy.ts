@@ -1,4 +1,10 @@
-import { type FieldErrors, keyFaults, portFaults, type Syntax, syntaxFaults } from './field-errors.ts'
+import {
+  type FieldErrors,
+  keyFaults,
+  portFaults,
+  type Syntax,
+  syntaxFaults,
+} from './field-errors.ts'
 import { fill, isAbsent, isObject } from './json.ts'
 
 /**
@@ -29,7 +35,9 @@ export type Check = (errors: FieldErrors, places: readonly Place[]) => void
 export type Rules = Readonly<Record<string, Check | readonly Check[]>>
 
 /** The values of an object's fields that are left open, by the pattern of the object; a function gets the object first. */
-export type Defaults = Readonly<Record<string, Record<string, unknown> | ((object: never) => object)>>
+export type Defaults = Readonly<
+  Record<string, Record<string, unknown> | ((object: never) => object)>
+>
 
 /**
  * The fields that a pattern such as `containers|initContainers[].ports[].name` names: `[]` means every item, `|` separates names. A
@@ -44,13 +52,18 @@ export function placesOf(object: unknown, pattern: string, path = ''): Place[] {
   return (isList ? step.slice(0, -2) : step).split('|').flatMap((name) => {
     const [field, value] = [path ? `${path}.${name}` : name, object[name]]
     if (!isList) return placesOf(value, rest, field)
-    return Array.isArray(value) ? value.flatMap((item, index) => placesOf(item, rest, `${field}[${index}]`)) : []
+    return Array.isArray(value)
+      ? value.flatMap((item, index) => placesOf(item, rest, `${field}[${index}]`))
+      : []
   })
 }
 
 /** The same defaults or rules for an object at a path of another one. */
 export function under<T extends Defaults | Rules>(path: string, table: T): T {
-  const entries = Object.entries(table).map(([pattern, entry]) => [pattern ? `${path}.${pattern}` : path, entry])
+  const entries = Object.entries(table).map(([pattern, entry]) => [
+    pattern ? `${path}.${pattern}` : path,
+    entry,
+  ])
   return Object.fromEntries(entries)
 }
 
@@ -58,7 +71,8 @@ export function under<T extends Defaults | Rules>(path: string, table: T): T {
 export function applyDefaults(object: object, defaults: Defaults): void {
   for (const [pattern, values] of Object.entries(defaults))
     for (const { value } of placesOf(object, pattern))
-      if (isObject(value)) fill(value, typeof values === 'function' ? values(value as never) : values)
+      if (isObject(value))
+        fill(value, typeof values === 'function' ? values(value as never) : values)
 }
 
 /** Finds all faults of an object. */
@@ -108,7 +122,8 @@ const unique =
       const part = isAbsent(value) ? undefined : partOf(value as T)
       if (part === undefined) continue
       const key = `${scopeOf(field)} ${part}`
-      if (seen.has(key)) errors.add('FieldValueDuplicate', field, `Duplicate value: ${JSON.stringify(part)}`)
+      if (seen.has(key))
+        errors.add('FieldValueDuplicate', field, `Duplicate value: ${JSON.stringify(part)}`)
       seen.add(key)
     }
   }
@@ -116,7 +131,10 @@ const unique =
 /** The number or the name of a port. */
 const port = faults(portFaults)
 
-const notNegative = not((value) => typeof value === 'number' && value < 0, 'must be greater than or equal to 0')
+const notNegative = not(
+  (value) => typeof value === 'number' && value < 0,
+  'must be greater than or equal to 0',
+)
 
 /** Keys and values of labels. */
 const labels = each<Record<string, string>>((own, field, errors) => {

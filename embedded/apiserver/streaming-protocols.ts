@@ -25,7 +25,13 @@ export interface CommandTransport {
 const closeTimeoutMs = 5_000
 
 /** Channels of the remote command protocol over WebSocket: the first byte of every message. 255 closes one (v5 only). */
-const channels: Readonly<Record<string, number>> = { stdin: 0, stdout: 1, stderr: 2, error: 3, resize: 4 }
+const channels: Readonly<Record<string, number>> = {
+  stdin: 0,
+  stdout: 1,
+  stderr: 2,
+  error: 3,
+  resize: 4,
+}
 const closing = 255
 
 /** Kubernetes' protocols on a WebSocket and on a SPDY connection, the preferred one first. */
@@ -44,19 +50,28 @@ const portForwardProtocols: Protocols = {
  * Accepts an upgraded connection for one command, with streams of the types `stdin`, `stdout`, `stderr`, `error` (the command's result)
  * and `resize` (the sizes of a terminal, a line of JSON each). Rejects with 400 for an unknown protocol.
  */
-export async function acceptCommand(upgrade: Upgrade, wanted: readonly string[]): Promise<CommandTransport> {
+export async function acceptCommand(
+  upgrade: Upgrade,
+  wanted: readonly string[],
+): Promise<CommandTransport> {
   const client = await accept(upgrade, commandProtocols)
   return client ? webSocketTransport(client, wanted) : spdyTransport(upgrade.socket, wanted)
 }
 
 /** Accepts an upgraded connection for port forwarding. Rejects with 400 for an unknown protocol. */
-export async function acceptStreams(upgrade: Upgrade, opened: (stream: SpdyStream) => void): Promise<void> {
+export async function acceptStreams(
+  upgrade: Upgrade,
+  opened: (stream: SpdyStream) => void,
+): Promise<void> {
   const client = await accept(upgrade, portForwardProtocols)
   serveSpdy(client ? createWebSocketStream(client) : upgrade.socket, opened)
 }
 
 /** Switches to the protocol that the client asks for: to a WebSocket, or to SPDY on the socket itself. */
-async function accept({ request, socket, head }: Upgrade, protocols: Protocols): Promise<WebSocket | undefined> {
+async function accept(
+  { request, socket, head }: Upgrade,
+  protocols: Protocols,
+): Promise<WebSocket | undefined> {
   const upgrade = request.headers.upgrade?.toLowerCase()
   if (upgrade !== 'websocket' && upgrade !== 'spdy/3.1')
     throw badRequest(`unable to upgrade: protocol "${upgrade}" is not served`)

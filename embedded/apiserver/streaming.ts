@@ -12,7 +12,12 @@ import type { ResourceTarget, Target } from './resource.ts'
 import type { SpdyStream } from './spdy.ts'
 import { badRequest, messageOf } from './status-error.ts'
 import { placesOf } from './strategy.ts'
-import { acceptCommand, acceptStreams, type CommandTransport, type Upgrade } from './streaming-protocols.ts'
+import {
+  acceptCommand,
+  acceptStreams,
+  type CommandTransport,
+  type Upgrade,
+} from './streaming-protocols.ts'
 import { containerOf } from './subresources.ts'
 
 /** A request for an upgraded connection. */
@@ -28,7 +33,11 @@ const upgraded = ['exec', 'attach', 'portforward']
 /** Serves `exec`, `attach` and `portforward` of Pods and `exec` of nodes. Rejects with 400, 404 or 500 before the upgrade. */
 export async function serveUpgrade(call: UpgradeCall): Promise<void> {
   const { api, backend, target, query } = call
-  if (target.is !== 'resource' || target.name === undefined || !upgraded.includes(target.subresource ?? ''))
+  if (
+    target.is !== 'resource' ||
+    target.name === undefined ||
+    !upgraded.includes(target.subresource ?? '')
+  )
     throw badRequest('this path does not support upgraded connections')
   const { name, namespace, subresource } = target
   if (namespace !== undefined || name !== OUTSIDE) api.read(target.resource.name, namespace, name)
@@ -50,20 +59,34 @@ export async function serveUpgrade(call: UpgradeCall): Promise<void> {
 function requestedStreams(query: URLSearchParams): string[] {
   const tty = flag(query, 'tty')
   // A terminal carries both outputs as one.
-  const streams = ['stdin', 'stdout', ...(tty ? [] : ['stderr'])].filter((stream) => flag(query, stream))
-  if (streams.length === 0) throw badRequest('you must specify at least one of stdin, stdout, stderr')
+  const streams = ['stdin', 'stdout', ...(tty ? [] : ['stderr'])].filter((stream) =>
+    flag(query, stream),
+  )
+  if (streams.length === 0)
+    throw badRequest('you must specify at least one of stdin, stdout, stderr')
   return [...streams, 'error', ...(tty ? ['resize'] : [])]
 }
 
 /** The command that a client starts or attaches to. Throws 400 without a command, or for a wrong container. */
-function startOf({ api, backend, query }: UpgradeCall, target: ResourceTarget, tty: boolean): StartCommand {
+function startOf(
+  { api, backend, query }: UpgradeCall,
+  target: ResourceTarget,
+  tty: boolean,
+): StartCommand {
   const { name = '', namespace, subresource } = target
-  const containerIn = (namespace: string) => containerOf(api, namespace, name, query.get('container'))
-  const pod = namespace === undefined ? undefined : { namespace, name, container: containerIn(namespace) }
+  const containerIn = (namespace: string) =>
+    containerOf(api, namespace, name, query.get('container'))
+  const pod =
+    namespace === undefined ? undefined : { namespace, name, container: containerIn(namespace) }
   if (subresource === 'attach' && pod) return backend.attach(pod)
   const command = query.getAll('command')
-  if (command.length === 0) throw badRequest('you must specify at least 1 command for the container')
-  const request: ExecRequest = { target: pod ? { kind: 'pod', ...pod } : { kind: 'node', name }, command, tty }
+  if (command.length === 0)
+    throw badRequest('you must specify at least 1 command for the container')
+  const request: ExecRequest = {
+    target: pod ? { kind: 'pod', ...pod } : { kind: 'node', name },
+    command,
+    tty,
+  }
   const start = backend.exec(request)
   noteCommand(api, request)
   return start
@@ -93,13 +116,20 @@ async function runSession(start: StartCommand, transport: CommandTransport): Pro
   process.stdin.on('error', () => {})
   if (stdin) stdin.input.pipe(process.stdin)
   else process.stdin.end()
-  const status = await Promise.race([resultOf(process, stdout?.output, stderr?.output), transport.gone])
+  const status = await Promise.race([
+    resultOf(process, stdout?.output, stderr?.output),
+    transport.gone,
+  ])
   if (status) finish(transport, status)
   else process.kill('SIGKILL')
 }
 
 /** The result of a command when it has ended and its outputs are sent. */
-async function resultOf({ stdout, stderr, exited }: GuestProcess, output?: Writable, errors?: Writable) {
+async function resultOf(
+  { stdout, stderr, exited }: GuestProcess,
+  output?: Writable,
+  errors?: Writable,
+) {
   const [{ exitCode }] = await Promise.all([exited, carry(stdout, output), carry(stderr, errors)])
   return exitStatus(exitCode)
 }
@@ -107,7 +137,9 @@ async function resultOf({ stdout, stderr, exited }: GuestProcess, output?: Writa
 function readSize(line: string): SpawnOptions['size'] {
   try {
     const { Width, Height }: { Width?: unknown; Height?: unknown } = JSON.parse(line)
-    return typeof Width === 'number' && typeof Height === 'number' ? { columns: Width, rows: Height } : undefined
+    return typeof Width === 'number' && typeof Height === 'number'
+      ? { columns: Width, rows: Height }
+      : undefined
   } catch {
     return undefined
   }
@@ -135,7 +167,10 @@ function finish({ streams, close }: CommandTransport, status: object): void {
 function exitStatus(exitCode: number): object {
   if (exitCode === 0) return { metadata: {}, status: 'Success' }
   return {
-    ...failure('NonZeroExitCode', `command terminated with non-zero exit code: exit code ${exitCode}`),
+    ...failure(
+      'NonZeroExitCode',
+      `command terminated with non-zero exit code: exit code ${exitCode}`,
+    ),
     details: { causes: [{ reason: 'ExitCode', message: String(exitCode) }] },
   }
 }
@@ -145,7 +180,10 @@ function failure(reason: string, message: string): object {
 }
 
 /** Forwards connections: for each one the client opens a stream for errors, then one for data with the same `requestid`. */
-function portForwarder(pod: string, dial: (port: number) => Promise<GuestProcess>): (stream: SpdyStream) => void {
+function portForwarder(
+  pod: string,
+  dial: (port: number) => Promise<GuestProcess>,
+): (stream: SpdyStream) => void {
   const errors = new Map<string, SpdyStream>()
   return (stream) => {
     const id = stream.headers.get('requestid') ?? ''
@@ -158,14 +196,20 @@ function portForwarder(pod: string, dial: (port: number) => Promise<GuestProcess
     errors.delete(id)
     const end = (fault = '') => {
       stream.output.end()
-      report?.end(fault && `error forwarding port ${port} to pod ${pod}: connect to 127.0.0.1:${port}: ${fault}`)
+      report?.end(
+        fault &&
+          `error forwarding port ${port} to pod ${pod}: connect to 127.0.0.1:${port}: ${fault}`,
+      )
     }
     forwardConnection(stream, dial(port)).then(end, (error: unknown) => end(messageOf(error)))
   }
 }
 
 /** Forwards one connection until it ends. Returns the reason if it could not be opened. */
-async function forwardConnection(stream: SpdyStream, dialled: Promise<GuestProcess>): Promise<string | undefined> {
+async function forwardConnection(
+  stream: SpdyStream,
+  dialled: Promise<GuestProcess>,
+): Promise<string | undefined> {
   const { stdin, stdout, stderr, exited } = await dialled
   stdin.on('error', () => {})
   stream.input.pipe(stdin)
@@ -184,13 +228,20 @@ const LAST_COMMAND = 'kube-service-labs/last-command'
 function noteCommand(api: Api, { target }: ExecRequest): void {
   const node = target.kind === 'node' ? target.name : nodeInReach(api, target)
   const annotations = { [LAST_COMMAND]: new Date().toISOString() }
-  if (node && api.get('nodes', undefined, node)) api.patch('nodes', undefined, node, { metadata: { annotations } })
+  if (node && api.get('nodes', undefined, node))
+    api.patch('nodes', undefined, node, { metadata: { annotations } })
 }
 
 /** The node that a Pod's command can change: the Pod shares its namespaces or is privileged. */
-function nodeInReach(api: Api, { namespace, name }: { namespace: string; name: string }): string | undefined {
+function nodeInReach(
+  api: Api,
+  { namespace, name }: { namespace: string; name: string },
+): string | undefined {
   const spec = api.get<KubeObject & Pick<V1Pod, 'spec'>>('pods', namespace, name)?.spec
-  const privileges = placesOf(spec, 'containers|initContainers|ephemeralContainers[].securityContext.privileged')
+  const privileges = placesOf(
+    spec,
+    'containers|initContainers|ephemeralContainers[].securityContext.privileged',
+  )
   const reaches = spec?.hostNetwork || spec?.hostPID || privileges.some(({ value }) => value)
   return reaches ? spec?.nodeName : undefined
 }

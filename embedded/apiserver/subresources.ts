@@ -35,7 +35,9 @@ export async function updateScale(call: ApiCall): Promise<object> {
 export function scaleOf(object: Stored): JsonObject {
   const { name, namespace = '', uid, resourceVersion, creationTimestamp } = object.metadata
   const { spec, status }: Scalable = object as Stored & Scalable
-  const labels = Object.entries(spec?.selector?.matchLabels ?? {}).map(([key, value]) => `${key}=${value}`)
+  const labels = Object.entries(spec?.selector?.matchLabels ?? {}).map(
+    ([key, value]) => `${key}=${value}`,
+  )
   return {
     kind: 'Scale',
     apiVersion: 'autoscaling/v1',
@@ -48,13 +50,21 @@ export function scaleOf(object: Stored): JsonObject {
 /** POST of `eviction` (`kubectl drain`): without disruption budgets, a graceful delete. */
 export async function evict(call: ApiCall): Promise<object> {
   const { api, namespace, name = '' } = call
-  const eviction: Stored & { deleteOptions?: JsonObject } = await requestedObject(call, evictionKind)
+  const eviction: Stored & { deleteOptions?: JsonObject } = await requestedObject(
+    call,
+    evictionKind,
+  )
   api.delete(call.resource.name, namespace, name, deleteOptions(call, eviction.deleteOptions ?? {}))
   return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', code: 201 }
 }
 
 /** POST of `nodes/NAME/script`: runs the body, a shell script, to its end. Unlike `exec` it needs no separate connection or shell. */
-export async function runNodeScript({ backend, request, response, name = '' }: ApiCall): Promise<undefined> {
+export async function runNodeScript({
+  backend,
+  request,
+  response,
+  name = '',
+}: ApiCall): Promise<undefined> {
   sendObject(response, 200, await backend.script(name, String(await readBody(request))))
 }
 
@@ -88,9 +98,15 @@ export async function streamPodLog(call: ApiCall): Promise<undefined> {
 }
 
 /** The container that a request means: the named one, or the only one. Throws 400 if the name is wrong or missing. */
-export function containerOf(api: Api, namespace: string, name: string, asked: string | null): string {
+export function containerOf(
+  api: Api,
+  namespace: string,
+  name: string,
+  asked: string | null,
+): string {
   const spec = api.get<KubeObject & Pick<V1Pod, 'spec'>>('pods', namespace, name)?.spec
-  const namesOf = (list: string) => placesOf(spec, `${list}[].name`).map(({ value }) => String(value))
+  const namesOf = (list: string) =>
+    placesOf(spec, `${list}[].name`).map(({ value }) => String(value))
   const [names, init] = [namesOf('containers'), namesOf('initContainers')]
   if (asked) {
     if ([...names, ...init, ...namesOf('ephemeralContainers')].includes(asked)) return asked
@@ -98,7 +114,9 @@ export function containerOf(api: Api, namespace: string, name: string, asked: st
   }
   if (names.length === 1 && names[0] !== undefined) return names[0]
   const initText = init.length > 0 ? ` or one of the init containers: [${init.join(' ')}]` : ''
-  throw badRequest(`a container name must be specified for pod ${name}, choose one of: [${names.join(' ')}]${initText}`)
+  throw badRequest(
+    `a container name must be specified for pod ${name}, choose one of: [${names.join(' ')}]${initText}`,
+  )
 }
 
 function sinceTime(query: URLSearchParams): number | undefined {

@@ -17,12 +17,18 @@ export function columns<T>(cells: Readonly<Record<string, Cell<T> | { wide: Cell
   return Object.entries(cells).map(([name, given]) => {
     const isWide = typeof given === 'object'
     const cell = isWide ? given.wide : given
-    return { name, wide: isWide, cell: (typeof cell === 'string' ? or('<none>', cell) : cell) as Column['cell'] }
+    return {
+      name,
+      wide: isWide,
+      cell: (typeof cell === 'string' ? or('<none>', cell) : cell) as Column['cell'],
+    }
   })
 }
 
 /** Columns that only `-o wide` shows. */
-export function wide<T>(cells: Readonly<Record<string, Cell<T>>>): Record<string, { wide: Cell<T> }> {
+export function wide<T>(
+  cells: Readonly<Record<string, Cell<T>>>,
+): Record<string, { wide: Cell<T> }> {
   return Object.fromEntries(Object.entries(cells).map(([name, cell]) => [name, { wide: cell }]))
 }
 
@@ -53,23 +59,42 @@ function pair(large: number, largeUnit: string, small: number, smallUnit: string
 
 // The columns of every kind.
 export const Name = 'metadata.name'
-export const Age = (object: unknown, now: Date) => ageOf(valueAt(object, 'metadata.creationTimestamp'), now)
+export const Age = (object: unknown, now: Date) =>
+  ageOf(valueAt(object, 'metadata.creationTimestamp'), now)
 
 /** Objects as the table that kubectl prints; without headers for all but the first event of a watch. */
 export function tableOf(
   columns: readonly Column[],
   objects: readonly Stored[],
-  { resourceVersion, headers, whole }: { resourceVersion: string; headers: boolean; whole: boolean },
+  {
+    resourceVersion,
+    headers,
+    whole,
+  }: { resourceVersion: string; headers: boolean; whole: boolean },
 ): object {
   const columnDefinitions = columns.map(({ name, wide }) => ({
-    ...{ name, type: 'string', format: name === 'Name' ? 'name' : '', description: '', priority: wide ? 1 : 0 },
+    ...{
+      name,
+      type: 'string',
+      format: name === 'Name' ? 'name' : '',
+      description: '',
+      priority: wide ? 1 : 0,
+    },
   }))
   const apiVersion = 'meta.k8s.io/v1'
   const now = new Date()
   const rows = objects.map((object) => ({
     cells: columns.map((column) => column.cell(object, now)),
-    object: whole ? object : { kind: 'PartialObjectMetadata', apiVersion, metadata: object.metadata },
+    object: whole
+      ? object
+      : { kind: 'PartialObjectMetadata', apiVersion, metadata: object.metadata },
   }))
   const metadata = { resourceVersion }
-  return { kind: 'Table', apiVersion, metadata, columnDefinitions: headers ? columnDefinitions : [], rows }
+  return {
+    kind: 'Table',
+    apiVersion,
+    metadata,
+    columnDefinitions: headers ? columnDefinitions : [],
+    rows,
+  }
 }

@@ -35,7 +35,10 @@ const workloadRules: Rules = {
   }),
   strategy: check.each<k8s.V1DeploymentStrategy>(({ type, rollingUpdate }, field, errors) => {
     if (type === 'Recreate' && rollingUpdate)
-      errors.forbidden(`${field}.rollingUpdate`, "may not be specified when strategy `type` is 'Recreate'")
+      errors.forbidden(
+        `${field}.rollingUpdate`,
+        "may not be specified when strategy `type` is 'Recreate'",
+      )
   }),
   '': check.each<k8s.V1DeploymentSpec>(({ selector, template }, field, errors) => {
     if (!selector) return
@@ -44,12 +47,19 @@ const workloadRules: Rules = {
     if (Object.keys(matchLabels).length + matchExpressions.length === 0)
       errors.invalid(`${field}.selector`, selector, 'empty selector is invalid for deployment')
     if (!matchesSelector(selector, labels))
-      errors.invalid(`${field}.template.metadata.labels`, labels, '`selector` does not match template `labels`')
+      errors.invalid(
+        `${field}.template.metadata.labels`,
+        labels,
+        '`selector` does not match template `labels`',
+      )
   }),
 }
 
 /** The strategy of a kind with these defaults of its specification and of its status. */
-const workload = <Spec>(spec: (given: Spec) => object, status: object = {}): Strategy<k8s.V1Deployment> => ({
+const workload = <Spec>(
+  spec: (given: Spec) => object,
+  status: object = {},
+): Strategy<k8s.V1Deployment> => ({
   defaults: { '': { spec: { template }, status }, spec, ...templateDefaults },
   rules: under('spec', workloadRules),
   fixed: ['spec.selector'],
@@ -94,9 +104,14 @@ export const jobStrategy: Strategy<k8s.V1Job> = {
   prepare({ metadata = {}, spec }, old) {
     if (old || !spec) return
     const { uid = '', name = '' } = metadata
-    const labels = { 'batch.kubernetes.io/controller-uid': uid, 'batch.kubernetes.io/job-name': name }
+    const labels = {
+      'batch.kubernetes.io/controller-uid': uid,
+      'batch.kubernetes.io/job-name': name,
+    }
     spec.selector = { matchLabels: { 'batch.kubernetes.io/controller-uid': uid } }
-    fill(spec.template, { metadata: { labels: { ...labels, 'controller-uid': uid, 'job-name': name } } })
+    fill(spec.template, {
+      metadata: { labels: { ...labels, 'controller-uid': uid, 'job-name': name } },
+    })
     metadata.labels ??= { ...spec.template.metadata?.labels }
   },
   rules: under('spec', jobSpecRules),
@@ -107,7 +122,12 @@ export const cronJobStrategy: Strategy<k8s.V1CronJob> = {
   defaults: {
     '': {
       spec: {
-        ...{ concurrencyPolicy: 'Allow', suspend: false, successfulJobsHistoryLimit: 3, failedJobsHistoryLimit: 1 },
+        ...{
+          concurrencyPolicy: 'Allow',
+          suspend: false,
+          successfulJobsHistoryLimit: 3,
+          failedJobsHistoryLimit: 1,
+        },
         jobTemplate: { spec: { template } },
       },
       status: {},
@@ -128,7 +148,8 @@ export const cronJobStrategy: Strategy<k8s.V1CronJob> = {
 function scheduleFaults(schedule = '', timezone = 'Etc/UTC'): string[] {
   const fields = schedule.trim().split(/\s+/).length
   if (!schedule) return []
-  if (!schedule.startsWith('@') && fields !== 5) return [`expected exactly 5 fields, found ${fields}: [${schedule}]`]
+  if (!schedule.startsWith('@') && fields !== 5)
+    return [`expected exactly 5 fields, found ${fields}: [${schedule}]`]
   try {
     new Cron(schedule, { timezone }).nextRun()
     return []

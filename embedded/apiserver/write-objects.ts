@@ -12,7 +12,10 @@ import { jsonOf, type Stored, storedOf } from './store.ts'
 /** POST of a new object. */
 export async function createObject(call: ApiCall): Promise<object> {
   const object = decoded(call, call.resource, await readObject(call.request, call.schema))
-  return shaped(call, call.api.create<Stored>(call.resource.name, call.namespace, object, writeOptions(call)))
+  return shaped(
+    call,
+    call.api.create<Stored>(call.resource.name, call.namespace, object, writeOptions(call)),
+  )
 }
 
 /** PUT or PATCH of an object, of its status or of its ephemeral containers. */
@@ -26,15 +29,22 @@ export async function updateObject(call: ApiCall): Promise<object> {
 type Kind = Pick<Resource, 'kind' | 'group' | 'version' | 'schema'>
 
 /** The object that a request contains, or that a PATCH makes of the present one. Throws 400 for another kind or name than those of the path. */
-export async function requestedObject(call: ApiCall, kind: Kind, present = (): JsonObject => ({})): Promise<Stored> {
+export async function requestedObject(
+  call: ApiCall,
+  kind: Kind,
+  present = (): JsonObject => ({}),
+): Promise<Stored> {
   const { request, schema, namespace, name } = call
-  const patch = request.method === 'PATCH' ? await readPatch(request, schema, kind.schema) : undefined
+  const patch =
+    request.method === 'PATCH' ? await readPatch(request, schema, kind.schema) : undefined
   const body = patch ? patch(present()) : await readObject(request, schema)
   if (!isObject(body)) throw badRequest('the patch leaves no object')
   const object = decoded(call, kind, body)
   const { metadata } = object
   if (metadata.name !== name)
-    throw badRequest(`the name of the object (${metadata.name ?? ''}) does not match the name on the URL (${name})`)
+    throw badRequest(
+      `the name of the object (${metadata.name ?? ''}) does not match the name on the URL (${name})`,
+    )
   if (namespace !== undefined) metadata.namespace = namespace
   return object
 }
@@ -52,7 +62,9 @@ function decoded(call: ApiCall, own: Kind, body: JsonObject): Stored {
   const version = apiVersionOf(own)
   if ((body.kind ?? kind) !== kind || (body.apiVersion ?? version) !== version) {
     const given = `${body.kind ?? ''} in version "${body.apiVersion ?? ''}"`
-    throw badRequest(`${given} is not what this path takes: the expected kind is ${kind} in version "${version}"`)
+    throw badRequest(
+      `${given} is not what this path takes: the expected kind is ${kind} in version "${version}"`,
+    )
   }
   const { value, unknown } = decode(call.schema, own, body)
   const warnings = [...new Set(unknown)].map((field) => `unknown field "${field}"`)
@@ -62,7 +74,9 @@ function decoded(call: ApiCall, own: Kind, body: JsonObject): Stored {
   const object = storedOf({ ...value, kind, metadata: value.metadata ?? {} })
   const { namespace } = object.metadata
   if (call.resource.namespaced && namespace && namespace !== call.namespace)
-    throw badRequest('the namespace of the provided object does not match the namespace sent on the request')
+    throw badRequest(
+      'the namespace of the provided object does not match the namespace sent on the request',
+    )
   if (warnings.length > 0 && validation !== 'Ignore') warn(call.response, warnings)
   return object
 }
@@ -71,7 +85,8 @@ function decoded(call: ApiCall, own: Kind, body: JsonObject): Stored {
 function isDryRun({ query }: ApiCall, { dryRun = [] }: V1DeleteOptions = {}): boolean {
   const asked = [...query.getAll('dryRun'), ...dryRun]
   for (const value of asked) {
-    if (value !== 'All') throw badRequest(`dryRun: Unsupported value: "${value}": supported values: "All"`)
+    if (value !== 'All')
+      throw badRequest(`dryRun: Unsupported value: "${value}": supported values: "All"`)
   }
   return asked.length > 0
 }
@@ -79,13 +94,21 @@ function isDryRun({ query }: ApiCall, { dryRun = [] }: V1DeleteOptions = {}): bo
 /** Options of a write by a client: its field manager, or its program from the User-Agent, is recorded. */
 export function writeOptions(call: ApiCall): WriteOptions {
   const { query, request, subresource } = call
-  const manager = query.get('fieldManager') || (request.headers['user-agent'] ?? '').split('/', 1)[0] || 'unknown'
-  return { dryRun: isDryRun(call), author: { manager: manager.slice(0, 128), ...(subresource && { subresource }) } }
+  const manager =
+    query.get('fieldManager') || (request.headers['user-agent'] ?? '').split('/', 1)[0] || 'unknown'
+  return {
+    dryRun: isDryRun(call),
+    author: { manager: manager.slice(0, 128), ...(subresource && { subresource }) },
+  }
 }
 
 /** The options of a deletion in a request's body and query. Throws 400 for a policy other than Background. */
 export function deleteOptions(call: ApiCall, body: JsonObject): DeleteOptions & WriteOptions {
-  const { value } = decode(call.schema, { kind: 'DeleteOptions', version: 'v1', schema: 'V1DeleteOptions' }, body)
+  const { value } = decode(
+    call.schema,
+    { kind: 'DeleteOptions', version: 'v1', schema: 'V1DeleteOptions' },
+    body,
+  )
   const given: V1DeleteOptions = value
   const policy = given.propagationPolicy ?? call.query.get('propagationPolicy') ?? 'Background'
   if (policy !== 'Background') {

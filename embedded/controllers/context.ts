@@ -108,7 +108,10 @@ export class ControllerContext {
   }
 
   /** A work queue of the objects of a resource, by their keys: each is reconciled after a change, unless it is being deleted. */
-  reconcile<T extends KubeObject>(resource: string, reconcile: (object: T, key: string) => void): Workqueue {
+  reconcile<T extends KubeObject>(
+    resource: string,
+    reconcile: (object: T, key: string) => void,
+  ): Workqueue {
     const queue = this.queue((key) => {
       const { namespace, name } = splitKey(key)
       const object = this.api.get<T>(resource, namespace, name)
@@ -121,7 +124,10 @@ export class ControllerContext {
   }
 
   /** Calls `handle` for every present object of a resource, then for every change, as Api.watch does. */
-  watch<T extends KubeObject>(resource: string, handle: Parameters<typeof this.api.watch<T>>[1]): void {
+  watch<T extends KubeObject>(
+    resource: string,
+    handle: Parameters<typeof this.api.watch<T>>[1],
+  ): void {
     this.ends.push(this.api.watch(resource, handle))
   }
 

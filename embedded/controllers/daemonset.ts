@@ -25,7 +25,12 @@ export function startDaemonSetController(context: ControllerContext): void {
   const queue = context.reconcile<DaemonSet>('daemonsets', (daemonSet) => {
     const nodes = api.list<Node>('nodes')
     const hash = templateHash(daemonSet.spec.template)
-    const read = () => ({ daemonSet, nodes, hash, pods: claim<Pod>(api, daemonSet, 'pods').sort(byCreation) })
+    const read = () => ({
+      daemonSet,
+      nodes,
+      hash,
+      pods: claim<Pod>(api, daemonSet, 'pods').sort(byCreation),
+    })
     manage(control, read())
     update(control, read())
     writeStatus(api, 'daemonsets', daemonSet, statusOf(read()))
@@ -34,7 +39,10 @@ export function startDaemonSetController(context: ControllerContext): void {
   watchOwned(context, queue, 'pods', 'daemonsets')
   context.watch<Node>('nodes', (type, node, previous) => {
     for (const daemonSet of api.list<DaemonSet>('daemonsets')) {
-      const changed = !previous || type === 'DELETED' || placement(daemonSet, previous) !== placement(daemonSet, node)
+      const changed =
+        !previous ||
+        type === 'DELETED' ||
+        placement(daemonSet, previous) !== placement(daemonSet, node)
       if (changed) queue.add(keyOf(daemonSet))
     }
   })
@@ -48,12 +56,14 @@ interface State {
   hash: string
 }
 
-const podsOn = (pods: readonly Pod[], node: Node) => pods.filter(({ spec }) => spec.nodeName === node.metadata.name)
+const podsOn = (pods: readonly Pod[], node: Node) =>
+  pods.filter(({ spec }) => spec.nodeName === node.metadata.name)
 const isOld = ({ metadata }: Pod, hash: string): boolean => metadata.labels?.[hashLabel] !== hash
 const isLive = (pod: Pod): boolean => !isTerminating(pod)
 
 /** The nodes that need a Pod. */
-const wantedNodes = ({ daemonSet, nodes }: State) => nodes.filter((node) => placement(daemonSet, node) === 'run')
+const wantedNodes = ({ daemonSet, nodes }: State) =>
+  nodes.filter((node) => placement(daemonSet, node) === 'run')
 
 /** Creates missing Pods, bound to their node, and deletes Pods that have ended, are duplicates, or run on a wrong node. */
 function manage(control: PodControl, { daemonSet, nodes, pods, hash }: State): void {
@@ -63,7 +73,10 @@ function manage(control: PodControl, { daemonSet, nodes, pods, hash }: State): v
     const where = placement(daemonSet, node)
     const present = podsOn(pods, node)
     if (present.length === 0 && where === 'run' && spec)
-      control.create(daemonSet, { metadata: { ...metadata, labels }, spec: { ...spec, nodeName: node.metadata.name } })
+      control.create(daemonSet, {
+        metadata: { ...metadata, labels },
+        spec: { ...spec, nodeName: node.metadata.name },
+      })
     const live = present.filter(isLive)
     const running = live.filter((pod) => !isTerminal(pod))
     const surplus = where === 'leave' ? running : running.slice(1)
@@ -87,7 +100,8 @@ function update(control: PodControl, state: State): void {
   const broken = only.filter((pod) => !isReady(pod) && isOld(pod, hash))
   const unavailable = wanted.length - only.filter(isReady).length - broken.length
   const ready = only.filter((pod) => isReady(pod) && isOld(pod, hash))
-  for (const pod of [...broken, ...ready.slice(0, Math.max(0, limit - unavailable))]) control.delete(daemonSet, pod)
+  for (const pod of [...broken, ...ready.slice(0, Math.max(0, limit - unavailable))])
+    control.delete(daemonSet, pod)
 }
 
 function statusOf(state: State): NonNullable<DaemonSet['status']> {
@@ -99,7 +113,9 @@ function statusOf(state: State): NonNullable<DaemonSet['status']> {
   const ready = live.filter(isReady).length
   return {
     currentNumberScheduled: scheduled.length,
-    numberMisscheduled: nodes.filter((node) => !wanted.includes(node) && podsOn(pods, node).length > 0).length,
+    numberMisscheduled: nodes.filter(
+      (node) => !wanted.includes(node) && podsOn(pods, node).length > 0,
+    ).length,
     desiredNumberScheduled: wanted.length,
     numberReady: ready,
     observedGeneration: daemonSet.metadata.generation ?? 0,
@@ -114,7 +130,8 @@ function statusOf(state: State): NonNullable<DaemonSet['status']> {
 /** `run`: the node needs a Pod, also if it is cordoned; `stay`: a Pod may stay, but none would be started; `leave`: neither. */
 function placement({ spec: { template } }: DaemonSet, node: Node): 'run' | 'stay' | 'leave' {
   const { spec } = template
-  if (!spec || (spec.nodeName && spec.nodeName !== node.metadata.name) || !matchesNode(node, spec)) return 'leave'
+  if (!spec || (spec.nodeName && spec.nodeName !== node.metadata.name) || !matchesNode(node, spec))
+    return 'leave'
   const effects = untolerated(node, spec.tolerations ?? []).map(({ effect }) => effect)
   if (effects.includes('NoExecute')) return 'leave'
   return effects.includes('NoSchedule') ? 'stay' : 'run'

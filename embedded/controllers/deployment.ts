@@ -15,7 +15,9 @@ export function startDeploymentController(context: ControllerContext): void {
     const sets = claim<ReplicaSet>(api, deployment, 'replicasets').sort(byCreation)
     const found = sets.find((set) => sameTemplate(set.spec.template ?? {}, template))
     const current = found ?? (paused ? undefined : createReplicaSet(deployment))
-    const rollout = scale(recordRevision({ deployment, current, old: sets.filter((set) => set !== found) }))
+    const rollout = scale(
+      recordRevision({ deployment, current, old: sets.filter((set) => set !== found) }),
+    )
     writeStatus(api, 'deployments', deployment, statusOf(rollout))
   })
 
@@ -30,7 +32,10 @@ export function startDeploymentController(context: ControllerContext): void {
       metadata: { name: `${name}-${hash}`, labels, ownerReferences },
       spec: {
         replicas: 0,
-        selector: { ...selector, matchLabels: { ...selector.matchLabels, [podTemplateHashLabel]: hash } },
+        selector: {
+          ...selector,
+          matchLabels: { ...selector.matchLabels, [podTemplateHashLabel]: hash },
+        },
         template: { ...template, metadata: { ...template.metadata, labels } },
       },
     })
@@ -43,11 +48,15 @@ export function startDeploymentController(context: ControllerContext): void {
     const { namespace, name } = deployment.metadata
     const revision = Math.max(revisionOf(current), ...old.map((set) => revisionOf(set) + 1), 1)
     const recorded = { [revisionAnnotation]: String(revision) }
-    const own = Object.entries(deployment.metadata.annotations ?? {}).filter(([key]) => !notCopied.includes(key))
+    const own = Object.entries(deployment.metadata.annotations ?? {}).filter(
+      ([key]) => !notCopied.includes(key),
+    )
     const annotations = { ...current.metadata.annotations, ...Object.fromEntries(own), ...recorded }
     const metadata = { ...current.metadata, annotations }
     return {
-      deployment: api.patch<Deployment>('deployments', namespace, name, { metadata: { annotations: recorded } }),
+      deployment: api.patch<Deployment>('deployments', namespace, name, {
+        metadata: { annotations: recorded },
+      }),
       current: api.update<ReplicaSet>('replicasets', { ...current, metadata }),
       old,
     }
@@ -61,7 +70,10 @@ export function startDeploymentController(context: ControllerContext): void {
       if (size === undefined || size === before) return set
       const change = `Scaled ${size > before ? 'up' : 'down'} replica set ${set.metadata.name} from ${before} to ${size}`
       recorder.event(deployment, 'Normal', 'ScalingReplicaSet', change)
-      return api.update<ReplicaSet>('replicasets', { ...set, spec: { ...set.spec, replicas: size } })
+      return api.update<ReplicaSet>('replicasets', {
+        ...set,
+        spec: { ...set.spec, replicas: size },
+      })
     }
     return { deployment, current: current && apply(current), old: old.map(apply) }
   }

@@ -3,7 +3,14 @@ import type { Api } from '../apiserver/api.ts'
 import { sameJson } from '../apiserver/json.ts'
 import { type ControllerContext, keyOf, splitKey } from './context.ts'
 import { controllerReference } from './ownership.ts'
-import { type EndpointSlice, type Endpoints, isReady, isTerminal, type Pod, type Service } from './resources.ts'
+import {
+  type EndpointSlice,
+  type Endpoints,
+  isReady,
+  isTerminal,
+  type Pod,
+  type Service,
+} from './resources.ts'
 import { endpointsOf, planSlices, podSelector, type SliceContent } from './slice-plan.ts'
 
 const headlessLabel = 'service.kubernetes.io/headless'
@@ -24,7 +31,9 @@ export function startEndpointsController(context: ControllerContext): void {
     if (!service && api.get('endpoints', namespace, name)) api.delete('endpoints', namespace, name)
     if (!selector || service.metadata.deletionTimestamp) return
     const contents = endpointsOf(api, service, selector)
-    const slices = api.store.all<EndpointSlice>('endpointslices').filter((slice) => ownService(slice) === key)
+    const slices = api.store
+      .all<EndpointSlice>('endpointslices')
+      .filter((slice) => ownService(slice) === key)
     writeSlices(api, service, slices, contents)
     writeEndpoints(api, service, contents)
   })
@@ -35,7 +44,8 @@ export function startEndpointsController(context: ControllerContext): void {
     for (const service of api.store.all<Service>('services')) {
       if (service.metadata.namespace !== pod.metadata.namespace) continue
       const selector = podSelector(service)
-      const isSelected = (state: Pod | undefined) => selector && state && hasLabels(state.metadata.labels, selector)
+      const isSelected = (state: Pod | undefined) =>
+        selector && state && hasLabels(state.metadata.labels, selector)
       if (isSelected(pod) || isSelected(previous)) queue.add(keyOf(service))
     }
   })
@@ -55,7 +65,17 @@ function view(pod: Pod) {
   const { nodeName, hostname, subdomain, containers } = spec
   const ports = containers.map((container) => container.ports)
   const { labels, deletionTimestamp } = metadata
-  return [labels, deletionTimestamp, isTerminal(pod), isReady(pod), status?.podIP, nodeName, hostname, subdomain, ports]
+  return [
+    labels,
+    deletionTimestamp,
+    isTerminal(pod),
+    isReady(pod),
+    status?.podIP,
+    nodeName,
+    hostname,
+    subdomain,
+    ports,
+  ]
 }
 
 /** The key of the Service for which this controller made the slice, if it did. */
@@ -81,7 +101,9 @@ function writeSlices(
   const { namespace, name } = service.metadata
   const labels = { ...labelsOf(service), [managerLabel]: manager, [serviceLabel]: name }
   const annotations = { [triggerTime]: new Date().toISOString() }
-  const byName = existing.toSorted((left, right) => (left.metadata.name < right.metadata.name ? -1 : 1))
+  const byName = existing.toSorted((left, right) =>
+    left.metadata.name < right.metadata.name ? -1 : 1,
+  )
   const { wanted, surplus } = planSlices(byName, contents)
   for (const { slice, content } of wanted) {
     if (!slice) {
@@ -91,8 +113,13 @@ function writeSlices(
       continue
     }
     const { metadata, endpoints, ports } = slice
-    if (sameJson([endpoints, ports, metadata.labels], [content.endpoints, content.ports, labels])) continue
-    const changed = { ...metadata, labels, annotations: { ...metadata.annotations, ...annotations } }
+    if (sameJson([endpoints, ports, metadata.labels], [content.endpoints, content.ports, labels]))
+      continue
+    const changed = {
+      ...metadata,
+      labels,
+      annotations: { ...metadata.annotations, ...annotations },
+    }
     api.update('endpointslices', { ...slice, ...content, metadata: changed })
   }
   for (const { metadata } of surplus) api.delete('endpointslices', namespace, metadata.name)
@@ -104,11 +131,19 @@ function writeEndpoints(api: Api, service: Service, contents: readonly SliceCont
   const labels = labelsOf(service)
   const current = api.get<Endpoints>('endpoints', namespace, name)
   if (!current) api.create('endpoints', namespace, { metadata: { name, labels }, subsets })
-  else api.update<Endpoints>('endpoints', { ...current, subsets, metadata: { ...current.metadata, labels } })
+  else
+    api.update<Endpoints>('endpoints', {
+      ...current,
+      subsets,
+      metadata: { ...current.metadata, labels },
+    })
 }
 
 /** The addresses of one group of ports, ready and not ready apart; Pods being deleted are left out unless they are ready. */
-function subsetOf({ ports, endpoints }: SliceContent, service: Service): NonNullable<Endpoints['subsets']> {
+function subsetOf(
+  { ports, endpoints }: SliceContent,
+  service: Service,
+): NonNullable<Endpoints['subsets']> {
   const shown = endpoints.filter(({ conditions }) => conditions?.ready || !conditions?.terminating)
   if (shown.length === 0 || (ports.length === 0 && !isHeadless(service))) return []
   const addresses = (isReady: boolean) =>
@@ -123,7 +158,10 @@ function subsetOf({ ports, endpoints }: SliceContent, service: Service): NonNull
 }
 
 /** Creates Endpoints and EndpointSlice of the Service `kubernetes`, as kube-apiserver does; no controller manages them. */
-export function createKubernetesEndpoints(api: Api, { ip, port }: { ip: string; port: number }): void {
+export function createKubernetesEndpoints(
+  api: Api,
+  { ip, port }: { ip: string; port: number },
+): void {
   const name = 'kubernetes'
   const ports = [{ name: 'https', port, protocol: 'TCP' }]
   api.create('endpoints', 'default', {

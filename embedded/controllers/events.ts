@@ -15,7 +15,13 @@ export class EventRecorder {
   }
 
   /** Records an Event about `object`, or counts a repetition. Never throws. `fieldPath` names a part (`spec.containers{web}`). */
-  event(object: KubeObject, type: 'Normal' | 'Warning', reason: string, message: string, fieldPath?: string): void {
+  event(
+    object: KubeObject,
+    type: 'Normal' | 'Warning',
+    reason: string,
+    message: string,
+    fieldPath?: string,
+  ): void {
     const { apiVersion, kind, metadata } = object
     const { namespace, name, uid, resourceVersion } = metadata
     const signature = JSON.stringify([uid, kind, name, fieldPath, type, reason, message])
@@ -53,4 +59,5 @@ export class EventRecorder {
 }
 
 /** The time in nanoseconds, hexadecimal, as in the names of Kubernetes' Events. */
-const nanoseconds = (): string => Math.round((performance.timeOrigin + performance.now()) * 1e6).toString(16)
+const nanoseconds = (): string =>
+  Math.round((performance.timeOrigin + performance.now()) * 1e6).toString(16)

@@ -4,7 +4,15 @@ import { type ControllerContext, writeStatus } from './context.ts'
 import { EventRecorder } from './events.ts'
 import { claim, controllerReference, isControlledBy, watchOwned } from './ownership.ts'
 import { PodControl } from './pod-control.ts'
-import { byCreation, type CronJob, countsAbove0, isActive, isReady, type Job, type Pod } from './resources.ts'
+import {
+  byCreation,
+  type CronJob,
+  countsAbove0,
+  isActive,
+  isReady,
+  type Job,
+  type Pod,
+} from './resources.ts'
 
 // pkg/controller/job: the delay after a failed Pod, doubled with each further one.
 const firstDelayMs = 10_000
@@ -14,7 +22,9 @@ type Condition = NonNullable<NonNullable<Job['status']>['conditions']>[number]
 
 /** The condition of a Job that has ended. */
 const endOf = (job: Job): Condition | undefined =>
-  job.status?.conditions?.find(({ type, status }) => (type === 'Complete' || type === 'Failed') && status === 'True')
+  job.status?.conditions?.find(
+    ({ type, status }) => (type === 'Complete' || type === 'Failed') && status === 'True',
+  )
 
 /** Runs the Pods of each Job until enough have succeeded or too many failed. Reads `completions`, `parallelism` and `backoffLimit`. */
 export function startJobController(context: ControllerContext): void {
@@ -40,8 +50,11 @@ export function startJobController(context: ControllerContext): void {
     writeStatus(api, 'jobs', job, {
       startTime: job.status?.startTime ?? now,
       ...(end === complete && { completionTime: now }),
-      ...(end && { conditions: [{ ...end, status: 'True', lastProbeTime: now, lastTransitionTime: now }] }),
-      ...(active.length > 0 && !end && { active: active.length, ready: active.filter(isReady).length }),
+      ...(end && {
+        conditions: [{ ...end, status: 'True', lastProbeTime: now, lastTransitionTime: now }],
+      }),
+      ...(active.length > 0 &&
+        !end && { active: active.length, ready: active.filter(isReady).length }),
       ...countsAbove0({ succeeded: succeeded.length, failed: failed.length }),
     })
     if (end === complete) recorder.event(job, 'Normal', 'Completed', end.message)
@@ -66,11 +79,18 @@ type JobPods = Readonly<Record<'active' | 'succeeded' | 'failed', readonly Pod[]
 
 function byState(pods: readonly Pod[]): JobPods {
   const inPhase = (phase: string) => pods.filter(({ status }) => status?.phase === phase)
-  return { active: pods.filter(isActive), succeeded: inPhase('Succeeded'), failed: inPhase('Failed') }
+  return {
+    active: pods.filter(isActive),
+    succeeded: inPhase('Succeeded'),
+    failed: inPhase('Failed'),
+  }
 }
 
 /** The condition with which a Job ends now; undefined while it goes on. */
-function resultOf({ spec }: Job, { active, succeeded, failed }: JobPods): typeof complete | undefined {
+function resultOf(
+  { spec }: Job,
+  { active, succeeded, failed }: JobPods,
+): typeof complete | undefined {
   const { completions, backoffLimit = 6 } = spec
   const isIdle = succeeded.length > 0 && active.length === 0
   if (completions === undefined ? isIdle : succeeded.length >= completions) return complete
@@ -97,7 +117,10 @@ function delayAfter(failures: readonly Pod[], now: number): number {
  * Creates a Job at each time of a CronJob's schedule, and deletes old ones. Times are in UTC unless `timeZone` is set;
  * `concurrencyPolicy` and deadlines are not read.
  */
-export function startCronJobController(context: ControllerContext, now: () => number = Date.now): void {
+export function startCronJobController(
+  context: ControllerContext,
+  now: () => number = Date.now,
+): void {
   const { api } = context
   const recorder = new EventRecorder(api, 'cronjob-controller')
 
@@ -117,12 +140,22 @@ export function startCronJobController(context: ControllerContext, now: () => nu
     }
     deleteOldJobs(cronJob)
     const running = jobsOf(cronJob).filter((job) => !endOf(job))
-    const active = running.map(({ apiVersion, kind, metadata: { name, uid } }) => ({ apiVersion, kind, name, uid }))
-    writeStatus(api, 'cronjobs', cronJob, { active: active.length > 0 ? active : undefined, lastScheduleTime })
+    const active = running.map(({ apiVersion, kind, metadata: { name, uid } }) => ({
+      apiVersion,
+      kind,
+      name,
+      uid,
+    }))
+    writeStatus(api, 'cronjobs', cronJob, {
+      active: active.length > 0 ? active : undefined,
+      lastScheduleTime,
+    })
   })
 
   const jobsOf = (cronJob: CronJob) =>
-    api.list<Job>('jobs', { namespace: cronJob.metadata.namespace }).filter((job) => isControlledBy(job, cronJob))
+    api
+      .list<Job>('jobs', { namespace: cronJob.metadata.namespace })
+      .filter((job) => isControlledBy(job, cronJob))
 
   /** Creates the Job for a time, once: its name is that of the CronJob with the minute. */
   function createJob(cronJob: CronJob, due: Date): void {
@@ -130,7 +163,12 @@ export function startCronJobController(context: ControllerContext, now: () => nu
     const { metadata: { labels, annotations } = {}, spec } = cronJob.spec.jobTemplate
     const job = `${name}-${Math.floor(due.getTime() / 60_000)}`
     if (api.get('jobs', namespace, job)) return
-    const metadata = { name: job, labels, annotations, ownerReferences: [controllerReference(cronJob)] }
+    const metadata = {
+      name: job,
+      labels,
+      annotations,
+      ownerReferences: [controllerReference(cronJob)],
+    }
     api.create<Job>('jobs', namespace, { metadata, spec })
     recorder.event(cronJob, 'Normal', 'SuccessfulCreate', `Created job ${job}`)
   }
@@ -151,6 +189,7 @@ export function startCronJobController(context: ControllerContext, now: () => nu
 /** The latest time of a schedule after `since`, up to `until`; earlier missed Jobs are not started. */
 function lastRunBetween(times: Cron, since: Date, until: Date): Date | undefined {
   let last: Date | undefined
-  for (let next = times.nextRun(since); next && next <= until; next = times.nextRun(next)) last = next
+  for (let next = times.nextRun(since); next && next <= until; next = times.nextRun(next))
+    last = next
   return last
 }

@@ -40,7 +40,9 @@ export function claim<T extends KubeObject>(api: Api, owner: Owner, resource: st
     const isOrphan = controllerOf(object) === undefined && deletionTimestamp === undefined
     if (matchesSelector(owner.spec.selector, labels)) {
       if (isOwn) return [object]
-      return isOrphan ? [patchOwners(api, resource, object, [...references, controllerReference(owner)])] : []
+      return isOrphan
+        ? [patchOwners(api, resource, object, [...references, controllerReference(owner)])]
+        : []
     }
     const others = references.filter((reference) => reference.uid !== uid)
     if (isOwn) patchOwners(api, resource, object, others)
@@ -59,7 +61,12 @@ function patchOwners<T extends KubeObject>(
 }
 
 /** Queues the owner of each object of `resource` that changes: the one that controls or did control it, or those that would adopt it. */
-export function watchOwned(context: ControllerContext, queue: Workqueue, resource: string, owners: string): void {
+export function watchOwned(
+  context: ControllerContext,
+  queue: Workqueue,
+  resource: string,
+  owners: string,
+): void {
   const { kind } = resourceNamed(owners)
   context.watch<KubeObject>(resource, (_type, object, previous) => {
     const { namespace } = object.metadata
@@ -110,8 +117,15 @@ export function startGarbageCollector(context: ControllerContext): void {
     })
 
   /** False only for an owner of a kind that this API serves. */
-  function ownerExists({ apiVersion, kind, name, uid }: V1OwnerReference, namespace: string | undefined): boolean {
+  function ownerExists(
+    { apiVersion, kind, name, uid }: V1OwnerReference,
+    namespace: string | undefined,
+  ): boolean {
     const resource = collected.find((own) => own.kind === kind && apiVersionOf(own) === apiVersion)
-    return !resource || api.get(resource.name, resource.namespaced ? namespace : undefined, name)?.metadata.uid === uid
+    return (
+      !resource ||
+      api.get(resource.name, resource.namespaced ? namespace : undefined, name)?.metadata.uid ===
+        uid
+    )
   }
 }

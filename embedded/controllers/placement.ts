@@ -1,11 +1,27 @@
-import type { V1NodeSelectorTerm, V1PodAffinityTerm, V1PodSpec, V1Taint, V1Toleration } from '@kubernetes/client-node'
+import type {
+  V1NodeSelectorTerm,
+  V1PodAffinityTerm,
+  V1PodSpec,
+  V1Taint,
+  V1Toleration,
+} from '@kubernetes/client-node'
 import { hasLabels, matchesSelector } from '../../dataplane/label-selector.ts'
 import type { Api } from '../apiserver/api.ts'
 import { controllerOf } from './ownership.ts'
-import { type AsJson, compareRanks, isTerminal, isTerminating, type Node, type Pod } from './resources.ts'
+import {
+  type AsJson,
+  compareRanks,
+  isTerminal,
+  isTerminating,
+  type Node,
+  type Pod,
+} from './resources.ts'
 
 /** Whether a node meets all requirements of a term on its labels; a term without any matches no node. */
-function matchesTerm({ metadata }: Node, { matchExpressions = [] }: AsJson<V1NodeSelectorTerm>): boolean {
+function matchesTerm(
+  { metadata }: Node,
+  { matchExpressions = [] }: AsJson<V1NodeSelectorTerm>,
+): boolean {
   return matchExpressions.length > 0 && matchesSelector({ matchExpressions }, metadata.labels)
 }
 
@@ -13,7 +29,9 @@ function matchesTerm({ metadata }: Node, { matchExpressions = [] }: AsJson<V1Nod
 export function matchesNode(node: Node, spec: AsJson<V1PodSpec>): boolean {
   if (!hasLabels(node.metadata.labels, spec.nodeSelector ?? {})) return false
   const required = spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution
-  return required === undefined || required.nodeSelectorTerms.some((term) => matchesTerm(node, term))
+  return (
+    required === undefined || required.nodeSelectorTerms.some((term) => matchesTerm(node, term))
+  )
 }
 
 type Taint = AsJson<V1Taint>
@@ -30,7 +48,9 @@ function tolerates(toleration: Toleration, taint: Taint): boolean {
 /** The node's taints that no toleration covers, without those of effect PreferNoSchedule. */
 export function untolerated({ spec }: Node, tolerations: readonly Toleration[]): Taint[] {
   return (spec.taints ?? []).filter(
-    (taint) => taint.effect !== 'PreferNoSchedule' && !tolerations.some((toleration) => tolerates(toleration, taint)),
+    (taint) =>
+      taint.effect !== 'PreferNoSchedule' &&
+      !tolerations.some((toleration) => tolerates(toleration, taint)),
   )
 }
 
@@ -59,11 +79,18 @@ const obstacles: readonly [string, Predicate][] = [
       node.spec.unschedulable === true &&
       !spec.tolerations?.some((toleration) => tolerates(toleration, unschedulableTaint)),
   ],
-  ['node(s) had untolerated taint(s)', ({ spec }, node) => untolerated(node, spec.tolerations ?? []).length > 0],
-  ["node(s) didn't match Pod's node affinity/selector", ({ spec }, node) => !matchesNode(node, spec)],
+  [
+    'node(s) had untolerated taint(s)',
+    ({ spec }, node) => untolerated(node, spec.tolerations ?? []).length > 0,
+  ],
+  [
+    "node(s) didn't match Pod's node affinity/selector",
+    ({ spec }, node) => !matchesNode(node, spec),
+  ],
   [
     'Too many pods',
-    (_pod, node, view) => podsOn(node, view).length >= Number(node.status?.allocatable?.pods ?? defaultMaxPods),
+    (_pod, node, view) =>
+      podsOn(node, view).length >= Number(node.status?.allocatable?.pods ?? defaultMaxPods),
   ],
   ["node(s) didn't match pod topology spread constraints", isTooUneven],
   [
@@ -83,7 +110,9 @@ export function obstacle(pod: Pod, node: Node, view: SchedulingView): string | u
 /** kube-scheduler's message for a Pod that fits on no node: the nodes by reason, sorted as text. */
 export function unschedulableMessage(reasons: readonly string[]): string {
   if (reasons.length === 0) return 'no nodes available to schedule pods'
-  const counts = [...new Set(reasons)].map((reason) => `${reasons.filter((own) => own === reason).length} ${reason}`)
+  const counts = [...new Set(reasons)].map(
+    (reason) => `${reasons.filter((own) => own === reason).length} ${reason}`,
+  )
   return `0/${reasons.length} nodes are available: ${counts.sort().join(', ')}.`
 }
 
@@ -100,7 +129,9 @@ function isTooUneven(pod: Pod, node: Node, view: SchedulingView): boolean {
     const { topologyKey, labelSelector, maxSkew, whenUnsatisfiable } = constraint
     if (whenUnsatisfiable !== 'DoNotSchedule') return false
     if (node.metadata.labels?.[topologyKey] === undefined) return true
-    const eligible = view.nodes.filter((other) => other.metadata.labels?.[topologyKey] && matchesNode(other, pod.spec))
+    const eligible = view.nodes.filter(
+      (other) => other.metadata.labels?.[topologyKey] && matchesNode(other, pod.spec),
+    )
     const counts = eligible.map((other) => matchesInDomain(constraint, pod, other, view))
     const itself = matchesSelector(labelSelector, pod.metadata.labels) ? 1 : 0
     return matchesInDomain(constraint, pod, node, view) + itself - Math.min(...counts) > maxSkew
@@ -148,14 +179,24 @@ function penalties(pod: Pod, node: Node, view: SchedulingView): number[] {
     (other) => owner !== undefined && controllerOf(other)?.uid === owner && !isTerminating(other),
   )
   return [
-    scopes.reduce((sum, { scope, weight }) => sum + weight * matchesInDomain(scope, pod, node, view), 0),
+    scopes.reduce(
+      (sum, { scope, weight }) => sum + weight * matchesInDomain(scope, pod, node, view),
+      0,
+    ),
     siblings.length,
     podsOn(node, view).length,
   ]
 }
 
 /** The best of the nodes that a Pod fits on; of equal nodes the first by name, so that the decision is deterministic. */
-export function bestNode(pod: Pod, candidates: readonly Node[], view: SchedulingView): Node | undefined {
-  const ranked = candidates.map((node) => ({ node, ranks: [...penalties(pod, node, view), node.metadata.name] }))
+export function bestNode(
+  pod: Pod,
+  candidates: readonly Node[],
+  view: SchedulingView,
+): Node | undefined {
+  const ranked = candidates.map((node) => ({
+    node,
+    ranks: [...penalties(pod, node, view), node.metadata.name],
+  }))
   return ranked.sort((left, right) => compareRanks(left.ranks, right.ranks))[0]?.node
 }

@@ -19,7 +19,12 @@ export class PodControl {
   /** Creates a Pod from the template, controlled by `owner`. */
   create(owner: KubeObject, { metadata: { labels, annotations } = {}, spec }: PodTemplate): void {
     const { namespace, name } = owner.metadata
-    const metadata = { generateName: `${name}-`, labels, annotations, ownerReferences: [controllerReference(owner)] }
+    const metadata = {
+      generateName: `${name}-`,
+      labels,
+      annotations,
+      ownerReferences: [controllerReference(owner)],
+    }
     const pod = this.api.create<Pod>('pods', namespace, { metadata, spec })
     this.recorder.event(owner, 'Normal', 'SuccessfulCreate', `Created pod: ${pod.metadata.name}`)
   }

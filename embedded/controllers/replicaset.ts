@@ -28,7 +28,8 @@ export function startReplicaSetController(context: ControllerContext): void {
 /** Creates or deletes Pods towards `spec.replicas`. */
 function manage(control: PodControl, replicaSet: ReplicaSet, pods: readonly Pod[]): void {
   const wanted = replicaSet.spec.replicas ?? 1
-  for (let count = pods.length; count < wanted; count++) control.create(replicaSet, replicaSet.spec.template ?? {})
+  for (let count = pods.length; count < wanted; count++)
+    control.create(replicaSet, replicaSet.spec.template ?? {})
   const surplus = Math.max(0, pods.length - wanted)
   for (const pod of deletionOrder(pods).slice(0, surplus)) control.delete(replicaSet, pod)
 }
@@ -41,7 +42,9 @@ export function deletionOrder(pods: readonly Pod[]): Pod[] {
     isReady(pod) ? 1 : 0,
     -pods.filter((other) => other.spec.nodeName === pod.spec.nodeName).length,
   ]
-  return pods.toSorted((left, right) => compareRanks(ranks(left), ranks(right)) || byCreation(right, left))
+  return pods.toSorted(
+    (left, right) => compareRanks(ranks(left), ranks(right)) || byCreation(right, left),
+  )
 }
 
 function statusOf({ metadata }: ReplicaSet, pods: readonly Pod[]): ReplicaSet['status'] {

@@ -36,7 +36,11 @@ export interface SlicePort {
   protocol: string
   appProtocol?: string
 }
-export type EndpointSlice = KubeObject & { addressType: string; endpoints?: Endpoint[]; ports?: SlicePort[] }
+export type EndpointSlice = KubeObject & {
+  addressType: string
+  endpoints?: Endpoint[]
+  ports?: SlicePort[]
+}
 export type Endpoints = KubeObject & { subsets?: AsJson<k8s.V1EndpointSubset>[] }
 export type ConfigMap = KubeObject & { data?: Record<string, string> }
 
@@ -45,7 +49,11 @@ export type ConfigMap = KubeObject & { data?: Record<string, string> }
 
 /** The kubelet last reported that the Pod, or its node, is Ready. */
 export function isReady({ status }: Pod | Node): boolean {
-  return status?.conditions?.some((condition) => condition.type === 'Ready' && condition.status === 'True') ?? false
+  return (
+    status?.conditions?.some(
+      (condition) => condition.type === 'Ready' && condition.status === 'True',
+    ) ?? false
+  )
 }
 
 /** Succeeded or Failed: its containers have ended permanently. */
@@ -68,14 +76,20 @@ export function countsAbove0<T extends Record<string, number>>(counts: T): Parti
 }
 
 /** Compares lists of ranks; the first difference decides. */
-export function compareRanks(left: readonly (number | string)[], right: readonly (number | string)[]): number {
+export function compareRanks(
+  left: readonly (number | string)[],
+  right: readonly (number | string)[],
+): number {
   const index = left.findIndex((rank, position) => rank !== right[position])
   if (index < 0) return 0
   return (left[index] ?? 0) < (right[index] ?? 0) ? -1 : 1
 }
 
 /** Oldest first; the name decides between objects of the same second. */
-export function byCreation({ metadata: left }: KubeObject, { metadata: right }: KubeObject): number {
+export function byCreation(
+  { metadata: left }: KubeObject,
+  { metadata: right }: KubeObject,
+): number {
   return compareRanks([left.creationTimestamp, left.name], [right.creationTimestamp, right.name])
 }
 
@@ -88,7 +102,10 @@ interface Condition {
 }
 
 /** An object's conditions after an owner reports `own`: equal ones keep their times, those of other owners stay. */
-export function withConditions<T extends Condition>(before: readonly T[] = [], own: readonly T[]): T[] {
+export function withConditions<T extends Condition>(
+  before: readonly T[] = [],
+  own: readonly T[],
+): T[] {
   const stated = ({ status, reason, message }: Condition) => ({ status, reason, message })
   const next = own.map((condition) => {
     const old = before.find(({ type }) => type === condition.type)
@@ -96,5 +113,8 @@ export function withConditions<T extends Condition>(before: readonly T[] = [], o
     const isSteady = old?.status === condition.status
     return { ...condition, lastTransitionTime: (isSteady && old.lastTransitionTime) || timestamp() }
   })
-  return [...next, ...before.filter(({ type }) => !own.some((condition) => condition.type === type))]
+  return [
+    ...next,
+    ...before.filter(({ type }) => !own.some((condition) => condition.type === type)),
+  ]
 }

@@ -1,7 +1,14 @@
 // The arithmetic of a Deployment's rollout, as in pkg/controller/deployment and its util package.
 import type { V1DeploymentCondition } from '@kubernetes/client-node'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
-import { type AsJson, byCreation, countsAbove0, type Deployment, type ReplicaSet, withConditions } from './resources.ts'
+import {
+  type AsJson,
+  byCreation,
+  countsAbove0,
+  type Deployment,
+  type ReplicaSet,
+  withConditions,
+} from './resources.ts'
 
 /** The objects of a rollout: the ReplicaSet of the current template (absent while a new one is paused) and all others. */
 export interface Rollout {
@@ -13,17 +20,25 @@ export interface Rollout {
 export const desired = (set: { spec: { replicas?: number } }) => set.spec.replicas ?? 1
 const available = ({ status }: ReplicaSet) => status?.availableReplicas
 /** The sum of a number of each ReplicaSet. */
-const total = (sets: readonly ReplicaSet[], count: (set: ReplicaSet) => number | undefined): number =>
-  sets.reduce((sum, set) => sum + (count(set) ?? 0), 0)
+const total = (
+  sets: readonly ReplicaSet[],
+  count: (set: ReplicaSet) => number | undefined,
+): number => sets.reduce((sum, set) => sum + (count(set) ?? 0), 0)
 
 function allSets({ current, old }: Rollout): ReplicaSet[] {
   return current ? [...old, current] : [...old]
 }
 
 /** `3` or `"25%"` of `total`; a percentage is rounded by `round`. */
-export function countOf(value: number | string | undefined, total: number, round: (count: number) => number): number {
+export function countOf(
+  value: number | string | undefined,
+  total: number,
+  round: (count: number) => number,
+): number {
   if (typeof value !== 'string') return value ?? 0
-  return value.endsWith('%') ? round((Number.parseInt(value, 10) * total) / 100) : Number.parseInt(value, 10)
+  return value.endsWith('%')
+    ? round((Number.parseInt(value, 10) * total) / 100)
+    : Number.parseInt(value, 10)
 }
 
 /** The additional and the unavailable Pods that a rollout may have; if both were 0, one may be unavailable, or it could not proceed. */
@@ -33,7 +48,10 @@ export function rolloutBounds({ spec }: Deployment): { surge: number; unavailabl
   const { maxSurge = '25%', maxUnavailable = '25%' } = spec.strategy?.rollingUpdate ?? {}
   const surge = countOf(maxSurge, replicas, Math.ceil)
   const unavailable = countOf(maxUnavailable, replicas, Math.floor)
-  return { surge, unavailable: Math.min(surge === 0 && unavailable === 0 ? 1 : unavailable, replicas) }
+  return {
+    surge,
+    unavailable: Math.min(surge === 0 && unavailable === 0 ? 1 : unavailable, replicas),
+  }
 }
 
 /** The next sizes of ReplicaSets, by name: one step of the rollout. A paused one only follows its number of replicas. */
@@ -41,14 +59,18 @@ export function nextSizes(rollout: Rollout): ReadonlyMap<string, number> {
   const { deployment, current, old } = rollout
   const { paused, strategy } = deployment.spec
   const replicas = desired(deployment)
-  const all = (sets: readonly ReplicaSet[], size: number) => sets.map(({ metadata }) => [metadata.name, size] as const)
+  const all = (sets: readonly ReplicaSet[], size: number) =>
+    sets.map(({ metadata }) => [metadata.name, size] as const)
   if (paused || !current) {
     const active = allSets(rollout).filter((set) => desired(set) > 0)
     const only = active.length > 1 ? undefined : (active[0] ?? current)
     return new Map(only ? all([only], replicas) : [])
   }
   if (strategy?.type === 'Recreate') {
-    const oldPods = total(old, ({ status }) => (status?.replicas ?? 0) + (status?.terminatingReplicas ?? 0))
+    const oldPods = total(
+      old,
+      ({ status }) => (status?.replicas ?? 0) + (status?.terminatingReplicas ?? 0),
+    )
     return new Map([...all(old, 0), ...all([current], oldPods > 0 ? desired(current) : replicas)])
   }
   const size = nextCurrentReplicas(rollout, current)
@@ -107,27 +129,53 @@ export function statusOf(rollout: Rollout): DeploymentStatus {
       unavailableReplicas: total(sets, desired) - availableReplicas,
     }),
   }
-  const isAvailable = availableReplicas >= desired(deployment) - rolloutBounds(deployment).unavailable
+  const isAvailable =
+    availableReplicas >= desired(deployment) - rolloutBounds(deployment).unavailable
   const own = [
     isAvailable
-      ? condition('Available', 'True', 'MinimumReplicasAvailable', 'Deployment has minimum availability.')
-      : condition('Available', 'False', 'MinimumReplicasUnavailable', 'Deployment does not have minimum availability.'),
+      ? condition(
+          'Available',
+          'True',
+          'MinimumReplicasAvailable',
+          'Deployment has minimum availability.',
+        )
+      : condition(
+          'Available',
+          'False',
+          'MinimumReplicasUnavailable',
+          'Deployment does not have minimum availability.',
+        ),
     progressOf(rollout, status),
   ]
   return { ...status, conditions: withConditions(deployment.status?.conditions, own) }
 }
 
-function condition(type: string, status: 'True' | 'False' | 'Unknown', reason: string, message: string): Condition {
+function condition(
+  type: string,
+  status: 'True' | 'False' | 'Unknown',
+  reason: string,
+  message: string,
+): Condition {
   return { type, status, reason, message, lastUpdateTime: timestamp() }
 }
 
 /** The Progressing condition, which `kubectl rollout status` reads; progressDeadlineSeconds is not enforced. */
 function progressOf({ deployment, current }: Rollout, status: DeploymentStatus): Condition {
-  if (deployment.spec.paused) return condition('Progressing', 'Unknown', 'DeploymentPaused', 'Deployment is paused')
+  if (deployment.spec.paused)
+    return condition('Progressing', 'Unknown', 'DeploymentPaused', 'Deployment is paused')
   const { updatedReplicas = 0, replicas = 0, availableReplicas = 0 } = status
-  const isComplete = [updatedReplicas, replicas, availableReplicas].every((count) => count === desired(deployment))
-  const name = current ? `ReplicaSet "${current.metadata.name}"` : `Deployment "${deployment.metadata.name}"`
+  const isComplete = [updatedReplicas, replicas, availableReplicas].every(
+    (count) => count === desired(deployment),
+  )
+  const name = current
+    ? `ReplicaSet "${current.metadata.name}"`
+    : `Deployment "${deployment.metadata.name}"`
   return isComplete
-    ? condition('Progressing', 'True', 'NewReplicaSetAvailable', `${name} has successfully progressed.`)
+    ? condition(
+        'Progressing',
+        'True',
+        'NewReplicaSetAvailable',
+        `${name} has successfully progressed.`,
+      )
     : condition('Progressing', 'True', 'ReplicaSetUpdated', `${name} is progressing.`)
 }

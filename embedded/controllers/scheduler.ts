@@ -22,7 +22,12 @@ export function startScheduler(context: ControllerContext): void {
     if (nodeName !== undefined) {
       const bound = api.patch<Pod>('pods', namespace, name, { spec: { nodeName } })
       report(bound, 'True')
-      recorder.event(bound, 'Normal', 'Scheduled', `Successfully assigned ${namespace}/${name} to ${nodeName}`)
+      recorder.event(
+        bound,
+        'Normal',
+        'Scheduled',
+        `Successfully assigned ${namespace}/${name} to ${nodeName}`,
+      )
     } else {
       const message = unschedulableMessage(judged.flatMap(({ reason }) => reason ?? []))
       report(pod, 'False', { reason: 'Unschedulable', message })
@@ -30,8 +35,14 @@ export function startScheduler(context: ControllerContext): void {
     }
   })
 
-  function report(pod: Pod, status: 'True' | 'False', why: { reason?: string; message?: string } = {}) {
-    const conditions = withConditions(pod.status?.conditions, [{ type: 'PodScheduled', status, ...why }])
+  function report(
+    pod: Pod,
+    status: 'True' | 'False',
+    why: { reason?: string; message?: string } = {},
+  ) {
+    const conditions = withConditions(pod.status?.conditions, [
+      { type: 'PodScheduled', status, ...why },
+    ])
     writeStatus(api, 'pods', pod, { ...pod.status, conditions })
   }
 
@@ -48,8 +59,13 @@ export function startScheduler(context: ControllerContext): void {
   })
   context.watch<Node>('nodes', (type, node, previous) => {
     // Not its heartbeat.
-    const facts = ({ metadata: { labels }, spec, status }: Node) => [labels, spec, status?.allocatable]
-    if (type === 'DELETED' || !previous || !sameJson(facts(previous), facts(node))) retries.add('pods')
+    const facts = ({ metadata: { labels }, spec, status }: Node) => [
+      labels,
+      spec,
+      status?.allocatable,
+    ]
+    if (type === 'DELETED' || !previous || !sameJson(facts(previous), facts(node)))
+      retries.add('pods')
   })
 }
 

@@ -13,7 +13,8 @@ import {
 
 /** The selector by which the Service finds its Pods; undefined for a Service without a selector, whose endpoints are managed elsewhere. */
 export function podSelector({ spec }: Service): Labels | undefined {
-  if (spec.type === 'ExternalName' || !spec.selector || Object.keys(spec.selector).length === 0) return undefined
+  if (spec.type === 'ExternalName' || !spec.selector || Object.keys(spec.selector).length === 0)
+    return undefined
   return spec.selector
 }
 
@@ -53,21 +54,27 @@ function toEndpoint(pod: Pod, service: Service): Endpoint {
 
 /** The Service's ports on one Pod. A named target port is that of a container with this name and protocol; an unknown one is left out. */
 function portsOn(pod: Pod, service: Service): SlicePort[] {
-  return (service.spec.ports ?? []).flatMap(({ name = '', port, protocol = 'TCP', targetPort = port, appProtocol }) => {
-    const number = typeof targetPort === 'number' ? targetPort : namedPort(pod, targetPort, protocol)
-    return number === undefined ? [] : [{ name, port: number, protocol, appProtocol }]
-  })
+  return (service.spec.ports ?? []).flatMap(
+    ({ name = '', port, protocol = 'TCP', targetPort = port, appProtocol }) => {
+      const number =
+        typeof targetPort === 'number' ? targetPort : namedPort(pod, targetPort, protocol)
+      return number === undefined ? [] : [{ name, port: number, protocol, appProtocol }]
+    },
+  )
 }
 
 function namedPort({ spec }: Pod, name: string, protocol: string): number | undefined {
   const ports = spec.containers.flatMap(({ ports = [] }) => ports)
-  return ports.find((port) => port.name === name && (port.protocol ?? 'TCP') === protocol)?.containerPort
+  return ports.find((port) => port.name === name && (port.protocol ?? 'TCP') === protocol)
+    ?.containerPort
 }
 
 /** Equal for the same ports in any order. */
 function portsKey(ports: readonly SlicePort[] = []): string {
   return ports
-    .map(({ name, port, protocol, appProtocol = '' }) => `${name} ${protocol} ${port} ${appProtocol}`)
+    .map(
+      ({ name, port, protocol, appProtocol = '' }) => `${name} ${protocol} ${port} ${appProtocol}`,
+    )
     .sort()
     .join()
 }
@@ -79,10 +86,18 @@ export interface SlicePlan {
 }
 
 /** Assigns the wanted contents to slices: one for each set of ports, reusing others. A Service without endpoints keeps an empty one. */
-export function planSlices(existing: readonly EndpointSlice[], contents: readonly SliceContent[]): SlicePlan {
-  const wanted = (contents.length > 0 ? contents : [{ ports: [], endpoints: [] }]).map((content) => {
-    return { content, slice: existing.find(({ ports }) => portsKey(ports) === portsKey(content.ports)) }
-  })
+export function planSlices(
+  existing: readonly EndpointSlice[],
+  contents: readonly SliceContent[],
+): SlicePlan {
+  const wanted = (contents.length > 0 ? contents : [{ ports: [], endpoints: [] }]).map(
+    (content) => {
+      return {
+        content,
+        slice: existing.find(({ ports }) => portsKey(ports) === portsKey(content.ports)),
+      }
+    },
+  )
   const surplus = existing.filter((slice) => !wanted.some((own) => own.slice === slice))
   for (const own of wanted) own.slice ??= surplus.shift()
   return { wanted, surplus }

@@ -11,9 +11,12 @@ function udpBackends(services: readonly ServicePort[]): Backends {
   const backends = new Map<string, Set<string>>()
   for (const { protocol, port, nodePort, endpoints, ...addresses } of services) {
     if (protocol !== 'udp') continue
-    const usable = new Set(endpoints.flatMap(({ ready, serving, ip }) => (ready || serving ? [ip] : [])))
+    const usable = new Set(
+      endpoints.flatMap(({ ready, serving, ip }) => (ready || serving ? [ip] : [])),
+    )
     const { clusterIP, externalIPs, loadBalancerIPs } = addresses
-    for (const address of [clusterIP, ...externalIPs, ...loadBalancerIPs]) backends.set(`${address}:${port}`, usable)
+    for (const address of [clusterIP, ...externalIPs, ...loadBalancerIPs])
+      backends.set(`${address}:${port}`, usable)
     if (nodePort !== 0) backends.set(`:${nodePort}`, usable)
   }
   return backends
@@ -34,11 +37,17 @@ export class ConntrackCleanup {
   }
 
   /** Called after the rules of a sync are written; does nothing if no UDP Service has changed. */
-  async after(services: readonly ServicePort[], localAddresses: ReadonlySet<string>): Promise<void> {
+  async after(
+    services: readonly ServicePort[],
+    localAddresses: ReadonlySet<string>,
+  ): Promise<void> {
     const backends = udpBackends(services)
     if (isDeepStrictEqual(backends, this.known)) return
     // A deleted Service has no valid destination.
-    const deleted = [...this.known.keys()].map((key): [string, ReadonlySet<string>] => [key, new Set()])
+    const deleted = [...this.known.keys()].map((key): [string, ReadonlySet<string>] => [
+      key,
+      new Set(),
+    ])
     const watched = new Map([...deleted, ...backends])
     const { stdout } = await this.node.run(listUdp)
     const stale = parseConntrack(stdout).filter((flow) => isStale(flow, watched, localAddresses))

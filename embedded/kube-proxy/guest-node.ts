@@ -39,7 +39,10 @@ const readers = {
   ipsets: { command: 'ipset save', parse: parseIpsetSave },
   virtualServers: { command: 'ipvsadm -Sn', parse: parseIpvsadmSave },
   links: { command: 'ip -j -d addr', parse: (text: string) => parseIpAddr(text || '[]') },
-  nftables: { command: listTables, parse: (text: string) => text.trim().split('\n').flatMap(parseNftList) },
+  nftables: {
+    command: listTables,
+    parse: (text: string) => text.trim().split('\n').flatMap(parseNftList),
+  },
 }
 type Part = keyof typeof readers
 
@@ -73,11 +76,16 @@ export class GuestNode {
     for (const { command, input, needed, complains } of due) {
       const fed = `<<'${mark}'\n${input}${mark}\n`
       if (complains)
-        lines.push(`said=$(${command} 2>&1 ${fed})`, '[ -z "$said" ] || { echo "$said" >&2; complained=1; }')
+        lines.push(
+          `said=$(${command} 2>&1 ${fed})`,
+          '[ -z "$said" ] || { echo "$said" >&2; complained=1; }',
+        )
       else lines.push(`${command} ${fed}[ $? = 0 ] || failed=1`)
       if (needed) lines.push('[ $failed = 0 ] || exit 1')
     }
-    const { exitCode, stderr } = await this.run([...lines, 'exit $((failed + complained))', ''].join('\n'))
+    const { exitCode, stderr } = await this.run(
+      [...lines, 'exit $((failed + complained))', ''].join('\n'),
+    )
     return { ok: exitCode === 0, errors: stderr.split('\n').filter((line) => line !== '') }
   }
 
@@ -87,7 +95,12 @@ export class GuestNode {
     for (let attempt = 1; ; attempt++) {
       const { stdout } = await this.run(script)
       const outputs = stdout.split(`${mark}\n`)
-      const state: NodeState = { iptables: new Map(), ipsets: new Map(), virtualServers: [], links: [] }
+      const state: NodeState = {
+        iptables: new Map(),
+        ipsets: new Map(),
+        virtualServers: [],
+        links: [],
+      }
       try {
         for (const [index, part] of parts.entries())
           Object.assign(state, { [part]: readers[part].parse(outputs[index] ?? '') })
@@ -112,8 +125,14 @@ export const restoreCommand = 'iptables-restore -w 5 --noflush'
 export type Sysctl = readonly [name: string, value: number]
 
 /** Sets the sysctls that this kernel has, and deletes the tables of nftables mode, unless this is that mode. */
-export async function prepareNode(node: GuestNode, sysctls: readonly Sysctl[], keepTables: boolean): Promise<void> {
-  const writes = sysctls.map(([name, value]) => `[ ! -w /proc/sys/${name} ] || echo ${value} >/proc/sys/${name}`)
+export async function prepareNode(
+  node: GuestNode,
+  sysctls: readonly Sysctl[],
+  keepTables: boolean,
+): Promise<void> {
+  const writes = sysctls.map(
+    ([name, value]) => `[ ! -w /proc/sys/${name} ] || echo ${value} >/proc/sys/${name}`,
+  )
   // One table that is not there would keep the other: all of it is one transaction.
   const drop = `[ ! -e ${NFTABLES_MARK} ] || { nft '${deleteTables}'; rm ${NFTABLES_MARK}; }`
   await node.run([...writes, ...(keepTables ? [] : [drop]), ''].join('\n'))

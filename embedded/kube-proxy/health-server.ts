@@ -38,8 +38,13 @@ const sniff = 'add_header X-Content-Type-Options nosniff always;'
 const FOLDER = '/run/kube-proxy'
 
 /** The nginx configuration with kube-proxy's responses. `place` begins the names of its files. */
-function healthConfiguration(place: string, settings: Settings, checks: readonly HealthCheck[]): string {
-  const health = (more = '') => `'{"lastUpdated": "$time_iso8601","currentTime": "$time_iso8601"${more}}'`
+function healthConfiguration(
+  place: string,
+  settings: Settings,
+  checks: readonly HealthCheck[],
+): string {
+  const health = (more = '') =>
+    `'{"lastUpdated": "$time_iso8601","currentTime": "$time_iso8601"${more}}'`
   const servers = checks.map(
     ({ port, namespace, name, localEndpoints }) => `  server {
     listen ${port};
@@ -102,7 +107,15 @@ read -r pid <${this.place}.pid && kill -HUP "$pid"\n`
     await this.guest.run(write + (this.process ? reload : ''))
     this.written = configuration
     if (this.process) return
-    const process = await this.guest.spawn(['nginx', '-p', FOLDER, '-e', '/dev/null', '-c', `${this.place}.conf`])
+    const process = await this.guest.spawn([
+      'nginx',
+      '-p',
+      FOLDER,
+      '-e',
+      '/dev/null',
+      '-c',
+      `${this.place}.conf`,
+    ])
     process.stdout.resume()
     process.stderr.resume()
     this.process = process

@@ -7,16 +7,21 @@ import { KubeProxy, type KubeProxyContext } from './kube-proxy.ts'
 import { mountedConfig } from './settings.ts'
 
 /** The version that the image's tag names: `registry.k8s.io/kube-proxy:v1.34.11` is `v1.34.11`. */
-const versionOfImage = (image = ''): string => /:(v\d+\.\d+[^@:]*)(@|$)/.exec(image)?.[1] ?? gitVersion
+const versionOfImage = (image = ''): string =>
+  /:(v\d+\.\d+[^@:]*)(@|$)/.exec(image)?.[1] ?? gitVersion
 
 /** The image of kube-proxy's DaemonSet: ours in the version that the tag names, or a genuine program. */
 export function kubeProxyImage(genuine?: GenuineOptions): BuiltinImage {
   return {
     names: ['registry.k8s.io/kube-proxy'],
     tags: /^v1\.\d{1,2}\.\d{1,2}/,
-    about: genuine ? `the genuine kube-proxy "${genuine.binary}"` : 'kube-proxy, in modes iptables and ipvs',
+    about: genuine
+      ? `the genuine kube-proxy "${genuine.binary}"`
+      : 'kube-proxy, in modes iptables and ipvs',
     start: async (context) =>
-      genuine ? startGenuine(context, genuine) : new KubeProxy(context, versionOfImage(context.container.image)),
+      genuine
+        ? startGenuine(context, genuine)
+        : new KubeProxy(context, versionOfImage(context.container.image)),
   }
 }
 
@@ -35,7 +40,9 @@ export async function versionOfProgram(binary: string): Promise<string> {
   const { stdout } = await $({ quiet: true, nothrow: true, timeout: 10_000 })`${binary} --version`
   const version = /\bv\d+\.\d+\.\d+/.exec(stdout)?.[0]
   if (!version)
-    throw new Error(`KUBE_PROXY="${binary}" is not a kube-proxy that runs here: give the path of the program.`)
+    throw new Error(
+      `KUBE_PROXY="${binary}" is not a kube-proxy that runs here: give the path of the program.`,
+    )
   return version
 }
 
@@ -43,7 +50,10 @@ export async function versionOfProgram(binary: string): Promise<string> {
 const folder = '/var/lib/kube-proxy'
 
 /** Runs a genuine kube-proxy in the node's namespaces, with the ConfigMap's present configuration. Its rules remain after it stops. */
-async function startGenuine(context: KubeProxyContext, options: GenuineOptions): Promise<BuiltinContainer> {
+async function startGenuine(
+  context: KubeProxyContext,
+  options: GenuineOptions,
+): Promise<BuiltinContainer> {
   const { machine, placement, pod, api, node, log } = context
   const configuration = mountedConfig(pod, api)
   const end = '==END-OF-FILE=='
@@ -55,7 +65,8 @@ async function startGenuine(context: KubeProxyContext, options: GenuineOptions):
   ]
   const command = ['sh', '-c', script.join('\n'), options.binary, node]
   const process = await machine.spawn(command, placement, { noInput: true })
-  for (const output of [process.stdout, process.stderr]) createInterface({ input: output }).on('line', log)
+  for (const output of [process.stdout, process.stderr])
+    createInterface({ input: output }).on('line', log)
   return {
     exited: process.exited.then(({ exitCode }) => exitCode),
     async stop() {

@@ -20,7 +20,10 @@ export class IptablesProxier extends Proxier {
     const { log, settings } = this.context
     log('I', 'server_linux.go:132', 'Using iptables Proxier')
     // If the machine has ended, the kubelet ends this Pod.
-    this.monitor = setInterval(() => this.checkCanary().catch(() => this.stop()), settings.syncPeriodMs)
+    this.monitor = setInterval(
+      () => this.checkCanary().catch(() => this.stop()),
+      settings.syncPeriodMs,
+    )
   }
 
   protected read(): Promise<NodeState> {
@@ -72,10 +75,12 @@ function changedInput(wanted: Ruleset, programmed: Ruleset): string {
 type Rules = readonly { spec: string }[]
 
 const sameRules = (one: Rules, other: Rules | undefined) =>
-  one === other || (one.length === other?.length && one.every(({ spec }, index) => spec === other[index]?.spec))
+  one === other ||
+  (one.length === other?.length && one.every(({ spec }, index) => spec === other[index]?.spec))
 
 /** Chains that kube-proxy only creates if they are missing: the kubelet writes their rules (up to 1.26), or they have none. */
-const isEnsuredOnly = (table: string, chain: string) => chain === CANARY || `${table} ${chain}` === 'nat KUBE-MARK-DROP'
+const isEnsuredOnly = (table: string, chain: string) =>
+  chain === CANARY || `${table} ${chain}` === 'nat KUBE-MARK-DROP'
 
 export interface TableChange {
   /** The predicted chains. */
@@ -93,12 +98,16 @@ export interface TableChange {
  * each is flushed and filled again, missing jumps are inserted at the top of the built-in chains (EnsureRule with Prepend),
  * and existing ones are not moved.
  */
-export function tableInput(name: string, { wanted, held, write, remove = [] }: TableChange): string {
+export function tableInput(
+  name: string,
+  { wanted, held, write, remove = [] }: TableChange,
+): string {
   const lines: string[] = []
   const rules: string[] = []
   for (const chain of wanted.values()) {
     if (isBuiltIn(name, chain.name)) {
-      if (held) rules.push(...missingJumps(chain.name, chain.rules, held.get(chain.name)?.rules ?? []))
+      if (held)
+        rules.push(...missingJumps(chain.name, chain.rules, held.get(chain.name)?.rules ?? []))
       continue
     }
     if (write && !write.has(chain.name)) continue

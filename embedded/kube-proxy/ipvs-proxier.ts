@@ -37,7 +37,9 @@ export class IpvsProxier extends Proxier {
   /** The real servers (realServerKey) without an endpoint that keep their connections with weight 0. */
   private draining: ReadonlySet<string> = new Set()
 
-  override readonly sysctls = this.context.settings.config.ipvs.strictARP ? [...ownSysctls, ...strictARP] : ownSysctls
+  override readonly sysctls = this.context.settings.config.ipvs.strictARP
+    ? [...ownSysctls, ...strictARP]
+    : ownSysctls
 
   async prepare(): Promise<void> {
     const { guest, log, settings } = this.context
@@ -52,7 +54,8 @@ export class IpvsProxier extends Proxier {
   protected async write({ wanted, held, full }: Change): Promise<StepsResult> {
     const { guest, settings } = this.context
     // What was programmed has none of the draining real servers: a genuine kube-proxy reads the node in each sync.
-    const { virtualServers } = full || this.draining.size === 0 ? held : await guest.read('virtualServers')
+    const { virtualServers } =
+      full || this.draining.size === 0 ? held : await guest.read('virtualServers')
     const kept = await this.keptFor(wanted.virtualServers, virtualServers)
     const servers = serverInputs({
       wanted: wanted.virtualServers,
@@ -63,13 +66,18 @@ export class IpvsProxier extends Proxier {
       excludeCIDRs: settings.config.ipvs.excludeCIDRs,
     })
     const addresses = addressInputs(wanted.links, held.links)
-    const sameRules = !full && printIptablesSave(wanted.iptables) === printIptablesSave(held.iptables)
+    const sameRules =
+      !full && printIptablesSave(wanted.iptables) === printIptablesSave(held.iptables)
     const result = await guest.apply([
       { command: 'ipset restore -exist', input: ipsetInput(wanted.ipsets, held.ipsets) },
       { command: 'ip -force -batch -', input: addresses.add },
       { command: 'ipvsadm -R', input: servers.add, complains: true },
       // Addresses and virtual servers are removed only after no rule needs them.
-      { command: restoreCommand, input: sameRules ? '' : fullInput(wanted.iptables, held.iptables), needed: true },
+      {
+        command: restoreCommand,
+        input: sameRules ? '' : fullInput(wanted.iptables, held.iptables),
+        needed: true,
+      },
       { command: 'ip -force -batch -', input: addresses.remove },
       { command: 'ipvsadm -R', input: servers.remove, complains: true },
     ])
@@ -79,12 +87,16 @@ export class IpvsProxier extends Proxier {
   }
 
   /** Keys of TCP real servers whose endpoint has gone and whose connections have not (pkg/proxy/ipvs graceful_termination.go). */
-  private async keptFor(wanted: readonly VirtualServer[], held: readonly VirtualServer[]): Promise<Set<string>> {
+  private async keptFor(
+    wanted: readonly VirtualServer[],
+    held: readonly VirtualServer[],
+  ): Promise<Set<string>> {
     const keys = (servers: readonly VirtualServer[]) =>
       servers.flatMap((server) => server.realServers.map((real) => realServerKey(server, real)))
     const endpoints = new Set(keys(wanted))
     const services = new Set(wanted.map(virtualServerKey))
-    const waits = (server: VirtualServer) => server.protocol === 'TCP' && services.has(virtualServerKey(server))
+    const waits = (server: VirtualServer) =>
+      server.protocol === 'TCP' && services.has(virtualServerKey(server))
     const gone = keys(held.filter(waits)).filter((key) => !endpoints.has(key))
     if (gone.length === 0) return new Set()
     const connections = parseIpvsadmList((await this.context.guest.run('ipvsadm -Ln\n')).stdout)
@@ -125,7 +137,8 @@ async function checkIpvs(node: GuestNode, scheduler: string, log: Logger): Promi
   const answer = stdout.trim()
   if (answer === 'fine') return
   let reason = 'Ipvs not supported by the kernel'
-  if (answer.startsWith('no-ipset')) reason = `error getting ipset version, error: ${answer.slice(9)}`
+  if (answer.startsWith('no-ipset'))
+    reason = `error getting ipset version, error: ${answer.slice(9)}`
   else if (answer === 'no-scheduler') {
     reason = 'no such file or directory'
     log('E', 'proxier.go:651', 'Could not create dummy VS', { err: reason, scheduler })
@@ -140,8 +153,10 @@ export function ipsetInput(wanted: IpSets, held: IpSets): string {
     const present = held.get(set.name)
     if (!present) input += printIpsetSave(new Map([[set.name, set]]))
     else {
-      for (const member of present.members) if (!set.members.has(member)) input += `del ${set.name} ${member}\n`
-      for (const member of set.members) if (!present.members.has(member)) input += `add ${set.name} ${member}\n`
+      for (const member of present.members)
+        if (!set.members.has(member)) input += `del ${set.name} ${member}\n`
+      for (const member of set.members)
+        if (!present.members.has(member)) input += `add ${set.name} ${member}\n`
     }
   }
   return input
@@ -155,13 +170,17 @@ const dummyAddresses = (links: readonly Link[]) =>
   )
 
 /** Inputs of `ip -batch`: addresses that a sync adds to kube-ipvs0, and those that it removes after all rules are written. */
-export function addressInputs(wanted: readonly Link[], held: readonly Link[]): { add: string; remove: string } {
+export function addressInputs(
+  wanted: readonly Link[],
+  held: readonly Link[],
+): { add: string; remove: string } {
   const target = dummyAddresses(wanted)
   const present = dummyAddresses(held)
   const exists = held.some(({ name }) => name === DUMMY_LINK)
   const added = [...target].filter((address) => !present.has(address))
   const removed = [...present].filter((address) => !target.has(address))
-  const line = (verb: string) => (address: string) => `address ${verb} ${address} dev ${DUMMY_LINK}\n`
+  const line = (verb: string) => (address: string) =>
+    `address ${verb} ${address} dev ${DUMMY_LINK}\n`
   return {
     add: (exists ? '' : `link add ${DUMMY_LINK} type dummy\n`) + added.map(line('add')).join(''),
     remove: removed.map(line('del')).join(''),
@@ -204,12 +223,17 @@ export function serverInputs(change: ServerChange): { add: string; remove: strin
     }
   }
   const foreign = [...left.values()].filter(
-    ({ protocol, address }) => protocol !== 'FWM' && !excludeCIDRs.some((range) => contains(range, address)),
+    ({ protocol, address }) =>
+      protocol !== 'FWM' && !excludeCIDRs.some((range) => contains(range, address)),
   )
   return { add, remove: foreign.map((server) => `-D ${bareService(server)}\n`).join('') }
 }
 
-function realServerLines(server: VirtualServer, held: VirtualServer, { kept, draining, first }: ServerChange): string {
+function realServerLines(
+  server: VirtualServer,
+  held: VirtualServer,
+  { kept, draining, first }: ServerChange,
+): string {
   const line = (verb: string, { address, port }: RealServer) =>
     `${verb} ${bareService(server)} -r ${printEndpoint(address, port)}`
   const left = new Map(held.realServers.map((real) => [realServerKey(server, real), real]))
@@ -222,6 +246,7 @@ function realServerLines(server: VirtualServer, held: VirtualServer, { kept, dra
     else if (present.weight !== real.weight && (first || draining?.has(key)))
       lines += `${line('-e', real)} -m -w ${real.weight}\n`
   }
-  for (const [key, real] of left) lines += kept?.has(key) ? `${line('-e', real)} -m -w 0\n` : `${line('-d', real)}\n`
+  for (const [key, real] of left)
+    lines += kept?.has(key) ? `${line('-e', real)} -m -w 0\n` : `${line('-d', real)}\n`
   return lines
 }

@@ -12,7 +12,14 @@ import { IptablesProxier } from './iptables-proxier.ts'
 import { IpvsProxier } from './ipvs-proxier.ts'
 import { NftablesProxier } from './nftables-proxier.ts'
 import type { Proxier } from './proxier.ts'
-import { createLogger, type Logger, mountedConfig, readSettings, type Settings, StartFailure } from './settings.ts'
+import {
+  createLogger,
+  type Logger,
+  mountedConfig,
+  readSettings,
+  type Settings,
+  StartFailure,
+} from './settings.ts'
 import { SyncLoop } from './sync-loop.ts'
 import { UserspaceProxier } from './userspace-proxier.ts'
 
@@ -24,7 +31,10 @@ const proxiers = {
 }
 
 /** The part of a container's context that kube-proxy uses; the placement is the node's, because of hostNetwork. */
-export type KubeProxyContext = Pick<BuiltinContext, 'pod' | 'node' | 'machine' | 'placement' | 'api' | 'log'>
+export type KubeProxyContext = Pick<
+  BuiltinContext,
+  'pod' | 'node' | 'machine' | 'placement' | 'api' | 'log'
+>
 
 const resources = ['nodes', 'services', 'endpointslices'] as const
 
@@ -36,7 +46,10 @@ function proxiedFacts(object: KubeObject): string {
 }
 
 /** The objects that kube-proxy can use, and one sentence for each of the others. */
-export function usableObjects(items: readonly object[]): { objects: ClusterObjects; leftOut: readonly string[] } {
+export function usableObjects(items: readonly object[]): {
+  objects: ClusterObjects
+  leftOut: readonly string[]
+} {
   const { objects, faults } = readObjects({ apiVersion: 'v1', kind: 'List', items })
   return { objects, leftOut: leftOutObjects(faults) }
 }
@@ -113,7 +126,11 @@ export class KubeProxy implements BuiltinContainer {
     })
     this.proxier = proxier
     await proxier.prepare()
-    await prepareNode(this.guest, [...proxier.sysctls, ...settings.sysctls], settings.mode === 'nftables')
+    await prepareNode(
+      this.guest,
+      [...proxier.sysctls, ...settings.sysctls],
+      settings.mode === 'nftables',
+    )
     if (this.stopping) return
     this.log('I', 'server.go:527', 'Version info', { version: this.version })
     this.loop = new SyncLoop({
@@ -149,15 +166,24 @@ export class KubeProxy implements BuiltinContainer {
     const { objects, leftOut } = usableObjects(resources.flatMap((resource) => api.list(resource)))
     this.reportLeftOut(leftOut)
     const features = featuresOf(this.version)
-    const ports = servicePorts(objects, trackEndpoints(objects, node, 'ipv4', features), 'ipv4', features)
-    await Promise.all([this.health.serve(settings, healthChecks(ports)), proxier.sync(objects, periodic)])
+    const ports = servicePorts(
+      objects,
+      trackEndpoints(objects, node, 'ipv4', features),
+      'ipv4',
+      features,
+    )
+    await Promise.all([
+      this.health.serve(settings, healthChecks(ports)),
+      proxier.sync(objects, periodic),
+    ])
     await this.conntrack.after(ports, proxier.addresses)
   }
 
   /** Logs each object that this kube-proxy ignores, once. */
   private reportLeftOut(leftOut: readonly string[]): void {
     for (const reason of leftOut)
-      if (!this.toldLeftOut.includes(reason)) this.log('E', 'service-objects.ts:51', 'Object left out', { err: reason })
+      if (!this.toldLeftOut.includes(reason))
+        this.log('E', 'service-objects.ts:51', 'Object left out', { err: reason })
     this.toldLeftOut = leftOut
   }
 

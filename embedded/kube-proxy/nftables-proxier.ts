@@ -40,7 +40,9 @@ export class NftablesProxier extends Proxier {
         full,
       ),
     )
-    return this.context.guest.apply(scripts.map((input) => ({ command: 'nft -f -', input, needed: true })))
+    return this.context.guest.apply(
+      scripts.map((input) => ({ command: 'nft -f -', input, needed: true })),
+    )
   }
 }
 

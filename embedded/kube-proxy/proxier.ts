@@ -34,7 +34,9 @@ export const hourMs = 3_600_000
 
 /** All addresses of a node except those of Services. */
 const ownAddresses = (links: readonly Link[]): string[] =>
-  links.filter(({ name }) => name !== DUMMY_LINK).flatMap(({ addresses }) => addresses.map(({ address }) => address))
+  links
+    .filter(({ name }) => name !== DUMMY_LINK)
+    .flatMap(({ addresses }) => addresses.map(({ address }) => address))
 
 /**
  * One mode of kube-proxy on one node. A full sync reads the node and corrects all differences: the first one, one after a failure, and
@@ -69,7 +71,8 @@ export abstract class Proxier {
   /** Writes what is predicted from these objects. Throws if a command failed. */
   async sync(objects: ClusterObjects, periodic: boolean): Promise<void> {
     const { node, version, log, settings } = this.context
-    const present = periodic || Date.now() - this.fullAt > this.maxIntervalMs ? undefined : this.programmed
+    const present =
+      periodic || Date.now() - this.fullAt > this.maxIntervalMs ? undefined : this.programmed
     const held = present ?? (await this.read())
     if (!present) this.addresses = new Set(ownAddresses(held.links))
     const { mode } = this

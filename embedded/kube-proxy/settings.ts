@@ -32,7 +32,10 @@ type Data = { data?: Record<string, string> } & KubeObject
 export function mountedConfig({ metadata, spec }: Pod, api: Api): string {
   const name = spec.volumes?.find(({ configMap }) => configMap)?.configMap?.name
   const text = name && api.get<Data>('configmaps', metadata.namespace, name)?.data?.['config.conf']
-  if (!text) throw new StartFailure('failed complete: open /var/lib/kube-proxy/config.conf: no such file or directory')
+  if (!text)
+    throw new StartFailure(
+      'failed complete: open /var/lib/kube-proxy/config.conf: no such file or directory',
+    )
   return text
 }
 
@@ -57,10 +60,17 @@ export function readSettings(text: string, version = gitVersion): Settings {
     )
   const own = (mode === 'ipvs' ? raw.ipvs : mode === 'nftables' ? raw.nftables : raw.iptables) ?? {}
   const config = configOf(text, raw)
-  const seconds = (text: string | undefined, usual: number) => (duration(text) ?? usual * 1000) / 1000
+  const seconds = (text: string | undefined, usual: number) =>
+    (duration(text) ?? usual * 1000) / 1000
   const sysctls: Sysctl[] = [
-    ['net/netfilter/nf_conntrack_tcp_timeout_established', seconds(raw.conntrack?.tcpEstablishedTimeout, 86_400)],
-    ['net/netfilter/nf_conntrack_tcp_timeout_close_wait', seconds(raw.conntrack?.tcpCloseWaitTimeout, 3600)],
+    [
+      'net/netfilter/nf_conntrack_tcp_timeout_established',
+      seconds(raw.conntrack?.tcpEstablishedTimeout, 86_400),
+    ],
+    [
+      'net/netfilter/nf_conntrack_tcp_timeout_close_wait',
+      seconds(raw.conntrack?.tcpCloseWaitTimeout, 3600),
+    ],
     ['net/netfilter/nf_conntrack_tcp_be_liberal', Number(config.conntrackTCPLiberal)],
   ]
   return {
@@ -85,20 +95,28 @@ interface Raw {
 }
 
 const isMode = (text: string, version: string): text is Settings['mode'] =>
-  (text === 'nftables' ? featuresOf(version).nftables !== 'none' : modes.some((mode) => mode === text)) ||
+  (text === 'nftables'
+    ? featuresOf(version).nftables !== 'none'
+    : modes.some((mode) => mode === text)) ||
   (text === 'userspace' && featuresOf(version).userspace)
 
 /** The scheduler's name is not validated: kube-proxy accepts any name since 1.27 and tests it in the kernel. */
 function configOf(text: string, raw: Raw): KubeProxyConfig {
   const scheduler = raw.ipvs?.scheduler
   try {
-    const usable = scheduler ? writeMode(text, { mode: raw.mode || 'iptables', scheduler: 'rr' }) : text
+    const usable = scheduler
+      ? writeMode(text, { mode: raw.mode || 'iptables', scheduler: 'rr' })
+      : text
     const config = parseKubeProxyConfiguration(usable)
     return scheduler ? { ...config, ipvs: { ...config.ipvs, scheduler } } : config
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
-    const faults = error.faults.map(({ field, message }) => `KubeProxyConfiguration.${field}: ${message}`)
-    throw new StartFailure(`failed validate: ${faults.length > 1 ? `[${faults.join(', ')}]` : faults[0]}`)
+    const faults = error.faults.map(
+      ({ field, message }) => `KubeProxyConfiguration.${field}: ${message}`,
+    )
+    throw new StartFailure(
+      `failed validate: ${faults.length > 1 ? `[${faults.join(', ')}]` : faults[0]}`,
+    )
   }
 }
 
@@ -135,7 +153,12 @@ export function klogLine(
 }
 
 /** Writes log lines of one kube-proxy. */
-export type Logger = (severity: Severity, place: string, message: string, values?: Record<string, unknown>) => void
+export type Logger = (
+  severity: Severity,
+  place: string,
+  message: string,
+  values?: Record<string, unknown>,
+) => void
 
 /** A logger that writes lines to a container's log. */
 export const createLogger =

@@ -62,9 +62,13 @@ export class SyncLoop {
     const { minIntervalMs, burst } = this.options
     const now = Date.now()
     const allowed = this.steadyAt - (burst - 1) * minIntervalMs - now
-    const quiet = this.askedAt === undefined ? Number.POSITIVE_INFINITY : this.askedAt + longestMs - now
+    const quiet =
+      this.askedAt === undefined ? Number.POSITIVE_INFINITY : this.askedAt + longestMs - now
     const asked = Math.max(Math.min(coalesceMs, quiet), allowed)
-    const delay = Math.max(0, this.askedAt === undefined ? this.clock - now : Math.min(asked, this.clock - now))
+    const delay = Math.max(
+      0,
+      this.askedAt === undefined ? this.clock - now : Math.min(asked, this.clock - now),
+    )
     this.timer = setTimeout(() => {
       this.running = this.run()
     }, delay)

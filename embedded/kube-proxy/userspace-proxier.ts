@@ -30,7 +30,9 @@ export class UserspaceProxier extends Proxier {
   protected async write({ wanted, held, objects }: Change): Promise<StepsResult> {
     // The ports are opened first, because connections to a closed port would be refused.
     await this.relay.serve(this.ports(objects))
-    return this.context.guest.apply([{ command: restoreCommand, input: fullInput(wanted.iptables, held.iptables) }])
+    return this.context.guest.apply([
+      { command: restoreCommand, input: fullInput(wanted.iptables, held.iptables) },
+    ])
   }
 
   override stop(): Promise<void> {
@@ -39,7 +41,9 @@ export class UserspaceProxier extends Proxier {
 
   private ports(objects: ClusterObjects): RelayedPort[] {
     const { node, version, settings } = this.context
-    const proxier = proxierOf(objects, node, 'ipv4', featuresOf(version), settings.config, [...this.addresses])
+    const proxier = proxierOf(objects, node, 'ipv4', featuresOf(version), settings.config, [
+      ...this.addresses,
+    ])
     return userspaceListeners(proxier).flatMap(({ port, proxyPort }) => {
       const { protocol, name, affinity = 0, endpoints } = port
       if (protocol === 'sctp') return []
@@ -53,7 +57,8 @@ export class UserspaceProxier extends Proxier {
     const { log } = this.context
     const [what, service, endpoint] = line.split(' ')
     if (what === 'failed') log('E', 'proxysocket.go:111', 'Dial failed', { service, endpoint })
-    else if (what === 'none') log('E', 'proxysocket.go:118', 'Failed to connect to balancer', { service })
+    else if (what === 'none')
+      log('E', 'proxysocket.go:118', 'Failed to connect to balancer', { service })
     else log('E', 'proxier.go:439', line)
   }
 }

@@ -17,9 +17,14 @@ const containerNotFound = (name: string) =>
   new StatusError('InternalError', `unable to upgrade connection: container not found ("${name}")`)
 
 /** Implements the API server's requests to the kubelets: commands, connections and logs. */
-export function createBackend(machine: Machine, network: Network, pods: ReadonlyMap<string, PodWorker>): NodeBackend {
+export function createBackend(
+  machine: Machine,
+  network: Network,
+  pods: ReadonlyMap<string, PodWorker>,
+): NodeBackend {
   const podNamed = (namespace: string, name: string): PodWorker => {
-    const isNamed = ({ pod: { metadata } }: PodWorker) => metadata.namespace === namespace && metadata.name === name
+    const isNamed = ({ pod: { metadata } }: PodWorker) =>
+      metadata.namespace === namespace && metadata.name === name
     const worker = [...pods.values()].find(isNamed)
     if (!worker) throw notFound(resourceNamed('pods'), name)
     return worker
@@ -32,7 +37,8 @@ export function createBackend(machine: Machine, network: Network, pods: Readonly
   const placementOf = (node: string) => {
     // The guest's own network, from which routes lead to load balancers' addresses.
     if (node === OUTSIDE) return {}
-    if (!network.nodes.some(({ name }) => name === node)) throw notFound(resourceNamed('nodes'), node)
+    if (!network.nodes.some(({ name }) => name === node))
+      throw notFound(resourceNamed('nodes'), node)
     return network.placement(node)
   }
   const insideOf = (target: ContainerTarget, command: readonly string[]) => {
@@ -44,7 +50,8 @@ export function createBackend(machine: Machine, network: Network, pods: Readonly
   }
   return {
     exec({ target, command, tty }) {
-      const placement = target.kind === 'node' ? placementOf(target.name) : insideOf(target, command)
+      const placement =
+        target.kind === 'node' ? placementOf(target.name) : insideOf(target, command)
       return (size) => machine.spawn(command, placement, { tty, ...(size && { size }) })
     },
     attach(target) {
@@ -57,18 +64,22 @@ export function createBackend(machine: Machine, network: Network, pods: Readonly
       const placement = link ? { netns: link.netns } : network.placement(node)
       return (port) => machine.spawn(['socat', '-', `TCP4:127.0.0.1:${port}`], placement)
     },
-    script: async (node, text) => machine.script(text, placementOf(node), { timeoutMs: scriptDeadlineMs }),
+    script: async (node, text) =>
+      machine.script(text, placementOf(node), { timeoutMs: scriptDeadlineMs }),
     usage: () => measureUsage(machine, network.nodes, [...pods.values()]),
     async synced(node) {
       const here = [...pods.values()].filter(({ sandbox }) => sandbox.node === node)
-      await Promise.all(here.flatMap(({ containers }) => containers.map(({ running }) => running?.synced?.())))
+      await Promise.all(
+        here.flatMap(({ containers }) => containers.map(({ running }) => running?.synced?.())),
+      )
     },
     async logs(request) {
       const { name, container, previous } = request
       const worker = containerIn(request)
       const log = previous ? worker.previousLog : worker.log
       if (log) return logStream(log, request)
-      if (previous) throw badRequest(`previous terminated container "${container}" in pod "${name}" not found`)
+      if (previous)
+        throw badRequest(`previous terminated container "${container}" in pod "${name}" not found`)
       const reason = worker.status.state?.waiting?.reason ?? 'ContainerCreating'
       throw badRequest(`container "${container}" in pod "${name}" is waiting to start: ${reason}`)
     },

@@ -38,7 +38,8 @@ export function startProbes(target: ProbeTarget, outcome: ProbeOutcome): () => v
       streak = last === success ? streak + 1 : 1
       last = success
       if (!success) outcome.unhealthy(`${kind} probe failed: ${failure}`)
-      const threshold = (success ? probe.successThreshold : probe.failureThreshold) ?? (success ? 1 : 3)
+      const threshold =
+        (success ? probe.successThreshold : probe.failureThreshold) ?? (success ? 1 : 3)
       if (streak >= threshold && success !== result) {
         result = success
         yield success
@@ -46,9 +47,12 @@ export function startProbes(target: ProbeTarget, outcome: ProbeOutcome): () => v
       await wait(begun + (probe.periodSeconds ?? 10) * 1000 - Date.now())
     }
   }
-  const restart = (kind: string) => outcome.restart(`Container ${name} failed ${kind} probe, will be restarted`)
+  const restart = (kind: string) =>
+    outcome.restart(`Container ${name} failed ${kind} probe, will be restarted`)
   const watchLiveness = async () => {
-    if (livenessProbe) for await (const success of results('Liveness', livenessProbe)) if (!success) restart('liveness')
+    if (livenessProbe)
+      for await (const success of results('Liveness', livenessProbe))
+        if (!success) restart('liveness')
   }
   const run = async () => {
     if (startupProbe) {
@@ -59,7 +63,8 @@ export function startProbes(target: ProbeTarget, outcome: ProbeOutcome): () => v
     }
     outcome.report({ started: true, ready: !readinessProbe })
     void watchLiveness()
-    if (readinessProbe) for await (const ready of results('Readiness', readinessProbe)) outcome.report({ ready })
+    if (readinessProbe)
+      for await (const ready of results('Readiness', readinessProbe)) outcome.report({ ready })
   }
   void run()
   return () => stopping.abort()
@@ -77,11 +82,13 @@ function portNumber(port: number | string, container: Container): number {
 }
 
 function httpFailure(answer: Answer, url: string, address: string): ProbeFailure {
-  if (answer.kind === 'refused') return `Get "${url}": dial tcp ${address}: connect: connection refused`
+  if (answer.kind === 'refused')
+    return `Get "${url}": dial tcp ${address}: connect: connection refused`
   if (answer.kind !== 'line')
     return `Get "${url}": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`
   const status = statusOf(answer.line)
-  if (!status) return `Get "${url}": net/http: HTTP/1.x transport connection broken: malformed HTTP response`
+  if (!status)
+    return `Get "${url}": net/http: HTTP/1.x transport connection broken: malformed HTTP response`
   return status >= 200 && status < 400 ? undefined : `HTTP probe failed with statuscode: ${status}`
 }
 
@@ -94,7 +101,12 @@ async function runProbe(probe: Probe, target: ProbeTarget): Promise<ProbeFailure
       const { host = podIP, path = '/', scheme = 'HTTP', httpHeaders } = probe.httpGet
       const port = portNumber(probe.httpGet.port as number | string, container)
       const address = `${host}:${port}`
-      const answer = await node.prober.try(host, port, seconds, httpRequest(path, address, httpHeaders))
+      const answer = await node.prober.try(
+        host,
+        port,
+        seconds,
+        httpRequest(path, address, httpHeaders),
+      )
       return httpFailure(answer, `${scheme.toLowerCase()}://${address}${path}`, address)
     }
     if (probe.tcpSocket) {
@@ -112,7 +124,8 @@ async function runProbe(probe: Probe, target: ProbeTarget): Promise<ProbeFailure
     })
     return exitCode === 0 ? undefined : `${stdout}${stderr}`
   } catch (error) {
-    if (probe.exec) return `command timed out: "${probe.exec.command?.join(' ')}" timed out after ${seconds}s`
+    if (probe.exec)
+      return `command timed out: "${probe.exec.command?.join(' ')}" timed out after ${seconds}s`
     return error instanceof Error ? error.message : String(error)
   }
 }

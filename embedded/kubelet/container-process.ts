@@ -110,11 +110,24 @@ function command(
     ...(pod.spec.hostPID || target !== undefined ? [] : ['pid']),
   ]
   return [
-    ...[GUEST_CONFINE, ...joined.flatMap((file) => ['--join', file]), ...own.flatMap((kind) => ['--new', kind])],
+    ...[
+      GUEST_CONFINE,
+      ...joined.flatMap((file) => ['--join', file]),
+      ...own.flatMap((kind) => ['--new', kind]),
+    ],
     ...(tty ? ['--terminal'] : []),
     ...(link ? ['--hostname', hostnameOf(context)] : []),
     ...['--root', root, ...(securityContext?.privileged ? [] : ['--container'])],
-    ...[...privilegeOptions(privilegesOf(container)), '--', '/bin/sh', '-c', setup, 'sh', workingDir, ...argv],
+    ...[
+      ...privilegeOptions(privilegesOf(container)),
+      '--',
+      '/bin/sh',
+      '-c',
+      setup,
+      'sh',
+      workingDir,
+      ...argv,
+    ],
   ]
 }
 
@@ -138,7 +151,8 @@ async function startProcess(
   )
   const serving = own.length || args.length ? undefined : image.serving
   const served = new Promise<void>((resolve) => {
-    if (serving) log.read({ chunk: (_stream, text) => serving.test(text) && resolve(), end: resolve })
+    if (serving)
+      log.read({ chunk: (_stream, text) => serving.test(text) && resolve(), end: resolve })
   })
   const take = (stream: 'stdout' | 'stderr', text: string) => {
     if (text !== '') log.write(stream, text)
@@ -161,30 +175,92 @@ async function startProcess(
       'failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed'
     throw new Error(`${why}: ${notFound(argv)}: unknown`)
   }
-  const placement: Placement = { env, privileges: privilegesOf(context.container), childOf: process.pid }
+  const placement: Placement = {
+    env,
+    privileges: privilegesOf(context.container),
+    childOf: process.pid,
+  }
   if (tty) {
     // With a terminal, the parent of the container's first process is the child of `script`.
-    const { stdout } = await node.machine.script(`cat /proc/${process.pid}/task/${process.pid}/children`)
+    const { stdout } = await node.machine.script(
+      `cat /proc/${process.pid}/task/${process.pid}/children`,
+    )
     placement.childOf = Number(stdout.trim().split(' ')[0])
   }
-  if (serving) await Promise.race([served, exited, delay(servingDeadlineMs, undefined, { ref: false })])
+  if (serving)
+    await Promise.race([served, exited, delay(servingDeadlineMs, undefined, { ref: false })])
   const stop = () => process.kill(image.stopSignal ?? 'SIGTERM')
   return { placement, exited, process, stop, kill: () => process.kill('SIGKILL') }
 }
 
 /** Names by number (include/uapi/linux/capability.h), without CAP_. */
 const CAPABILITIES = [
-  ...['CHOWN', 'DAC_OVERRIDE', 'DAC_READ_SEARCH', 'FOWNER', 'FSETID', 'KILL', 'SETGID', 'SETUID', 'SETPCAP'],
-  ...['LINUX_IMMUTABLE', 'NET_BIND_SERVICE', 'NET_BROADCAST', 'NET_ADMIN', 'NET_RAW', 'IPC_LOCK', 'IPC_OWNER'],
-  ...['SYS_MODULE', 'SYS_RAWIO', 'SYS_CHROOT', 'SYS_PTRACE', 'SYS_PACCT', 'SYS_ADMIN', 'SYS_BOOT', 'SYS_NICE'],
-  ...['SYS_RESOURCE', 'SYS_TIME', 'SYS_TTY_CONFIG', 'MKNOD', 'LEASE', 'AUDIT_WRITE', 'AUDIT_CONTROL', 'SETFCAP'],
-  ...['MAC_OVERRIDE', 'MAC_ADMIN', 'SYSLOG', 'WAKE_ALARM', 'BLOCK_SUSPEND', 'AUDIT_READ', 'PERFMON', 'BPF'],
+  ...[
+    'CHOWN',
+    'DAC_OVERRIDE',
+    'DAC_READ_SEARCH',
+    'FOWNER',
+    'FSETID',
+    'KILL',
+    'SETGID',
+    'SETUID',
+    'SETPCAP',
+  ],
+  ...[
+    'LINUX_IMMUTABLE',
+    'NET_BIND_SERVICE',
+    'NET_BROADCAST',
+    'NET_ADMIN',
+    'NET_RAW',
+    'IPC_LOCK',
+    'IPC_OWNER',
+  ],
+  ...[
+    'SYS_MODULE',
+    'SYS_RAWIO',
+    'SYS_CHROOT',
+    'SYS_PTRACE',
+    'SYS_PACCT',
+    'SYS_ADMIN',
+    'SYS_BOOT',
+    'SYS_NICE',
+  ],
+  ...[
+    'SYS_RESOURCE',
+    'SYS_TIME',
+    'SYS_TTY_CONFIG',
+    'MKNOD',
+    'LEASE',
+    'AUDIT_WRITE',
+    'AUDIT_CONTROL',
+    'SETFCAP',
+  ],
+  ...[
+    'MAC_OVERRIDE',
+    'MAC_ADMIN',
+    'SYSLOG',
+    'WAKE_ALARM',
+    'BLOCK_SUSPEND',
+    'AUDIT_READ',
+    'PERFMON',
+    'BPF',
+  ],
   'CHECKPOINT_RESTORE',
 ]
 
 /** containerd's (pkg/oci, defaultUnixCaps) without MKNOD: no cgroup restricts the devices that a container creates. */
 const DEFAULT = [
-  ...['CHOWN', 'DAC_OVERRIDE', 'FSETID', 'FOWNER', 'NET_RAW', 'SETGID', 'SETUID', 'SETFCAP', 'SETPCAP'],
+  ...[
+    'CHOWN',
+    'DAC_OVERRIDE',
+    'FSETID',
+    'FOWNER',
+    'NET_RAW',
+    'SETGID',
+    'SETUID',
+    'SETFCAP',
+    'SETPCAP',
+  ],
   ...['NET_BIND_SERVICE', 'SYS_CHROOT', 'KILL', 'AUDIT_WRITE'],
 ]
 
@@ -192,10 +268,16 @@ const DEFAULT = [
 function privilegesOf({ securityContext }: Container): Privileges {
   if (securityContext?.privileged) return {}
   const { add = [], drop = [] } = securityContext?.capabilities ?? {}
-  const names = (list: readonly string[]) => list.map((name) => name.toUpperCase().replace(/^CAP_/, ''))
+  const names = (list: readonly string[]) =>
+    list.map((name) => name.toUpperCase().replace(/^CAP_/, ''))
   const [added, dropped] = [names(add), names(drop)]
   const base = dropped.includes('ALL') ? [] : added.includes('ALL') ? CAPABILITIES : DEFAULT
-  const left = CAPABILITIES.filter((name) => (base.includes(name) || added.includes(name)) && !dropped.includes(name))
+  const left = CAPABILITIES.filter(
+    (name) => (base.includes(name) || added.includes(name)) && !dropped.includes(name),
+  )
   const mask = left.reduce((bits, name) => bits | (1n << BigInt(CAPABILITIES.indexOf(name))), 0n)
-  return { capabilities: mask.toString(16), noNewPrivileges: securityContext?.allowPrivilegeEscalation === false }
+  return {
+    capabilities: mask.toString(16),
+    noNewPrivileges: securityContext?.allowPrivilegeEscalation === false,
+  }
 }

@@ -15,7 +15,9 @@ export const podFolder = (uid: string) => `/run/pods/${uid}`
 
 /** The path of a volume in the guest; a hostPath is in the file system of the Pod's node. */
 function sourceOf(pod: Pod, { name, hostPath }: Volume): string {
-  return hostPath ? nodeRoot(pod.spec.nodeName ?? '') + hostPath.path : `${podFolder(pod.metadata.uid)}/volumes/${name}`
+  return hostPath
+    ? nodeRoot(pod.spec.nodeName ?? '') + hostPath.path
+    : `${podFolder(pod.metadata.uid)}/volumes/${name}`
 }
 
 /** The files of a ConfigMap's or Secret's volume: all keys of the object, or the selected ones at their paths. */
@@ -27,8 +29,11 @@ function volumeFiles(api: Api, pod: Pod, volume: Volume): GuestFile[] {
   const name = configMap?.name ?? secret?.secretName
   const data = dataOf(api, pod.metadata.namespace, kind, name)
   if (!data && !object.optional)
-    throw new MountError(`MountVolume.SetUp failed for volume "${volume.name}" : ${kind} "${name}" not found`)
-  const items = object.items ?? [...(data?.keys() ?? [])].map((key) => ({ key, path: key, mode: undefined }))
+    throw new MountError(
+      `MountVolume.SetUp failed for volume "${volume.name}" : ${kind} "${name}" not found`,
+    )
+  const items =
+    object.items ?? [...(data?.keys() ?? [])].map((key) => ({ key, path: key, mode: undefined }))
   return items.flatMap(({ key, path, mode = object.defaultMode }) => {
     const content = data?.get(key)
     const file = { path: posix.join(sourceOf(pod, volume), path), content }
@@ -57,20 +62,28 @@ const withoutLinks = (path: string) =>
 /** Mounts of a container's volumes below its root; a file to be mounted over is among `files`, with its path in `upper`. */
 function volumeMounts(pod: Pod, container: Container, root: string, upper: string) {
   const files: GuestFile[] = []
-  const mounts = (container.volumeMounts ?? []).flatMap(({ name, mountPath, subPath, readOnly }) => {
-    const volume = pod.spec.volumes?.find((one) => one.name === name) ?? { name }
-    const target = withoutLinks(posix.normalize(mountPath).replace(/(?<=.)\/$/, ''))
-    const isFile = (subPath && (volume.configMap || volume.secret)) || volume.hostPath?.type?.startsWith('File')
-    if (isFile) files.push({ path: upper + target, content: '' })
-    const isNodeRoot = volume.hostPath?.path === '/'
-    // With the host's kernel, each folder of programs is a mount of its own in it.
-    const options = [isNodeRoot ? 'rbind' : 'bind', ...(isFile ? [] : ['X-mount.mkdir']), ...(readOnly ? ['ro'] : [])]
-    const at = fstabWord(root + target)
-    const source = fstabWord(posix.join(sourceOf(pod, volume), subPath ?? ''))
-    const mounted = `${source} ${at} none ${options.join(',')} 0 0`
-    // `chroot /host` in the Pod of `kubectl debug node/…` needs them; the node's mounts are in its own namespace.
-    return isNodeRoot ? [mounted, `proc ${at}/proc proc`, `sysfs ${at}/sys sysfs`] : [mounted]
-  })
+  const mounts = (container.volumeMounts ?? []).flatMap(
+    ({ name, mountPath, subPath, readOnly }) => {
+      const volume = pod.spec.volumes?.find((one) => one.name === name) ?? { name }
+      const target = withoutLinks(posix.normalize(mountPath).replace(/(?<=.)\/$/, ''))
+      const isFile =
+        (subPath && (volume.configMap || volume.secret)) ||
+        volume.hostPath?.type?.startsWith('File')
+      if (isFile) files.push({ path: upper + target, content: '' })
+      const isNodeRoot = volume.hostPath?.path === '/'
+      // With the host's kernel, each folder of programs is a mount of its own in it.
+      const options = [
+        isNodeRoot ? 'rbind' : 'bind',
+        ...(isFile ? [] : ['X-mount.mkdir']),
+        ...(readOnly ? ['ro'] : []),
+      ]
+      const at = fstabWord(root + target)
+      const source = fstabWord(posix.join(sourceOf(pod, volume), subPath ?? ''))
+      const mounted = `${source} ${at} none ${options.join(',')} 0 0`
+      // `chroot /host` in the Pod of `kubectl debug node/…` needs them; the node's mounts are in its own namespace.
+      return isNodeRoot ? [mounted, `proc ${at}/proc proc`, `sysfs ${at}/sys sysfs`] : [mounted]
+    },
+  )
   return { files, mounts }
 }
 
@@ -104,9 +117,13 @@ export function containerRoot(
   const folders = [root, upper, work, ...layer.folders]
   const mounts = [
     ...layer.mounts,
-    ...(container.securityContext?.privileged ? [`/dev ${root}/dev none rbind 0 0`] : containerDevices(root)),
+    ...(container.securityContext?.privileged
+      ? [`/dev ${root}/dev none rbind 0 0`]
+      : containerDevices(root)),
     `tmpfs ${root}/tmp tmpfs mode=1777 0 0`,
-    ...(image.emptyFolders ?? []).map((path) => `tmpfs ${root}${path} tmpfs mode=0755,X-mount.mkdir 0 0`),
+    ...(image.emptyFolders ?? []).map(
+      (path) => `tmpfs ${root}${path} tmpfs mode=0755,X-mount.mkdir 0 0`,
+    ),
     ...volumes.mounts,
   ]
   const fstab = `${folder}/fstab`
@@ -131,8 +148,10 @@ ${podIP}\t${hostname}
 /** A Pod's /etc/resolv.conf by its DNS policy: cluster DNS, or the node's. */
 function podResolvConf(api: Api, { metadata: { namespace }, spec }: Pod): string {
   const { dnsPolicy = 'ClusterFirst', hostNetwork } = spec
-  if (dnsPolicy !== 'ClusterFirstWithHostNet' && (dnsPolicy !== 'ClusterFirst' || hostNetwork)) return nodeResolvConf
-  const dns = api.get<Service>('services', 'kube-system', 'kube-dns')?.spec.clusterIP ?? '10.96.0.10'
+  if (dnsPolicy !== 'ClusterFirstWithHostNet' && (dnsPolicy !== 'ClusterFirst' || hostNetwork))
+    return nodeResolvConf
+  const dns =
+    api.get<Service>('services', 'kube-system', 'kube-dns')?.spec.clusterIP ?? '10.96.0.10'
   const domains = [`${namespace}.svc.${clusterDomain}`, `svc.${clusterDomain}`, clusterDomain]
   return `search ${domains.join(' ')}\nnameserver ${dns}\noptions ndots:5\n`
 }

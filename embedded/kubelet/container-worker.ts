@@ -116,7 +116,10 @@ export class ContainerWorker {
     const [stdout, stderr] = [new PassThrough(), new PassThrough()]
     const input = running?.process?.stdin
     const exited = new Promise<ProcessEnd>((resolve) => {
-      const outputs = { stdout: { out: stdout, room: roomIn(stdout) }, stderr: { out: stderr, room: roomIn(stderr) } }
+      const outputs = {
+        stdout: { out: stdout, room: roomIn(stdout) },
+        stderr: { out: stderr, room: roomIn(stderr) },
+      }
       const reader: OutputReader = {
         chunk(stream, text) {
           const { out, room } = outputs[stream]
@@ -180,11 +183,22 @@ export class ContainerWorker {
     const startedAt = timestamp()
     this.startedMs = Date.now()
     try {
-      this.running = await startContainer(node, context, { image, run, env, log, target: this.target?.() })
+      this.running = await startContainer(node, context, {
+        image,
+        run,
+        env,
+        log,
+        target: this.target?.(),
+      })
     } catch (error) {
       const message = messageOf(error)
       this.event('Warning', 'Failed', `Error: ${message}`)
-      const failed = { exitCode: 128, reason: 'StartError', message, startedAt: '1970-01-01T00:00:00Z' }
+      const failed = {
+        exitCode: 128,
+        reason: 'StartError',
+        message,
+        startedAt: '1970-01-01T00:00:00Z',
+      }
       return this.ended(log, { ...failed, containerID })
     }
     this.event('Normal', 'Started', `Started container ${container.name}`)
@@ -286,7 +300,11 @@ export class ContainerWorker {
     this.ends = milliseconds === 0 ? 1 : this.ends + 1
     if (milliseconds === 0) return
     const pod = `${name}_${namespace}(${uid})`
-    this.event('Warning', 'BackOff', `Back-off restarting failed container ${container.name} in pod ${pod}`)
+    this.event(
+      'Warning',
+      'BackOff',
+      `Back-off restarting failed container ${container.name} in pod ${pod}`,
+    )
     const failed = `restarting failed container=${container.name} pod=${pod}`
     this.wait('CrashLoopBackOff', `back-off ${goDuration(milliseconds)} ${failed}`)
     await this.pause(milliseconds)

@@ -37,10 +37,17 @@ export function dataOf(
   kind: 'configmap' | 'secret',
   name = '',
 ): Map<string, Buffer> | undefined {
-  const found = api.get<ConfigMap & Secret & { binaryData?: Record<string, string> }>(`${kind}s`, namespace, name)
+  const found = api.get<ConfigMap & Secret & { binaryData?: Record<string, string> }>(
+    `${kind}s`,
+    namespace,
+    name,
+  )
   if (!found) return undefined
   const decoded = (data: Record<string, string> = {}, encoding: BufferEncoding) =>
-    Object.entries(data).map(([key, value]): [string, Buffer] => [key, Buffer.from(value, encoding)])
+    Object.entries(data).map(([key, value]): [string, Buffer] => [
+      key,
+      Buffer.from(value, encoding),
+    ])
   return new Map([
     ...decoded(found.data, kind === 'secret' ? 'base64' : 'utf8'),
     ...decoded(found.binaryData, 'base64'),
@@ -67,7 +74,10 @@ export function containerEnvironment(api: Api, context: ContainerContext): Recor
     ...serviceEnvironment(api, namespace),
   }
   type Reference = { name?: string; key?: string; optional?: boolean }
-  const read = (kind: 'configmap' | 'secret', { name, optional }: Reference): Map<string, Buffer> => {
+  const read = (
+    kind: 'configmap' | 'secret',
+    { name, optional }: Reference,
+  ): Map<string, Buffer> => {
     const data = dataOf(api, namespace, kind, name)
     if (!data && !optional) throw new Error(`${kind} "${name}" not found`)
     return data ?? new Map()
@@ -75,11 +85,16 @@ export function containerEnvironment(api: Api, context: ContainerContext): Recor
   const readKey = (kind: 'configmap' | 'secret', reference: Reference): string | undefined => {
     const { name, key = '', optional } = reference
     const value = read(kind, reference).get(key)
-    if (value === undefined && !optional) throw new Error(`couldn't find key ${key} in ${kind} ${namespace}/${name}`)
+    if (value === undefined && !optional)
+      throw new Error(`couldn't find key ${key} in ${kind} ${namespace}/${name}`)
     return value?.toString()
   }
   for (const { prefix = '', configMapRef, secretRef } of container.envFrom ?? []) {
-    const data = configMapRef ? read('configmap', configMapRef) : secretRef ? read('secret', secretRef) : []
+    const data = configMapRef
+      ? read('configmap', configMapRef)
+      : secretRef
+        ? read('secret', secretRef)
+        : []
     for (const [key, value] of data) result[prefix + key] = value.toString()
   }
   for (const { name, value, valueFrom: from } of container.env ?? []) {
@@ -107,9 +122,11 @@ function serviceEnvironment(api: Api, namespace = ''): Record<string, string> {
     const prefix = metadata.name.toUpperCase().replaceAll('-', '_')
     result[`${prefix}_SERVICE_HOST`] = clusterIP
     result[`${prefix}_SERVICE_PORT`] = String(first.port)
-    result[`${prefix}_PORT`] = `${(first.protocol ?? 'TCP').toLowerCase()}://${clusterIP}:${first.port}`
+    result[`${prefix}_PORT`] =
+      `${(first.protocol ?? 'TCP').toLowerCase()}://${clusterIP}:${first.port}`
     for (const { name, port } of ports)
-      if (name) result[`${prefix}_SERVICE_PORT_${name.toUpperCase().replaceAll('-', '_')}`] = String(port)
+      if (name)
+        result[`${prefix}_SERVICE_PORT_${name.toUpperCase().replaceAll('-', '_')}`] = String(port)
   }
   return result
 }

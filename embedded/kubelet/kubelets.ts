@@ -25,15 +25,26 @@ async function guestFacts(machine: Machine) {
 read -r _ memory _ </proc/meminfo; echo "$memory"
 . /etc/os-release; echo "$PRETTY_NAME"
 cat /proc/sys/kernel/random/boot_id`)
-  const [kernelVersion = '', kilobytes = '0', osImage = 'Linux', bootId = ''] = stdout.trim().split('\n')
+  const [kernelVersion = '', kilobytes = '0', osImage = 'Linux', bootId = ''] = stdout
+    .trim()
+    .split('\n')
   return { kernelVersion, osImage, memory: `${kilobytes}Ki`, bootId, ownKernel: machine.ownKernel }
 }
 
 /** The Node object as kubeadm and the kubelet create it. The first node of a cluster is its control plane. */
-function nodeObject({ name, address, podCIDR }: NodePlan, facts: GuestFacts, controlPlane: boolean): Draft {
+function nodeObject(
+  { name, address, podCIDR }: NodePlan,
+  facts: GuestFacts,
+  controlPlane: boolean,
+): Draft {
   const now = timestamp()
   const conditions = [
-    ['MemoryPressure', 'False', 'KubeletHasSufficientMemory', 'kubelet has sufficient memory available'],
+    [
+      'MemoryPressure',
+      'False',
+      'KubeletHasSufficientMemory',
+      'kubelet has sufficient memory available',
+    ],
     ['DiskPressure', 'False', 'KubeletHasNoDiskPressure', 'kubelet has no disk pressure'],
     ['PIDPressure', 'False', 'KubeletHasSufficientPID', 'kubelet has sufficient PID available'],
     ['Ready', 'True', 'KubeletReady', 'kubelet is posting ready status'],
@@ -41,7 +52,12 @@ function nodeObject({ name, address, podCIDR }: NodePlan, facts: GuestFacts, con
     return { type, status, reason, message, lastHeartbeatTime: now, lastTransitionTime: now }
   })
   const id = createHash('sha256').update(`${facts.bootId} ${name}`).digest('hex').slice(0, 32)
-  const capacity = { cpu: '1', memory: facts.memory, 'ephemeral-storage': facts.memory, pods: '110' }
+  const capacity = {
+    cpu: '1',
+    memory: facts.memory,
+    'ephemeral-storage': facts.memory,
+    pods: '110',
+  }
   return {
     metadata: {
       name,
@@ -64,7 +80,9 @@ function nodeObject({ name, address, podCIDR }: NodePlan, facts: GuestFacts, con
       // A kernel that is older than the cluster may also run another cluster, so it does not identify the cluster of a
       // capture.
       providerID: `${facts.ownKernel ? 'embedded' : 'embedded-host'}://${name}`,
-      ...(controlPlane && { taints: [{ key: 'node-role.kubernetes.io/control-plane', effect: 'NoSchedule' }] }),
+      ...(controlPlane && {
+        taints: [{ key: 'node-role.kubernetes.io/control-plane', effect: 'NoSchedule' }],
+      }),
     },
     status: {
       addresses: [
@@ -98,7 +116,8 @@ const leaseSeconds = 40
 function renewLease(api: Api, { metadata: { name, uid } }: Node): void {
   const renewTime = new Date().toISOString().replace('Z', '000Z')
   const owner = { apiVersion: 'v1', kind: 'Node', name, uid }
-  if (api.get('leases', 'kube-node-lease', name)) api.patch('leases', 'kube-node-lease', name, { spec: { renewTime } })
+  if (api.get('leases', 'kube-node-lease', name))
+    api.patch('leases', 'kube-node-lease', name, { spec: { renewTime } })
   else
     api.create('leases', 'kube-node-lease', {
       metadata: { name, ownerReferences: [owner] },

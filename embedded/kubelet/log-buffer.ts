@@ -56,13 +56,15 @@ export class LogBuffer {
   private removeFirst(): void {
     const last = this.lines.length - 1
     let count = 0
-    for (; this.bytes > keptBytes && count < last; count++) this.bytes -= this.lines[count]?.text.length ?? 0
+    for (; this.bytes > keptBytes && count < last; count++)
+      this.bytes -= this.lines[count]?.text.length ?? 0
     this.lines.splice(0, count)
   }
 
   /** The output has ended. */
   end(): void {
-    for (const [stream, { text, milliseconds }] of this.partial) this.add(stream, text, milliseconds)
+    for (const [stream, { text, milliseconds }] of this.partial)
+      this.add(stream, text, milliseconds)
     this.partial.clear()
     this.ended = true
     for (const reader of this.readers) reader.end()
@@ -103,7 +105,9 @@ export function logStream(log: LogBuffer, request: LogRequest): Readable {
   let left = request.limitBytes ?? Number.POSITIVE_INFINITY
   const write = ({ milliseconds, text }: LogLine) => {
     // RFC 3339 with nanoseconds, as the container runtime interface writes it.
-    const time = request.timestamps ? `${new Date(milliseconds).toISOString().replace('Z', '000000Z')} ` : ''
+    const time = request.timestamps
+      ? `${new Date(milliseconds).toISOString().replace('Z', '000000Z')} `
+      : ''
     const bytes = Buffer.from(time + text)
     out.write(bytes.subarray(0, left))
     left -= bytes.length

@@ -31,11 +31,14 @@ export class PodWorker {
     const link = pod.spec.hostNetwork ? undefined : podLink(node.node, pod.metadata.uid)
     this.sandbox = { pod, node: name, podIP: hostIP, hostIP, link }
     const worker = (field: 'initContainers' | 'containers') =>
-      (pod.spec[field] ?? []).map((one) => new ContainerWorker(node, this.sandbox, one, field, () => this.sync()))
+      (pod.spec[field] ?? []).map(
+        (one) => new ContainerWorker(node, this.sandbox, one, field, () => this.sync()),
+      )
     this.init = worker('initContainers')
     this.containers = worker('containers')
     if (this.init.length === 0)
-      for (const { status } of this.containers) status.state = { waiting: { reason: 'ContainerCreating' } }
+      for (const { status } of this.containers)
+        status.state = { waiting: { reason: 'ContainerCreating' } }
     this.sync()
     this.life = this.run()
   }
@@ -59,7 +62,9 @@ export class PodWorker {
       this.container(container.name)?.replace(container)
     if (this.attached) this.startEphemeral()
     if (pod.metadata.deletionTimestamp === undefined) return
-    void this.terminate(pod.metadata.deletionGracePeriodSeconds ?? pod.spec.terminationGracePeriodSeconds ?? 30)
+    void this.terminate(
+      pod.metadata.deletionGracePeriodSeconds ?? pod.spec.terminationGracePeriodSeconds ?? 30,
+    )
   }
 
   /** Starts the ephemeral containers (`kubectl debug`) that were added. They run once. */
@@ -67,9 +72,18 @@ export class PodWorker {
     for (const { targetContainerName, ...container } of this.pod.spec.ephemeralContainers ?? []) {
       if (this.ephemeral.some((worker) => worker.container.name === container.name)) continue
       const target = () =>
-        targetContainerName ? this.container(targetContainerName)?.running?.placement?.childOf : undefined
+        targetContainerName
+          ? this.container(targetContainerName)?.running?.placement?.childOf
+          : undefined
       const changed = () => this.sync()
-      const worker = new ContainerWorker(this.node, this.sandbox, container, 'ephemeralContainers', changed, target)
+      const worker = new ContainerWorker(
+        this.node,
+        this.sandbox,
+        container,
+        'ephemeralContainers',
+        changed,
+        target,
+      )
       this.ephemeral.push(worker)
       void worker.run('Never')
     }
@@ -117,15 +131,21 @@ export class PodWorker {
       if (this.stopping.signal.aborted) return
       const { restartPolicy } = worker.container
       if (restartPolicy === 'Always') void worker.run('Always')
-      else if ((await worker.run(this.pod.spec.restartPolicy === 'Never' ? 'Never' : 'OnFailure')) !== 0) return
+      else if (
+        (await worker.run(this.pod.spec.restartPolicy === 'Never' ? 'Never' : 'OnFailure')) !== 0
+      )
+        return
       else {
         worker.status.ready = true
         this.sync()
       }
     }
     if (this.stopping.signal.aborted) return
-    for (const { status } of this.containers) status.state = { waiting: { reason: 'ContainerCreating' } }
-    await Promise.all(this.containers.map((worker) => worker.run(this.pod.spec.restartPolicy ?? 'Always')))
+    for (const { status } of this.containers)
+      status.state = { waiting: { reason: 'ContainerCreating' } }
+    await Promise.all(
+      this.containers.map((worker) => worker.run(this.pod.spec.restartPolicy ?? 'Always')),
+    )
     if (this.stopping.signal.aborted) return
     // All containers ended permanently: the network is removed, the Pod object stays until it is deleted.
     for (const worker of [...this.init, ...this.ephemeral]) worker.kill()

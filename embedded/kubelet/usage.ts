@@ -56,7 +56,9 @@ export async function measureUsage(
   await delay(windowMs)
   const tasks = await listTasks(machine)
   const seconds = (Date.now() - start) / 1000
-  const perNode = new Map<string, Usage>(nodes.map(({ name }) => [name, { nanocores: 0, kibibytes: 0 }]))
+  const perNode = new Map<string, Usage>(
+    nodes.map(({ name }) => [name, { nanocores: 0, kibibytes: 0 }]),
+  )
   const perPod = new Map<string, Map<string, Usage>>()
   for (const { pod, containers, sandbox } of pods) {
     const usages = new Map<string, Usage>()

@@ -11,7 +11,8 @@ interface Assignment {
   fault?: string
 }
 
-const addressOf = ({ status }: Service): string | undefined => status?.loadBalancer?.ingress?.[0]?.ip
+const addressOf = ({ status }: Service): string | undefined =>
+  status?.loadBalancer?.ingress?.[0]?.ip
 
 const wantsAddress = ({ spec, metadata }: Service) =>
   spec.type === 'LoadBalancer' && !spec.loadBalancerClass && !metadata.deletionTimestamp
@@ -31,7 +32,8 @@ export function assignments(services: readonly Service[], pool: AddressPool): As
       const choice = chooseAddress(pool, service.spec.loadBalancerIP, held, new Set(taken))
       if (choice.ip !== undefined) owners.set(choice.ip, service)
       if (choice.ip === undefined || choice.ip !== held) changes.push({ service, ...choice })
-    } else if (held && isInPool(pool, held) && !service.spec.loadBalancerClass) changes.push({ service, ip: undefined })
+    } else if (held && isInPool(pool, held) && !service.spec.loadBalancerClass)
+      changes.push({ service, ip: undefined })
   }
   return changes
 }
@@ -50,7 +52,9 @@ export function startAddressController(context: ControllerContext, pool: Address
     }
   })
   context.watch<Service>('services', (_type, service, previous) => {
-    const concerned = [service, previous].some((state) => state && (wantsAddress(state) || addressOf(state)))
+    const concerned = [service, previous].some(
+      (state) => state && (wantsAddress(state) || addressOf(state)),
+    )
     if (concerned) queue.add('services')
   })
 }

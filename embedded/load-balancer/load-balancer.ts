@@ -5,13 +5,16 @@ import type { Machine } from '../machine/machine.ts'
 import { httpRequest, Prober, statusOf } from '../network/prober.ts'
 import { ipBatch, runInGuest } from '../network/topology.ts'
 
-const isLocal = ({ spec }: Service) => spec.externalTrafficPolicy === 'Local' && (spec.healthCheckNodePort ?? 0) > 0
+const isLocal = ({ spec }: Service) =>
+  spec.externalTrafficPolicy === 'Local' && (spec.healthCheckNodePort ?? 0) > 0
 
 /** The IPv4 addresses of a Service, without those with `ipMode: Proxy`, which belong to another proxy. */
 function addressesOf({ spec, status }: Service): string[] {
   if (spec.type !== 'LoadBalancer') return []
   const ingress = status?.loadBalancer?.ingress ?? []
-  return ingress.flatMap(({ ip, ipMode }) => (ip && ipMode !== 'Proxy' && !ip.includes(':') ? [ip] : []))
+  return ingress.flatMap(({ ip, ipMode }) =>
+    ip && ipMode !== 'Proxy' && !ip.includes(':') ? [ip] : [],
+  )
 }
 
 const excluded = 'node.kubernetes.io/exclude-from-external-load-balancers'
@@ -25,7 +28,8 @@ function nodeAddresses(nodes: readonly Node[]): string[] {
 }
 
 /** Where a node answers whether it has a ready endpoint of a Service: `address:port` (Service.spec.healthCheckNodePort). */
-const healthCheck = (node: string, { spec }: Service): string => `${node}:${spec.healthCheckNodePort}`
+const healthCheck = (node: string, { spec }: Service): string =>
+  `${node}:${spec.healthCheckNodePort}`
 
 /** The required health checks: one per node for each Service with externalTrafficPolicy Local. */
 export function healthChecks(services: readonly Service[], nodes: readonly Node[]): string[] {
@@ -41,7 +45,9 @@ export function balancedAddresses(
 ): BalancedAddress[] {
   const ready = nodeAddresses(nodes)
   return services.flatMap((service) => {
-    const takers = isLocal(service) ? ready.filter((node) => healthy.has(healthCheck(node, service))) : ready
+    const takers = isLocal(service)
+      ? ready.filter((node) => healthy.has(healthCheck(node, service)))
+      : ready
     return addressesOf(service).map((address) => ({ address, nodes: takers }))
   })
 }
@@ -92,12 +98,20 @@ export class LoadBalancer {
   }
 
   /** Queries all health checks in parallel; those that returned 200. */
-  private async healthy(services: readonly Service[], nodes: readonly Node[]): Promise<Set<string>> {
+  private async healthy(
+    services: readonly Service[],
+    nodes: readonly Node[],
+  ): Promise<Set<string>> {
     const checks = healthChecks(services, nodes)
     const answers = await Promise.all(
       checks.map((check) => {
         const [host = '', port] = check.split(':')
-        return this.prober.try(host, Number(port), healthTimeoutSeconds, httpRequest('/healthz', check))
+        return this.prober.try(
+          host,
+          Number(port),
+          healthTimeoutSeconds,
+          httpRequest('/healthz', check),
+        )
       }),
     )
     return new Set(checks.filter((_, index) => statusOf(answers[index]?.line ?? '') === 200))
@@ -112,7 +126,10 @@ export interface BalancedAddress {
 }
 
 /** Lines for `ip -batch` that change the routes. One to several nodes distributes connections (ECMP), like a router before a cluster. */
-export function routeLines(present: readonly BalancedAddress[], wanted: readonly BalancedAddress[]): string[] {
+export function routeLines(
+  present: readonly BalancedAddress[],
+  wanted: readonly BalancedAddress[],
+): string[] {
   const before = new Map(present.map(({ address, nodes }) => [address, nodes.join()]))
   const kept = new Set(wanted.map(({ address }) => address))
   const changed = wanted.filter(({ address, nodes }) => before.get(address) !== nodes.join())
@@ -121,6 +138,8 @@ export function routeLines(present: readonly BalancedAddress[], wanted: readonly
       if (nodes.length === 0) return `route replace unreachable ${address}/32`
       return `route replace ${address}/32 ${nodes.map((node) => `nexthop via ${node}`).join(' ')}`
     }),
-    ...[...before.keys()].filter((address) => !kept.has(address)).map((address) => `route flush exact ${address}/32`),
+    ...[...before.keys()]
+      .filter((address) => !kept.has(address))
+      .map((address) => `route flush exact ${address}/32`),
   ]
 }

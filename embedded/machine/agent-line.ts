@@ -49,7 +49,11 @@ const headerBytes = 9
 export const chunkBytes = 64 * 1024
 
 /** One frame as bytes. */
-export function encodeFrame(stream: number, type: number, payload: Uint8Array | string = ''): Buffer {
+export function encodeFrame(
+  stream: number,
+  type: number,
+  payload: Uint8Array | string = '',
+): Buffer {
   const body = typeof payload === 'string' ? Buffer.from(payload) : payload
   const frame = Buffer.allocUnsafe(headerBytes + body.length)
   frame.writeUInt32BE(body.length, 0)

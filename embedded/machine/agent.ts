@@ -9,7 +9,13 @@ import type { Writable } from 'node:stream'
 import { ReadStream, WriteStream } from 'node:tty'
 import { encodeFrame, FrameDecoder, FrameType, pump, writeData } from './agent-line.ts'
 import { FifoPool, outputEnded } from './fifo-pool.ts'
-import { type ProcessEnd, processEnd, type ScriptRequest, type SpawnRequest, spawnArguments } from './machine.ts'
+import {
+  type ProcessEnd,
+  processEnd,
+  type ScriptRequest,
+  type SpawnRequest,
+  spawnArguments,
+} from './machine.ts'
 import { ScriptPool } from './script-shell.ts'
 
 // The environment that every program expects, set here to avoid starting processes for it.
@@ -23,12 +29,15 @@ const terminal = line === undefined ? undefined : new ReadStream(openSync(line, 
 terminal?.setRawMode(true)
 const input = terminal ?? new Socket({ fd: 3, readable: true, writable: false })
 const output =
-  line === undefined ? new Socket({ fd: 4, readable: false, writable: true }) : new WriteStream(openSync(line, 'w'))
+  line === undefined
+    ? new Socket({ fd: 4, readable: false, writable: true })
+    : new WriteStream(openSync(line, 'w'))
 output.setMaxListeners(0)
 const pipes = new FifoPool('/run/agent-pipes')
 // Processes do not inherit the environment, which contains values from the kernel's command line.
 const environment: NodeJS.ProcessEnv = {}
-for (const name of ['PATH', 'HOME', 'TERM', 'UV_USE_IO_URING']) environment[name] = process.env[name]
+for (const name of ['PATH', 'HOME', 'TERM', 'UV_USE_IO_URING'])
+  environment[name] = process.env[name]
 // Bash treats a socket on its standard input as a connection of rshd and reads ~/.bashrc, but only as the outermost shell.
 environment.SHLVL = '1'
 const pool = new ScriptPool(pipes, environment)
@@ -53,7 +62,8 @@ function fail(stream: number, error: unknown): void {
 }
 
 /** The last frame of a process. */
-const exited = (stream: number, end: ProcessEnd) => send(stream, FrameType.exit, JSON.stringify(end))
+const exited = (stream: number, end: ProcessEnd) =>
+  send(stream, FrameType.exit, JSON.stringify(end))
 
 const terminalFile = (stream: number) => `/run/terminal-${stream}`
 
@@ -65,7 +75,8 @@ function firstChild(pid: number): number {
 }
 
 function start(stream: number, request: SpawnRequest): void {
-  const placed = request.childOf === undefined ? request : { ...request, pid: firstChild(request.childOf) }
+  const placed =
+    request.childOf === undefined ? request : { ...request, pid: firstChild(request.childOf) }
   // Only interactive commands get a UTF-8 locale, because a program reads ten files to load it.
   const env = { ...environment, ...(request.tty ? { LANG: 'C.UTF-8' } : {}), ...request.env }
   const command = spawnArguments(placed, terminalFile(stream))
@@ -122,9 +133,13 @@ function resize(stream: number, columns: number, rows: number): void {
 
 function write(stream: number, payload: Buffer): void {
   const zero = payload.indexOf(0)
-  const { path, mode } = JSON.parse(payload.toString('utf8', 0, zero)) as { path: string; mode?: number }
+  const { path, mode } = JSON.parse(payload.toString('utf8', 0, zero)) as {
+    path: string
+    mode?: number
+  }
   mkdirSync(path.endsWith('/') ? path : dirname(path), { recursive: true })
-  if (!path.endsWith('/')) writeFileSync(path, payload.subarray(zero + 1), mode === undefined ? {} : { mode })
+  if (!path.endsWith('/'))
+    writeFileSync(path, payload.subarray(zero + 1), mode === undefined ? {} : { mode })
   send(stream, FrameType.done)
 }
 
@@ -147,7 +162,8 @@ function forward(stream: number, socketPath: string): void {
 const handlers: Record<number, (stream: number, payload: Buffer) => void> = {
   [FrameType.spawn]: (stream, payload) => start(stream, JSON.parse(payload.toString())),
   [FrameType.script]: (stream, payload) => void runScript(stream, JSON.parse(payload.toString())),
-  [FrameType.kill]: (stream, payload) => streams.get(stream)?.kill?.(JSON.parse(payload.toString()).signal),
+  [FrameType.kill]: (stream, payload) =>
+    streams.get(stream)?.kill?.(JSON.parse(payload.toString()).signal),
   [FrameType.resize](stream, payload) {
     const { columns, rows } = JSON.parse(payload.toString()) as { columns: number; rows: number }
     resize(stream, columns, rows)

@@ -16,13 +16,17 @@ export interface Confinement {
 
 /** Detects the available mechanisms by using them. */
 export function detectConfinement(tree: string): Confinement {
-  const works = (...options: string[]) => spawnSync(join(tree, CONFINE), options, { stdio: 'ignore' }).status === 0
+  const works = (...options: string[]) =>
+    spawnSync(join(tree, CONFINE), options, { stdio: 'ignore' }).status === 0
   const files = works('--landlock') ? 'landlock' : works('--mounts') ? 'mounts' : undefined
   return { files, systemCalls: works('--filter') }
 }
 
 /** The remaining access and how to prevent it; undefined if all mechanisms work. */
-export function remainingAccess({ files, systemCalls }: Confinement): { open: string; fix: string } | undefined {
+export function remainingAccess({
+  files,
+  systemCalls,
+}: Confinement): { open: string; fix: string } | undefined {
   if (files === undefined)
     return {
       open: 'root in a node or a privileged Pod can change every file that you can: this system grants neither Landlock nor user namespaces',
@@ -55,7 +59,15 @@ export function confinedCommand(
   command: readonly string[],
 ): string[] {
   return [
-    ...[join(tree, CONFINE), '--close', FIRST_INHERITED, '--keyring', '--capabilities', READ_ANY, '--no-new-privs'],
+    ...[
+      join(tree, CONFINE),
+      '--close',
+      FIRST_INHERITED,
+      '--keyring',
+      '--capabilities',
+      READ_ANY,
+      '--no-new-privs',
+    ],
     ...(files === undefined ? [] : [`--${files}`]),
     ...(files === 'landlock' ? read.flatMap((path) => ['--read', path]) : []),
     ...write.flatMap((path) => ['--write', path]),
@@ -73,7 +85,12 @@ export function programFiles(): string[] {
 }
 
 /** The files of this machine that the kernel itself and Node.js need to read. */
-export const systemFiles = (): string[] => [...ownFiles(), '/proc/cpuinfo', '/dev/null', '/dev/urandom']
+export const systemFiles = (): string[] => [
+  ...ownFiles(),
+  '/proc/cpuinfo',
+  '/dev/null',
+  '/dev/urandom',
+]
 
 /** The fewest paths that hold what every user of this machine may read in a folder; root could read more. Links don't count. */
 export function publicPaths(folder: string): string[] {
@@ -102,7 +119,9 @@ function publicIn(folder: string): { paths: string[]; all: boolean } {
 
 /** The program and libraries of this process (proc_pid_maps(5)). */
 export function ownFiles(): string[] {
-  const mapped = readFileSync('/proc/self/maps', 'utf8').matchAll(/^\S+ \S+ \S+ \S+ [1-9]\d* +(\/.*)$/gm)
+  const mapped = readFileSync('/proc/self/maps', 'utf8').matchAll(
+    /^\S+ \S+ \S+ \S+ [1-9]\d* +(\/.*)$/gm,
+  )
   const files = [...mapped].map(([, path = '']) => path).filter((path) => existsSync(path))
   return [...new Set([realpathSync(process.execPath), ...files])]
 }

@@ -55,7 +55,11 @@ export class FifoPool {
   }
 
   /** Starts a process in a process group of its own, with its outputs in pipes. */
-  spawn(command: readonly string[], env: NodeJS.ProcessEnv, stdin: 'pipe' | 'ignore'): PipedProcess {
+  spawn(
+    command: readonly string[],
+    env: NodeJS.ProcessEnv,
+    stdin: 'pipe' | 'ignore',
+  ): PipedProcess {
     const [program = '', ...words] = command
     const [stdout, stderr] = [this.output(), this.output()]
     const stdio = [stdin, stdout.theirs, stderr.theirs] as const
@@ -87,7 +91,9 @@ export class FifoPool {
 
   private take(): string {
     if (this.free.length === 0) {
-      this.free = Array.from({ length: batchSize }, (_, index) => join(this.folder, String(this.made + index)))
+      this.free = Array.from({ length: batchSize }, (_, index) =>
+        join(this.folder, String(this.made + index)),
+      )
       this.made += batchSize
       execFileSync('mkfifo', this.free)
     }

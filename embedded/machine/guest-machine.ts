@@ -5,7 +5,15 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { ExecOptions, ExecResult } from '../../host/shell-word.ts'
 import { timeoutScale } from '../../host/wait.ts'
-import { encodeFrame, type Frame, FrameDecoder, FrameType, pump, SerialLine, writeData } from './agent-line.ts'
+import {
+  encodeFrame,
+  type Frame,
+  FrameDecoder,
+  FrameType,
+  pump,
+  SerialLine,
+  writeData,
+} from './agent-line.ts'
 import type { BootOptions, Kernel } from './kernel.ts'
 import { bootKernel, consoleTail, describeKernelEnd } from './kernel-process.ts'
 import {
@@ -28,7 +36,8 @@ const bootDeadlineMs = 60_000
 const recordedMs = 2000
 
 /** Boots a kernel and waits until its agent answers, as machineOn does. */
-export const startMachine = async (options: BootOptions): Promise<Machine> => machineOn(await bootKernel(options))
+export const startMachine = async (options: BootOptions): Promise<Machine> =>
+  machineOn(await bootKernel(options))
 
 /** Waits until the agent of a kernel that boots answers. Rejects with the reason after a minute (times LAB_TIMEOUT_SCALE). */
 export async function machineOn(kernel: Kernel): Promise<Machine> {
@@ -41,7 +50,9 @@ export async function machineOn(kernel: Kernel): Promise<Machine> {
     return machine
   }
   await machine.stop()
-  throw new Error(`The embedded kernel did not start: it ${reason}. Its console is in "${kernel.consoleFile}".`)
+  throw new Error(
+    `The embedded kernel did not start: it ${reason}. Its console is in "${kernel.consoleFile}".`,
+  )
 }
 
 class GuestMachine implements Machine {
@@ -71,7 +82,11 @@ class GuestMachine implements Machine {
       const end = (reason: string) => {
         this.gone ??= reason
         for (const [stream, listener] of this.listeners)
-          listener({ stream, type: FrameType.error, payload: Buffer.from(`the embedded kernel ${reason}`) })
+          listener({
+            stream,
+            type: FrameType.error,
+            payload: Buffer.from(`the embedded kernel ${reason}`),
+          })
         this.listeners.clear()
         resolve(reason)
       }
@@ -118,7 +133,11 @@ class GuestMachine implements Machine {
     })
   }
 
-  spawn(command: readonly string[], placement: Placement = {}, options: SpawnOptions = {}): Promise<GuestProcess> {
+  spawn(
+    command: readonly string[],
+    placement: Placement = {},
+    options: SpawnOptions = {},
+  ): Promise<GuestProcess> {
     return this.start(FrameType.spawn, { ...placement, ...options, command })
   }
 
@@ -153,7 +172,8 @@ class GuestMachine implements Machine {
         else if (kind === FrameType.exit) finish(JSON.parse(payload.toString()))
         else if (kind === FrameType.started) {
           const { pid } = JSON.parse(payload.toString()) as { pid: number }
-          const kill = (signal: string) => this.send(stream, FrameType.kill, JSON.stringify({ signal }))
+          const kill = (signal: string) =>
+            this.send(stream, FrameType.kill, JSON.stringify({ signal }))
           const resize = (columns: number, rows: number) =>
             this.send(stream, FrameType.resize, JSON.stringify({ columns, rows }))
           resolve({ pid, stdin, stdout, stderr, exited, kill, resize })
@@ -176,11 +196,23 @@ class GuestMachine implements Machine {
     return this.result(process, `"${command.join(' ')}"`, timeoutMs)
   }
 
-  async script(script: string, { pid, netns }: ScriptPlace = {}, options: { timeoutMs?: number } = {}) {
-    return this.result(await this.start(FrameType.script, { pid, netns, script }), 'a script', options.timeoutMs)
+  async script(
+    script: string,
+    { pid, netns }: ScriptPlace = {},
+    options: { timeoutMs?: number } = {},
+  ) {
+    return this.result(
+      await this.start(FrameType.script, { pid, netns, script }),
+      'a script',
+      options.timeoutMs,
+    )
   }
 
-  private async result(process: GuestProcess, what: string, timeoutMs?: number): Promise<ExecResult> {
+  private async result(
+    process: GuestProcess,
+    what: string,
+    timeoutMs?: number,
+  ): Promise<ExecResult> {
     let late = false
     const end = () => {
       late = true

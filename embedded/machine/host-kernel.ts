@@ -38,7 +38,9 @@ function programRoots(root: string): { folders: string[]; links: string[] } {
 function rootMounts(place: string, folders: readonly string[], whole: boolean): string[] {
   const at = (path: string) => fstabWord(join(place, 'root', path))
   const layers = folders.map((folder) => {
-    const lower = whole ? [`packages${folder}`] : [...['packages/usr'].filter(() => folder === '/usr'), folder]
+    const lower = whole
+      ? [`packages${folder}`]
+      : [...['packages/usr'].filter(() => folder === '/usr'), folder]
     return `overlay ${at(folder)} overlay ${overlay(lower.join(':'), `upper${folder}`, `work${folder}`)}`
   })
   return [
@@ -64,12 +66,24 @@ const overlay = (lower: string, upper: string, work: string) =>
  */
 const namespaces = [
   ...['unshare', '--user', '--map-root-user'],
-  ...['unshare', '--mount', '--net', '--pid', '--uts', '--ipc', '--cgroup', '--fork', '--kill-child'],
+  ...[
+    'unshare',
+    '--mount',
+    '--net',
+    '--pid',
+    '--uts',
+    '--ipc',
+    '--cgroup',
+    '--fork',
+    '--kill-child',
+  ],
 ]
 
 /** Runs as an ordinary user, even if root of the machine starts it. */
 const asUser = () =>
-  process.getuid?.() === 0 ? ['setpriv', `--reuid=${NOBODY}`, `--regid=${NOBODY}`, '--clear-groups'] : []
+  process.getuid?.() === 0
+    ? ['setpriv', `--reuid=${NOBODY}`, `--regid=${NOBODY}`, '--clear-groups']
+    : []
 
 /**
  * Tries what the guest's root and those of nodes and Pods above it need.
@@ -97,10 +111,16 @@ mount -t proc proc proc
 mount -t sysfs sysfs sys`
   const [program = '', ...words] = [...asUser(), ...namespaces, 'sh', '-c', script]
   try {
-    const tried = spawnSync(program, words, { cwd: packages ?? '/', encoding: 'utf8', timeout: 20_000 })
+    const tried = spawnSync(program, words, {
+      cwd: packages ?? '/',
+      encoding: 'utf8',
+      timeout: 20_000,
+    })
     if (tried.status === 0) return undefined
     // mount of util-linux 2.39 and later has a second line that only names dmesg.
-    const lines = tried.stderr.split('\n').filter((line) => line.trim() && !line.includes('dmesg(1)'))
+    const lines = tried.stderr
+      .split('\n')
+      .filter((line) => line.trim() && !line.includes('dmesg(1)'))
     return tried.error?.message ?? lines.at(-1)?.trim() ?? ''
   } finally {
     rmSync(place, { recursive: true, force: true })
@@ -115,20 +135,41 @@ export function hostKernel(options: BootOptions, agent: string): KernelStart {
   const { folders, links } = programRoots(whole ? packages : '/')
   const isRoot = process.getuid?.() === 0
   const place = makePlace()
-  const readable = whole ? [] : [...ownFiles(), ...(options.readable ?? []).map((file) => realpathSync(file))]
-  const files = [agent, ...readable.filter((file) => !folders.some((folder) => file.startsWith(`${folder}/`)))]
+  const readable = whole
+    ? []
+    : [...ownFiles(), ...(options.readable ?? []).map((file) => realpathSync(file))]
+  const files = [
+    agent,
+    ...readable.filter((file) => !folders.some((folder) => file.startsWith(`${folder}/`))),
+  ]
   const variables = shellVariables({
-    ...{ place, packages, whole: whole ? 'yes' : '', uid: String(isRoot ? NOBODY : 0), agent, confine: GUEST_CONFINE },
+    ...{
+      place,
+      packages,
+      whole: whole ? 'yes' : '',
+      uid: String(isRoot ? NOBODY : 0),
+      agent,
+      confine: GUEST_CONFINE,
+    },
     processes: String(GUEST_PROCESSES),
     ...{ folders: folders.join(' '), links: links.join(' '), devices: devices.join(' ') },
     fstab: rootMounts(place, folders, whole).join('\n'),
     node: whole ? '/usr/bin/node' : realpathSync(process.execPath),
   })
-  const script = variables + readFileSync(join(projectRoot, 'embedded/machine/host-root.sh'), 'utf8')
+  const script =
+    variables + readFileSync(join(projectRoot, 'embedded/machine/host-root.sh'), 'utf8')
   const fetch = `fetch_files ${files.map(shellWord).join(' ')}\n`
   // Root of the machine fetches the files before it becomes another user.
-  const before = isRoot ? ['unshare', '--mount', 'sh', '-c', `${script}${fetch}exec "$@"`, 'sh', ...asUser()] : []
-  const command = [...before, ...namespaces, 'sh', '-c', `${script}${isRoot ? '' : fetch}run_agent\n`]
+  const before = isRoot
+    ? ['unshare', '--mount', 'sh', '-c', `${script}${fetch}exec "$@"`, 'sh', ...asUser()]
+    : []
+  const command = [
+    ...before,
+    ...namespaces,
+    'sh',
+    '-c',
+    `${script}${isRoot ? '' : fetch}run_agent\n`,
+  ]
   return {
     command,
     cwd: '/',
@@ -137,11 +178,16 @@ export function hostKernel(options: BootOptions, agent: string): KernelStart {
     // An overlay does not include mounts of its lower layer, so each folder of programs gets a separate overlay.
     ownKernel: false,
     layer: (root, upper, work) => ({
-      folders: folders.flatMap((folder) => [join(upper, folder), join(work, folder), join(work, 'root')]),
+      folders: folders.flatMap((folder) => [
+        join(upper, folder),
+        join(work, folder),
+        join(work, 'root'),
+      ]),
       mounts: [
         `overlay ${root} overlay ${overlay('/', upper, join(work, 'root'))} 0 0`,
         ...folders.map(
-          (folder) => `overlay ${root}${folder} overlay ${overlay(folder, upper + folder, work + folder)} 0 0`,
+          (folder) =>
+            `overlay ${root}${folder} overlay ${overlay(folder, upper + folder, work + folder)} 0 0`,
         ),
       ],
     }),
@@ -187,5 +233,9 @@ export function hostKernelTrouble(sysctls?: string): HostKernelTrouble | undefin
   const isFiltered = /^Seccomp:\s+2$/m.test(readFileSync('/proc/self/status', 'utf8'))
   if (isFiltered && /^unshare: .*not permitted/.test(reason))
     return { detail: 'a seccomp filter, as container engines set one, forbids user namespaces' }
-  return forbiddingSetting(sysctls) ?? { detail: `namespaces of an ordinary user can't be set up: ${reason}` }
+  return (
+    forbiddingSetting(sysctls) ?? {
+      detail: `namespaces of an ordinary user can't be set up: ${reason}`,
+    }
+  )
 }

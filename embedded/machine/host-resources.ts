@@ -6,18 +6,41 @@ const MB = 1024 * 1024
 
 /** The limits of a process (getrlimit(2), /proc/PID/limits) that a cluster's kernel and daemon need (measured with Debian's 6.12 and Node 20). */
 const limitsFor = (megabytes: number) => [
-  { line: 'Max file size', unit: MB, what: 'MB in a file', needed: megabytes, raise: 'ulimit -f unlimited' },
-  { line: 'Max address space', unit: MB, what: 'MB of address space', needed: 4096, raise: 'ulimit -v unlimited' },
+  {
+    line: 'Max file size',
+    unit: MB,
+    what: 'MB in a file',
+    needed: megabytes,
+    raise: 'ulimit -f unlimited',
+  },
+  {
+    line: 'Max address space',
+    unit: MB,
+    what: 'MB of address space',
+    needed: 4096,
+    raise: 'ulimit -v unlimited',
+  },
   { line: 'Max open files', unit: 1, what: 'open files', needed: 256, raise: 'ulimit -n 1024' },
-  { line: 'Max processes', unit: 1, what: 'processes of a user', needed: 256, raise: 'ulimit -u 1024' },
+  {
+    line: 'Max processes',
+    unit: 1,
+    what: 'processes of a user',
+    needed: 256,
+    raise: 'ulimit -u 1024',
+  },
 ]
 
 /** @throws SystemTrouble that names every limit of this process that such a kernel exceeds, and the command that raises it */
-export function requireLimits(megabytes: number, limits = readFileSync('/proc/self/limits', 'utf8')): void {
+export function requireLimits(
+  megabytes: number,
+  limits = readFileSync('/proc/self/limits', 'utf8'),
+): void {
   const faults = limitsFor(megabytes).flatMap(({ line, unit, what, needed, raise }) => {
     const soft = new RegExp(`^${line}\\s+(\\d+)`, 'm').exec(limits)?.[1]
     const found = Math.floor(Number(soft ?? Number.POSITIVE_INFINITY) / unit)
-    return found < needed ? [`${found} ${what} are allowed, and ${needed} are needed: \`${raise}\``] : []
+    return found < needed
+      ? [`${found} ${what} are allowed, and ${needed} are needed: \`${raise}\``]
+      : []
   })
   if (faults.length > 0)
     throw new SystemTrouble(
@@ -38,7 +61,8 @@ export function memoryFolder(megabytes: number, folders = ['/dev/shm', tmpdir()]
 
 /** The CPUs that a process may run on, of which /proc has a list such as `0-3,8` (cpuset(7), "List format"). */
 function cpusOf(pid: string): number[] {
-  const [, list = ''] = /^Cpus_allowed_list:\s*(\S+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
+  const [, list = ''] =
+    /^Cpus_allowed_list:\s*(\S+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
   return list.split(',').flatMap((part) => {
     const [first = 0, last = first] = part.split('-').map(Number)
     return Array.from({ length: last - first + 1 }, (_, index) => first + index)
@@ -62,5 +86,7 @@ export function ownCpu(): number | undefined {
   const allowed = cpusOf('self')
   const load = (cpu: number) => taken.filter((one) => one === cpu).length
   // The last CPUs first, because the first one handles interrupts of the machine.
-  return allowed.length < 2 ? undefined : allowed.sort((one, other) => load(one) - load(other) || other - one)[0]
+  return allowed.length < 2
+    ? undefined
+    : allowed.sort((one, other) => load(one) - load(other) || other - one)[0]
 }

@@ -69,10 +69,18 @@ export function kernelProgram(tree: string): { command: string[]; directory: str
 export function kernelAddition(cache: string): Addition | undefined {
   const { ID: id, VERSION_CODENAME: own = '' } = osRelease()
   if (processor !== processors.x64 || id !== 'debian' || own === RELEASE || !own) return undefined
-  return { name: `${KERNEL}/${RELEASE}`, add: (tree, progress) => addKernel(tree, cache, own, progress) }
+  return {
+    name: `${KERNEL}/${RELEASE}`,
+    add: (tree, progress) => addKernel(tree, cache, own, progress),
+  }
 }
 
-async function addKernel(tree: string, cache: string, own: string, progress: Progress): Promise<void> {
+async function addKernel(
+  tree: string,
+  cache: string,
+  own: string,
+  progress: Progress,
+): Promise<void> {
   const name = `${KERNEL}-${RELEASE}`
   const sources = join(cache, 'apt', `sources-${name}`)
   rmSync(sources, { recursive: true, force: true })
@@ -98,7 +106,10 @@ async function addKernel(tree: string, cache: string, own: string, progress: Pro
     progress.note(
       `The kernel of Debian "${RELEASE}" is not available: ${reason} Using that of "${own}", which is slower.`,
     )
-    return unpackArchives(await aptDownload({ cache, name: KERNEL, packages: [KERNEL] }, progress), () => tree)
+    return unpackArchives(
+      await aptDownload({ cache, name: KERNEL, packages: [KERNEL] }, progress),
+      () => tree,
+    )
   }
   const aside = join(tree, 'libc6')
   await unpackArchives(archives, (archive) => (archive.startsWith('libc6_') ? aside : tree))
@@ -111,7 +122,8 @@ export function bringLibc(tree: string, from: string): void {
   const libc = join(tree, KERNEL_FOLDER)
   if (existsSync(join(libc, LOADER))) return
   mkdirSync(libc, { recursive: true })
-  for (const file of [LOADER, 'libc.so.6']) copyFileSync(join(from, LIBRARIES, file), join(libc, file))
+  for (const file of [LOADER, 'libc.so.6'])
+    copyFileSync(join(from, LIBRARIES, file), join(libc, file))
   const program = join(tree, 'usr/bin/linux.uml')
   writeFileSync(program, withLoaderHere(readFileSync(program)))
 }
@@ -136,7 +148,9 @@ export function withLoaderHere(program: Buffer): Buffer {
 function osRelease(): Record<string, string> {
   const file = '/etc/os-release'
   const text = existsSync(file) ? readFileSync(file, 'utf8') : ''
-  return Object.fromEntries([...text.matchAll(/^(\w+)="?([^"\n]*)"?$/gm)].map(([, key, value]) => [key, value]))
+  return Object.fromEntries(
+    [...text.matchAll(/^(\w+)="?([^"\n]*)"?$/gm)].map(([, key, value]) => [key, value]),
+  )
 }
 
 /** Sources (sources.list(5)) of another release on the system's own servers, from lines of `apt-get indextargets`; main packages only. */
@@ -145,5 +159,7 @@ export function sourcesOfRelease(targets: string, own: readonly string[], releas
     const [suite = '', component, server = ''] = line.split(' ')
     return own.includes(suite) && component === 'main' ? [server] : []
   })
-  return [...new Set(servers)].map((server) => `deb [signed-by=${KEYS}] ${server} ${release} main\n`).join('')
+  return [...new Set(servers)]
+    .map((server) => `deb [signed-by=${KEYS}] ${server} ${release} main\n`)
+    .join('')
 }

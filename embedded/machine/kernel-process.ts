@@ -33,8 +33,16 @@ kill -KILL 0`
 /** Writes the guest's agent into `folder` as one plain JavaScript file, and returns its path. */
 function bundleAgent(folder: string): string {
   const file = join(folder, 'agent.mjs')
-  const words = ['embedded/machine/agent.ts', '--bundle', '--platform=node', '--format=esm', `--outfile=${file}`]
-  execFileSync(join(projectRoot, 'node_modules/.bin/esbuild'), [...words, '--log-level=error'], { cwd: projectRoot })
+  const words = [
+    'embedded/machine/agent.ts',
+    '--bundle',
+    '--platform=node',
+    '--format=esm',
+    `--outfile=${file}`,
+  ]
+  execFileSync(join(projectRoot, 'node_modules/.bin/esbuild'), [...words, '--log-level=error'], {
+    cwd: projectRoot,
+  })
   return file
 }
 
@@ -45,9 +53,14 @@ function bundleAgent(folder: string): string {
 export async function bootKernel(options: BootOptions): Promise<Kernel> {
   const [readable] = options.readable ?? []
   if (readable !== undefined && isWholeRoot(options.packages))
-    throw new Error(`"${readable}" can't be run from the offline archive, whose nodes see its own files only.`)
+    throw new Error(
+      `"${readable}" can't be run from the offline archive, whose nodes see its own files only.`,
+    )
   mkdirSync(options.directory, { recursive: true })
-  const start = (options.kernel === 'host' ? hostKernel : umlKernel)(options, bundleAgent(options.directory))
+  const start = (options.kernel === 'host' ? hostKernel : umlKernel)(
+    options,
+    bundleAgent(options.directory),
+  )
   const consoleFile = options.consoleFile ?? join(options.directory, 'console.log')
   const child = spawn('sh', ['-c', supervisor, 'sh', ...start.command], {
     cwd: start.cwd,
@@ -59,7 +72,11 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
   })
   // Registered first: a caller that waits for the end may end this process.
   for (const event of ['exit', 'error']) child.once(event, start.ended)
-  const [, console, , toGuest, fromGuest, lifeline] = child.stdio as readonly (Readable | Writable | null)[]
+  const [, console, , toGuest, fromGuest, lifeline] = child.stdio as readonly (
+    | Readable
+    | Writable
+    | null
+  )[]
   return {
     ...start,
     process: child,
@@ -105,14 +122,22 @@ export function describeKernelEnd(console: string): string {
   if (panic !== undefined) return `with ${quoted(panic)}`
   if (status === 0) {
     const starved = printed.findLast((line) => OUT_OF_MEMORY.test(line))
-    return starved ? `with ${quoted(starved)}` : 'because it was shut down from within, or its guest agent ended'
+    return starved
+      ? `with ${quoted(starved)}`
+      : 'because it was shut down from within, or its guest agent ended'
   }
-  const signal = Object.entries(constants.signals).find(([, number]) => status === number + BY_SIGNAL)?.[0]
+  const signal = Object.entries(constants.signals).find(
+    ([, number]) => status === number + BY_SIGNAL,
+  )?.[0]
   if (signal === 'SIGKILL' || status === undefined)
     return 'with SIGKILL: another process on this machine killed it, or Linux because memory ran out'
-  const last = printed.filter((line) => !/^(Aborted|Segmentation fault|Bus error)/.test(line)).at(-1)
+  const last = printed
+    .filter((line) => !/^(Aborted|Segmentation fault|Bus error)/.test(line))
+    .at(-1)
   const how = signal ? `with ${signal}` : `with exit code ${status}`
-  return last === undefined ? `${how}; its console is empty` : `${how}; its console ends with ${quoted(last)}`
+  return last === undefined
+    ? `${how}; its console is empty`
+    : `${how}; its console ends with ${quoted(last)}`
 }
 
 const quoted = (line: string) => `"${shortened(plainText(line))}"`

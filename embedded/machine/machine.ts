@@ -78,7 +78,10 @@ export interface Layer {
 
 /** A word of a line of Layer's mounts (fstab(5)), also for use inside quotes of sh. */
 export const fstabWord = (path: string) =>
-  path.replace(/[\s\\'#]/g, (character) => `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`)
+  path.replace(
+    /[\s\\'#]/g,
+    (character) => `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`,
+  )
 
 /** The one real Linux kernel of an embedded cluster, reached through its agent. */
 export interface Machine {
@@ -89,7 +92,11 @@ export interface Machine {
   /** Runs a script that reads no input and leaves no process, in a waiting shell: many times faster than `run`. Rejects as `run` does. */
   script(text: string, place?: ScriptPlace, options?: { timeoutMs?: number }): Promise<ExecResult>
   /** Starts a process that keeps running; with `tty` it gets a pseudo terminal, and stdout contains both outputs. */
-  spawn(command: readonly string[], placement?: Placement, options?: SpawnOptions): Promise<GuestProcess>
+  spawn(
+    command: readonly string[],
+    placement?: Placement,
+    options?: SpawnOptions,
+  ): Promise<GuestProcess>
   /** Writes files in the guest, and creates their parent folders. Never touches the host's own files. */
   write(files: readonly GuestFile[]): Promise<void>
   /** An overlay at `root` over the guest's files, with its writable layer in `upper`. The three folders exist. */
@@ -125,7 +132,8 @@ export interface ScriptRequest extends ScriptPlace {
  * be a file of the container, which its root can replace, and run with all privileges.
  */
 export function enterNamespaces({ pid, netns, privileges }: Placement, tty = false): string[] {
-  if (pid === undefined) return netns === undefined ? [] : [GUEST_CONFINE, '--join', `/run/netns/${netns}`, '--']
+  if (pid === undefined)
+    return netns === undefined ? [] : [GUEST_CONFINE, '--join', `/run/netns/${netns}`, '--']
   const options = [...(tty ? ['--terminal'] : []), ...privilegeOptions(privileges ?? {})]
   return [GUEST_CONFINE, '--enter', String(pid), ...options, '--']
 }

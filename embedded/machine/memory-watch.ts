@@ -15,14 +15,19 @@ function memoryKilobytes(text: string, name: string): number {
  * @returns a clause after "the kernel"; undefined while enough is left
  */
 export function memoryShortage(meminfo: string): string | undefined {
-  const [available, total] = ['MemAvailable', 'MemTotal'].map((name) => memoryKilobytes(meminfo, name))
+  const [available, total] = ['MemAvailable', 'MemTotal'].map((name) =>
+    memoryKilobytes(meminfo, name),
+  )
   if (available === undefined || total === undefined) return undefined
   if (!(available < Math.min(reserve.megabytes * MB, reserve.share * total))) return undefined
   return `was ended because this machine had only ${Math.floor(available / MB)} MB of memory left`
 }
 
 /** Calls `short` once with the reason when the machine's memory runs out; never where little was left from the beginning. */
-export function watchMemory(short: (reason: string) => void, read = () => readFileSync('/proc/meminfo', 'utf8')): void {
+export function watchMemory(
+  short: (reason: string) => void,
+  read = () => readFileSync('/proc/meminfo', 'utf8'),
+): void {
   if (memoryShortage(read()) !== undefined) return
   const timer = setInterval(() => {
     const reason = memoryShortage(read())

@@ -18,7 +18,14 @@ import { ensureArtifact } from '../../host/artifact.ts'
 import type { Progress } from '../../host/progress.ts'
 import { runTool } from '../../host/supervised.ts'
 import { ownFiles } from './confinement.ts'
-import { bringLibc, FIRST_PROGRAM, LIBRARIES, processor, runFrom, umlTrouble } from './kernel-package.ts'
+import {
+  bringLibc,
+  FIRST_PROGRAM,
+  LIBRARIES,
+  processor,
+  runFrom,
+  umlTrouble,
+} from './kernel-package.ts'
 import { programs, requireSupport, unpackKernel } from './packages.ts'
 import { firstProgram } from './uml-kernel.ts'
 
@@ -29,7 +36,11 @@ const further = ['mount', 'make', 'less', 'libstdc++6', 'kubernetes-client']
 const PROCESSOR = 'processor'
 
 /** Links that the packages' own scripts make when they are installed. */
-const links = { 'usr/bin/awk': 'mawk', 'usr/bin/which': 'which.debianutils', 'usr/bin/pager': 'less' }
+const links = {
+  'usr/bin/awk': 'mawk',
+  'usr/bin/which': 'which.debianutils',
+  'usr/bin/pager': 'less',
+}
 
 /** Starts the program of the root file system that has the name of this file, without the libraries of the machine. */
 const starter = `#!/bin/sh
@@ -49,7 +60,11 @@ exec ${runFrom('$root', 'usr/$folder/$name')
 const execPath = `process.execPath = require('node:path').join(__dirname, 'bin/node')\n`
 
 /** Creates an offline archive's folder: packages of this release with all that they depend on, the kernel, and this Node.js. */
-export async function makeOffline(offline: string, cache: string, progress: Progress): Promise<void> {
+export async function makeOffline(
+  offline: string,
+  cache: string,
+  progress: Progress,
+): Promise<void> {
   await requireSupport()
   const packages = [...Object.values(programs), ...further]
   const tree = await unpackKernel({ cache, name: 'offline', packages, closure: 'all' }, progress)
@@ -73,8 +88,12 @@ export function makeStarters(offline: string): void {
   for (const folder of ['usr/bin', 'usr/sbin'])
     for (const name of readdirSync(join(offline, 'root', folder))) {
       const head = headOf(join(offline, 'root', folder, name))
-      if (name.startsWith('perl') || !head.startsWith('\x7fELF') || existsSync(join(bin, name))) continue
-      symlinkSync(head.includes('ld-linux') ? '../start' : `../root/${folder}/${name}`, join(bin, name))
+      if (name.startsWith('perl') || !head.startsWith('\x7fELF') || existsSync(join(bin, name)))
+        continue
+      symlinkSync(
+        head.includes('ld-linux') ? '../start' : `../root/${folder}/${name}`,
+        join(bin, name),
+      )
     }
 }
 
@@ -98,7 +117,18 @@ async function complete(root: string): Promise<void> {
     rmSync(join(root, link), { force: true })
     symlinkSync(target, join(root, link))
   }
-  for (const folder of ['dev', 'proc', 'sys', 'run', 'mnt', 'tmp', 'root', 'opt', 'var/log', 'var/lib/nginx'])
+  for (const folder of [
+    'dev',
+    'proc',
+    'sys',
+    'run',
+    'mnt',
+    'tmp',
+    'root',
+    'opt',
+    'var/log',
+    'var/lib/nginx',
+  ])
     mkdirSync(join(root, folder), { recursive: true })
   for (const file of ['passwd', 'group'])
     copyFileSync(join(root, `usr/share/base-passwd/${file}.master`), join(root, 'etc', file))
@@ -107,7 +137,10 @@ async function complete(root: string): Promise<void> {
   if (!umlTrouble()) bringLibc(root, root)
   // A Node.js of a distribution has libraries that no package above brings.
   for (const file of ownFiles()) {
-    const place = join(root, file === realpathSync(process.execPath) ? 'usr/bin/node' : join(LIBRARIES, basename(file)))
+    const place = join(
+      root,
+      file === realpathSync(process.execPath) ? 'usr/bin/node' : join(LIBRARIES, basename(file)),
+    )
     if (existsSync(place) || !isProgramFile(file)) continue
     copyFileSync(file, place)
     chmodSync(place, 0o755)
@@ -118,4 +151,5 @@ async function complete(root: string): Promise<void> {
   await runTool(['chmod', '-R', 'u+rwX,go+rX,ug-s', '.'], root)
 }
 
-const isProgramFile = (file: string) => file === realpathSync(process.execPath) || /\.so(\.\d+)*$/.test(file)
+const isProgramFile = (file: string) =>
+  file === realpathSync(process.execPath) || /\.so(\.\d+)*$/.test(file)

@@ -32,18 +32,23 @@ export async function unpackPackages(wanted: PackageTree, progress: Progress): P
 async function fetchInto(fresh: string, wanted: PackageTree, progress: Progress): Promise<void> {
   const { cache, packages, more } = wanted
   requireSpace(cache, CACHE_MEGABYTES)
-  await withProgress(progress, `Fetching ${more?.name ?? packages[0]} and its dependencies (once)`, async () => {
-    const archives = await aptDownload(wanted, progress)
-    progress.update?.('unpacking')
-    mkdirSync(join(fresh, 'usr'), { recursive: true })
-    await unpackArchives(archives, () => fresh)
-    await more?.add(fresh, progress)
-    await mergeIntoUsr(fresh)
-  })
+  await withProgress(
+    progress,
+    `Fetching ${more?.name ?? packages[0]} and its dependencies (once)`,
+    async () => {
+      const archives = await aptDownload(wanted, progress)
+      progress.update?.('unpacking')
+      mkdirSync(join(fresh, 'usr'), { recursive: true })
+      await unpackArchives(archives, () => fresh)
+      await more?.add(fresh, progress)
+      await mergeIntoUsr(fresh)
+    },
+  )
 }
 
 /** In later releases, whose packages are already usr-merged, these are links. */
-const isFolderItself = (path: string) => lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true
+const isFolderItself = (path: string) =>
+  lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true
 
 const links: [string, string][] = [
   ...['insmod', 'modprobe', 'rmmod', 'lsmod', 'depmod', 'modinfo'].map((name): [string, string] => [
@@ -51,13 +56,18 @@ const links: [string, string][] = [
     '../bin/kmod',
   ]),
   ...['iptables', 'ip6tables'].flatMap((name) =>
-    ['', '-save', '-restore'].map((form): [string, string] => [`usr/sbin/${name}${form}`, 'xtables-legacy-multi']),
+    ['', '-save', '-restore'].map((form): [string, string] => [
+      `usr/sbin/${name}${form}`,
+      'xtables-legacy-multi',
+    ]),
   ),
 ]
 
 /** Moves all below `usr`, as a real `sbin/` in an overlay would hide the host's link, and makes the links of an installation. */
 async function mergeIntoUsr(fresh: string): Promise<void> {
-  for (const folder of ['bin', 'sbin', 'lib', 'lib64'].filter((name) => isFolderItself(join(fresh, name)))) {
+  for (const folder of ['bin', 'sbin', 'lib', 'lib64'].filter((name) =>
+    isFolderItself(join(fresh, name)),
+  )) {
     mkdirSync(join(fresh, 'usr', folder), { recursive: true })
     await runTool(['cp', '-a', `${folder}/.`, `usr/${folder}/`], fresh)
     rmSync(join(fresh, folder), { recursive: true })
@@ -76,7 +86,10 @@ async function mergeIntoUsr(fresh: string): Promise<void> {
 }
 
 /** Unpacks the packages of a folder, each into the tree that `place` returns for its name, and removes them. */
-export async function unpackArchives(folder: string, place: (archive: string) => string): Promise<void> {
+export async function unpackArchives(
+  folder: string,
+  place: (archive: string) => string,
+): Promise<void> {
   for (const name of readdirSync(folder).filter((entry) => entry.endsWith('.deb')))
     await runTool(['dpkg-deb', '--extract', join(folder, name), place(name)], folder)
   rmSync(folder, { recursive: true, force: true })

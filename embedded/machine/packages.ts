@@ -44,16 +44,22 @@ const searched = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', 
 /** Packages of the programs that this system lacks. */
 function lacking(): string[] {
   const isHere = (program: string) => searched.some((folder) => existsSync(join(folder, program)))
-  return Object.entries(programs).flatMap(([program, packageName]) => (isHere(program) ? [] : [packageName]))
+  return Object.entries(programs).flatMap(([program, packageName]) =>
+    isHere(program) ? [] : [packageName],
+  )
 }
 
 /** Throws Unsupported, in one sentence with the way that works there, where the embedded cluster, or the given kernel, can't run. */
 export async function requireSupport(kernel?: KernelName): Promise<void> {
   const instead = 'Start Docker or Podman and run `CLUSTER=kind make up` instead.'
   if (platform() !== 'linux')
-    throw new Unsupported(`The embedded cluster needs Linux, and this is "${platform()}". ${instead}`)
+    throw new Unsupported(
+      `The embedded cluster needs Linux, and this is "${platform()}". ${instead}`,
+    )
   if (!processor)
-    throw new Unsupported(`The embedded cluster runs on x86-64 and arm64, and this is "${arch()}". ${instead}`)
+    throw new Unsupported(
+      `The embedded cluster runs on x86-64 and arm64, and this is "${arch()}". ${instead}`,
+    )
   const trouble = kernel === 'uml' ? umlTrouble() : undefined
   if (trouble) throw new Unsupported(`${trouble}.`)
   if (offlineRoot !== undefined) return
@@ -92,7 +98,10 @@ async function compileInto(tree: string): Promise<void> {
 }
 
 /** Unpacks a kernel, what is always needed, and further packages into one tree, and compiles what they lack. Returns its root. */
-export async function unpackKernel(wanted: Omit<PackageTree, 'more'>, progress: Progress): Promise<string> {
+export async function unpackKernel(
+  wanted: Omit<PackageTree, 'more'>,
+  progress: Progress,
+): Promise<string> {
   const more = kernelAddition(wanted.cache)
   const packages = [...(more || umlTrouble() ? [] : [KERNEL]), ...always, ...wanted.packages]
   const tree = await unpackPackages({ ...wanted, packages, more }, progress)
@@ -112,6 +121,8 @@ export function provePackages(tree: string): string | undefined {
   const parts = [tree, ...ownPrograms().map(({ result }) => join(tree, result))]
   const damage = parts.map((path) => proveArtifact(path)).find((one) => one !== undefined)
   if (damage && tree === offlineRoot)
-    throw new SystemTrouble(`"${tree}" is damaged (${damage}): unpack the offline archive again into a new folder.`)
+    throw new SystemTrouble(
+      `"${tree}" is damaged (${damage}): unpack the offline archive again into a new folder.`,
+    )
   return damage
 }

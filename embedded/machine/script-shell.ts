@@ -37,7 +37,10 @@ class MarkedOutput {
     this.parts = []
     const at = all.lastIndexOf(this.mark)
     if (at < 0) return { output: all }
-    return { output: all.subarray(0, at), after: all.toString('latin1', at + this.mark.length).trim() }
+    return {
+      output: all.subarray(0, at),
+      after: all.toString('latin1', at + this.mark.length).trim(),
+    }
   }
 }
 
@@ -134,7 +137,8 @@ export class ScriptPool {
   run(place: ScriptPlace, script: string): { shell: ScriptShell; result: Promise<ScriptResult> } {
     const key = JSON.stringify([place.pid, place.netns])
     const waiting = (this.idle.get(key) ?? []).filter(({ alive }) => alive)
-    const shell = waiting.pop() ?? new ScriptShell([...enterNamespaces(place), 'sh'], this.env, this.pipes)
+    const shell =
+      waiting.pop() ?? new ScriptShell([...enterNamespaces(place), 'sh'], this.env, this.pipes)
     this.idle.set(key, waiting)
     const result = shell.run(script).finally(() => {
       const others = this.idle.get(key) ?? []

@@ -1,4 +1,11 @@
-import { mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { projectRoot } from '../../host/layout.ts'
 import { shellVariables } from '../../host/shell-word.ts'
@@ -16,7 +23,12 @@ const INIT_SOURCE = join(projectRoot, 'embedded/machine/uml-init.sh')
  * file system's journal and of compressed swap. Whenever the kernel maps memory for a module, User-Mode Linux maps all of its virtual
  * memory again, a page at a time (flush_tlb_kernel_vm, 6.1), and those buffers were four fifths of it.
  */
-const UNNEEDED_INITCALLS = ['raid6_select_algo', 'calibrate_xor_blocks', 'init_jfs_fs', 'init_zswap']
+const UNNEEDED_INITCALLS = [
+  'raid6_select_algo',
+  'calibrate_xor_blocks',
+  'init_jfs_fs',
+  'init_zswap',
+]
 
 /**
  * User-Mode Linux with the host's file system as its read-only root (Documentation/virt/uml/user_mode_linux_howto_v2). Confined by
@@ -43,7 +55,9 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
     'tmpfs /mnt/root/run tmpfs mode=0755',
     // The guest has the cluster's folder at the same path.
     ...(whole
-      ? [`none /mnt/root${fstabWord(options.directory)} hostfs ro,X-mount.mkdir,${fstabWord(directory.path)}`]
+      ? [
+          `none /mnt/root${fstabWord(options.directory)} hostfs ro,X-mount.mkdir,${fstabWord(directory.path)}`,
+        ]
       : []),
     'tmpfs /mnt/root/var/log tmpfs mode=0755',
     'devtmpfs /mnt/root/dev devtmpfs mode=0755',
@@ -58,9 +72,13 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
     node: whole ? 'node' : process.execPath,
     agent,
   })
-  writeFileSync(join(options.directory, INIT), `#!/bin/sh\n${init}${readFileSync(INIT_SOURCE, 'utf8')}`, {
-    mode: 0o755,
-  })
+  writeFileSync(
+    join(options.directory, INIT),
+    `#!/bin/sh\n${init}${readFileSync(INIT_SOURCE, 'utf8')}`,
+    {
+      mode: 0o755,
+    },
+  )
   const program = kernelProgram(options.packages)
   // The only folder where the kernel may write. It is removed once the kernel has started, so that root of the guest can fill no disk.
   const memory = mkdtempSync(join(room, 'kube-service-labs-'))
@@ -96,7 +114,9 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
     ownKernel: true,
     layer: (root, upper, work) => ({
       folders: [],
-      mounts: [`overlay ${root} overlay lowerdir=/,upperdir=${upper},workdir=${work}${layerOptions} 0 0`],
+      mounts: [
+        `overlay ${root} overlay lowerdir=/,upperdir=${upper},workdir=${work}${layerOptions} 0 0`,
+      ],
     }),
     // The memory's file is unlinked after it is opened; the others are for a management console that is not used.
     booted: () => rmSync(memory, { recursive: true, force: true }),

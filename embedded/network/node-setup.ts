@@ -4,7 +4,12 @@ import type { NodePlan } from '../../host/layout.ts'
 import type { GuestFile, Layer, Machine } from '../machine/machine.ts'
 
 /** The bridge that kind gives its Docker network, and the address "outside" the cluster. */
-export const bridge = { name: 'kind', address: '172.18.0.1', prefix: 16, network: '172.18.0.0/16' } as const
+export const bridge = {
+  name: 'kind',
+  address: '172.18.0.1',
+  prefix: 16,
+  network: '172.18.0.0/16',
+} as const
 
 /** All Pods of all nodes. */
 const clusterCIDR = '10.244.0.0/16'
@@ -55,7 +60,11 @@ export const nodeResolvConf = `nameserver ${bridge.address}\noptions timeout:1 a
 
 /** `/etc/hosts` of a node: itself and the others, which Docker's name server would resolve. */
 function hosts(nodes: readonly NodePlan[]): string {
-  return ['127.0.0.1\tlocalhost', ...nodes.map(({ name, address }) => `${address}\t${name}`), ''].join('\n')
+  return [
+    '127.0.0.1\tlocalhost',
+    ...nodes.map(({ name, address }) => `${address}\t${name}`),
+    '',
+  ].join('\n')
 }
 
 /** fstab lines for the nodes' roots: each a separate overlay over the guest's file system. */
@@ -67,7 +76,10 @@ export function nodeMounts(machine: Machine, nodes: readonly NodePlan[]): Layer 
     const inside = [`/dev ${root}/dev none rbind 0 0`, `tmpfs ${root}/tmp tmpfs mode=1777 0 0`]
     return { folders: [root, work, ...folders], mounts: [...mounts, ...inside] }
   })
-  return { folders: works.flatMap(({ folders }) => folders), mounts: works.flatMap(({ mounts }) => mounts) }
+  return {
+    folders: works.flatMap(({ folders }) => folders),
+    mounts: works.flatMap(({ mounts }) => mounts),
+  }
 }
 
 /** Shell: writes /proc/cpuinfo, with what ps of procps-ng 4.0.2 needs and User-Mode Linux lacks, for the nodes and for containers. */

@@ -80,7 +80,9 @@ export class Prober {
     const { stdin } = await this.process
     const id = this.next++
     const answer = new Promise<Answer>((resolve) => this.waiting.set(id, resolve))
-    stdin.write(`${[id, host, port, timeoutSeconds, Buffer.from(payload).toString('hex')].join('\t')}\n`)
+    stdin.write(
+      `${[id, host, port, timeoutSeconds, Buffer.from(payload).toString('hex')].join('\t')}\n`,
+    )
     return answer
   }
 
@@ -109,14 +111,24 @@ export class Prober {
 }
 
 /** The text of an HTTP GET; `headers` replace those of the kubelet's probes. */
-export function httpRequest(path: string, host: string, headers: { name: string; value: string }[] = []): string {
+export function httpRequest(
+  path: string,
+  host: string,
+  headers: { name: string; value: string }[] = [],
+): string {
   const own = { host, 'user-agent': 'kube-probe/1.34', accept: '*/*' }
   const given = headers.map(({ name, value }) => [name, value] as const)
-  const missing = Object.entries(own).filter(([name]) => !given.some(([other]) => other.toLowerCase() === name))
-  const lines = [...missing, ...given].map(([name, value]) => `${name}: ${value}`)
-  return [`GET ${path.startsWith('/') ? path : `/${path}`} HTTP/1.1`, ...lines, 'Connection: close', '', ''].join(
-    '\r\n',
+  const missing = Object.entries(own).filter(
+    ([name]) => !given.some(([other]) => other.toLowerCase() === name),
   )
+  const lines = [...missing, ...given].map(([name, value]) => `${name}: ${value}`)
+  return [
+    `GET ${path.startsWith('/') ? path : `/${path}`} HTTP/1.1`,
+    ...lines,
+    'Connection: close',
+    '',
+    '',
+  ].join('\r\n')
 }
 
 /** The status in the first line of an HTTP response. */

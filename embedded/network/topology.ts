@@ -12,17 +12,60 @@ import {
 
 /** The modules of a cluster in its default state. */
 export const firstModules: readonly string[] = [
-  ...['bridge', 'veth', 'ip_tables', 'iptable_nat', 'iptable_filter', 'iptable_mangle', 'ipt_REJECT'],
-  ...['xt_comment', 'xt_conntrack', 'xt_mark', 'xt_MASQUERADE', 'xt_nat', 'xt_tcpudp', 'xt_addrtype', 'xt_statistic'],
+  ...[
+    'bridge',
+    'veth',
+    'ip_tables',
+    'iptable_nat',
+    'iptable_filter',
+    'iptable_mangle',
+    'ipt_REJECT',
+  ],
+  ...[
+    'xt_comment',
+    'xt_conntrack',
+    'xt_mark',
+    'xt_MASQUERADE',
+    'xt_nat',
+    'xt_tcpudp',
+    'xt_addrtype',
+    'xt_statistic',
+  ],
   ...['xt_nfacct', 'nfnetlink_acct', 'nf_conntrack_netlink'],
 ]
 
 /** Further modules for labs: IPVS with its schedulers, ipset, more matches. */
 export const laterModules: readonly string[] = [
-  ...['dummy', 'xt_multiport', 'xt_recent', 'xt_set', 'xt_physdev', 'xt_ipvs', 'xt_LOG', 'xt_REDIRECT', 'xt_limit'],
-  ...['ip_vs', 'ip_vs_rr', 'ip_vs_wrr', 'ip_vs_lc', 'ip_vs_wlc', 'ip_vs_lblc', 'ip_vs_lblcr', 'ip_vs_sh', 'ip_vs_dh'],
+  ...[
+    'dummy',
+    'xt_multiport',
+    'xt_recent',
+    'xt_set',
+    'xt_physdev',
+    'xt_ipvs',
+    'xt_LOG',
+    'xt_REDIRECT',
+    'xt_limit',
+  ],
+  ...[
+    'ip_vs',
+    'ip_vs_rr',
+    'ip_vs_wrr',
+    'ip_vs_lc',
+    'ip_vs_wlc',
+    'ip_vs_lblc',
+    'ip_vs_lblcr',
+    'ip_vs_sh',
+    'ip_vs_dh',
+  ],
   ...['ip_vs_sed', 'ip_vs_nq', 'ip_vs_fo', 'ip_vs_ovf', 'ip_vs_mh', 'nf_log_syslog'],
-  ...['ip_set', 'ip_set_hash_ip', 'ip_set_hash_ipport', 'ip_set_hash_ipportip', 'ip_set_hash_ipportnet'],
+  ...[
+    'ip_set',
+    'ip_set_hash_ip',
+    'ip_set_hash_ipport',
+    'ip_set_hash_ipportip',
+    'ip_set_hash_ipportnet',
+  ],
   ...['ip_set_hash_net', 'ip_set_hash_netport', 'ip_set_bitmap_port', 'ip_set_list_set'],
 ]
 
@@ -36,7 +79,9 @@ function readiness(name: string, process: GuestProcess): Promise<void> {
     process.stderr.on('data', (bytes: Buffer) => {
       errors += bytes
     })
-    void process.exited.then(() => reject(new Error(`node "${name}" could not be set up: ${errors.trim()}`)))
+    void process.exited.then(() =>
+      reject(new Error(`node "${name}" could not be set up: ${errors.trim()}`)),
+    )
   })
 }
 
@@ -51,7 +96,10 @@ export async function runInGuest(machine: Machine, script: string): Promise<void
 }
 
 /** Loads the kernel modules, makes the bridge and the nodes: namespaces with a layer over the guest's files, kind's routes and firewall. */
-export async function createNetwork(machine: Machine, nodes: readonly NodePlan[]): Promise<Network> {
+export async function createNetwork(
+  machine: Machine,
+  nodes: readonly NodePlan[],
+): Promise<Network> {
   const { folders, mounts } = nodeMounts(machine, nodes)
   const shared = ['/run/nodes', '/run/pods']
   await machine.write([
@@ -107,7 +155,11 @@ export class Network {
   /** The free addresses of each node: as in CNI's host-local plugin, a released one is reused as late as possible. */
   private readonly free: ReadonlyMap<string, string[]>
 
-  constructor(machine: Machine, nodes: readonly NodePlan[], processes: ReadonlyMap<string, number>) {
+  constructor(
+    machine: Machine,
+    nodes: readonly NodePlan[],
+    processes: ReadonlyMap<string, number>,
+  ) {
     this.nodes = nodes
     this.machine = machine
     this.processes = processes
@@ -143,7 +195,10 @@ export class Network {
   /** Removes the link immediately and frees its address; the namespace ends with its last process. */
   async detach({ netns, hostInterface, node }: PodLink, address: string): Promise<void> {
     try {
-      await runInGuest(this.machine, `ip -n ${node.name} link delete ${hostInterface}; ip netns delete ${netns}\n`)
+      await runInGuest(
+        this.machine,
+        `ip -n ${node.name} link delete ${hostInterface}; ip netns delete ${netns}\n`,
+      )
     } finally {
       this.free.get(node.name)?.push(address)
     }

@@ -26,7 +26,8 @@ async function syncsOf(version: string): Promise<number[]> {
 }
 
 test('up to 1.33 a second sync may follow immediately; from 1.34 on any two are minSyncPeriod apart', async () => {
-  const gaps = (times: readonly number[]) => times.slice(1).map((time, index) => time - (times[index] ?? 0))
+  const gaps = (times: readonly number[]) =>
+    times.slice(1).map((time, index) => time - (times[index] ?? 0))
   const [before, now] = [await syncsOf('v1.33'), await syncsOf('v1.34')]
   expect(before[0]).toBeLessThan(100)
   expect(gaps(before)[0]).toBeLessThan(200)

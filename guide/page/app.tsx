@@ -32,7 +32,8 @@ const TABS: readonly Tab[] = [
 /** The incidents are a lab of their own. */
 const INCIDENTS = 8
 
-const tabsOf = ({ lab }: State): Tab[] => TABS.filter(({ id }) => id !== 'incident' || lab?.number === INCIDENTS)
+const tabsOf = ({ lab }: State): Tab[] =>
+  TABS.filter(({ id }) => id !== 'incident' || lab?.number === INCIDENTS)
 
 /** The whole page. */
 export function App({ state }: { state: State }) {
@@ -48,7 +49,8 @@ export function App({ state }: { state: State }) {
   const shown = tabs.find(({ id }) => id === state.tab)?.id ?? 'terminals'
   const before = useRef(shown)
   useEffect(() => {
-    if (before.current !== shown && isFocusLost()) document.getElementById(`panel-${shown}`)?.focus()
+    if (before.current !== shown && isFocusLost())
+      document.getElementById(`panel-${shown}`)?.focus()
     before.current = shown
   }, [shown])
   return (
@@ -116,7 +118,12 @@ function chooseTab(tab: TabId): void {
 function TabList({ tabs, shown }: { tabs: readonly Tab[]; shown: TabId }) {
   const onKeyDown = ({ key }: KeyboardEvent) => {
     const at = tabs.findIndex(({ id }) => id === shown)
-    const moves: Record<string, number> = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 }
+    const moves: Record<string, number> = {
+      ArrowRight: at + 1,
+      ArrowLeft: at - 1,
+      Home: 0,
+      End: tabs.length - 1,
+    }
     const to = moves[key] === undefined ? undefined : tabs.at(moves[key] % tabs.length)
     if (to) chooseTab(to.id)
   }
@@ -146,8 +153,8 @@ function Troubles({ state: { connected, progress, fault } }: { state: State }) {
     <div class="troubles">
       {!connected && (
         <p class="trouble" role="alert">
-          ! No connection to the guide: is <code>make guide</code> still running? Your progress is stored in the
-          cluster.
+          ! No connection to the guide: is <code>make guide</code> still running? Your progress is
+          stored in the cluster.
         </p>
       )}
       {progress?.trouble && (

@@ -11,7 +11,8 @@ export function Ask({ asked }: { asked: AskBlock }) {
   const { what, id, ask } = asked
   const [told, setTold] = useState<{ isGood: boolean; lines: string[] }>()
   const done = what === 'recall' ? undefined : now().progress?.steps.find((step) => step.id === id)
-  const isClosed = what === 'predict' ? done?.predicted !== undefined : what === 'question' && done?.answered
+  const isClosed =
+    what === 'predict' ? done?.predicted !== undefined : what === 'question' && done?.answered
   const send = async (text: string) => {
     if (what === 'recall') {
       const reply = await act('recall', { id, text })
@@ -66,7 +67,8 @@ function AskForm({ asked, send }: { asked: AskBlock; send(text: string): unknown
   const [text, setText] = useState('')
   const [chosen, choose] = useState<readonly string[]>([])
   const name = `${what}-${id}`
-  const answer = choices.length === 0 ? text : chosen.length > 0 ? chosen.join(', ') : many ? 'none' : ''
+  const answer =
+    choices.length === 0 ? text : chosen.length > 0 ? chosen.join(', ') : many ? 'none' : ''
   return (
     <Form class="answer" send={() => answer !== '' && send(answer)}>
       {choices.length === 0 ? (

@@ -17,7 +17,11 @@ export function Blocks({ blocks, place }: BlocksProps) {
     <>
       {blocks.map((block, index) =>
         block.kind === 'fence' ? (
-          <Fence key={`${index}`} text={block.text} place={block.run ? `${place}/${index}` : undefined} />
+          <Fence
+            key={`${index}`}
+            text={block.text}
+            place={block.run ? `${place}/${index}` : undefined}
+          />
         ) : block.kind === 'ask' ? (
           <Ask key={`${index}`} asked={block} />
         ) : (
@@ -29,7 +33,10 @@ export function Blocks({ blocks, place }: BlocksProps) {
 }
 
 /** How each state of a line is shown. */
-const STATES: Record<RunLine['state'], { sign: string; tone: string; tell(line: RunLine): string }> = {
+const STATES: Record<
+  RunLine['state'],
+  { sign: string; tone: string; tell(line: RunLine): string }
+> = {
   queued: { sign: '·', tone: 'soft', tell: () => 'waits for its turn' },
   running: { sign: '…', tone: 'soft', tell: () => 'is running' },
   succeeded: { sign: '✓', tone: 'good', tell: () => 'succeeded' },
@@ -49,7 +56,11 @@ export function Fence({ text, place }: { text: string; place?: string | undefine
           {run.lines.map((line, index) => {
             const { sign, tone, tell } = STATES[line.state]
             return (
-              <li key={`${index}`} class={`${tone} ${line.state === 'running' ? 'running' : ''}`} title={tell(line)}>
+              <li
+                key={`${index}`}
+                class={`${tone} ${line.state === 'running' ? 'running' : ''}`}
+                title={tell(line)}
+              >
                 <span class="sign" aria-hidden="true">
                   {sign}
                 </span>
@@ -88,7 +99,15 @@ export function Fence({ text, place }: { text: string; place?: string | undefine
 }
 
 /** Run, and while it waits or runs what ends it. */
-function RunButton({ place, text, lines }: { place: string; text: string; lines: readonly RunLine[] }) {
+function RunButton({
+  place,
+  text,
+  lines,
+}: {
+  place: string
+  text: string
+  lines: readonly RunLine[]
+}) {
   const has = (state: RunLine['state']) => lines.some((line) => line.state === state)
   const isOpen = has('queued') || has('running')
   const [first, ...more] = text.split('\n')

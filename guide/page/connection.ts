@@ -1,6 +1,13 @@
 // The page's connection to the guide's server: pushes in, actions out.
 
-import type { ActionArguments, ActionName, CountersPush, ProgressPush, Pushes, Reply } from '../protocol.ts'
+import type {
+  ActionArguments,
+  ActionName,
+  CountersPush,
+  ProgressPush,
+  Pushes,
+  Reply,
+} from '../protocol.ts'
 import { now, type State, say, update } from './store.ts'
 import { VERDICTS } from './words.ts'
 
@@ -24,7 +31,11 @@ export const socketTo = (path: string): WebSocket => new WebSocket(`ws://${locat
 function take({ counters, ...push }: Partial<Pushes>): void {
   if (push.progress) tellVerdict(push.progress)
   // A push of all entries has their newest counters.
-  update({ ...push, ...(push.dataplane && { moved: {} }), ...(counters && { moved: withCounters(counters) }) })
+  update({
+    ...push,
+    ...(push.dataplane && { moved: {} }),
+    ...(counters && { moved: withCounters(counters) }),
+  })
 }
 
 /** Announces the verdict of the shown step when it changes. */

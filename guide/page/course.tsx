@@ -37,15 +37,29 @@ export function Course({ state: { lab, progress } }: { state: State }) {
             <Blocks blocks={lab.intro} place={`${lab.number}/intro`} />
           </>
         )}
-        {step && <Blocks key={`${step.id} task`} blocks={step.task} place={`${lab.number}/${step.id}/task`} />}
+        {step && (
+          <Blocks
+            key={`${step.id} task`}
+            blocks={step.task}
+            place={`${lab.number}/${step.id}/task`}
+          />
+        )}
         {step && isPassed && step.seen.length > 0 && (
           <div class="seen">
-            <Blocks key={`${step.id} seen`} blocks={step.seen} place={`${lab.number}/${step.id}/seen`} />
+            <Blocks
+              key={`${step.id} seen`}
+              blocks={step.seen}
+              place={`${lab.number}/${step.id}/seen`}
+            />
           </div>
         )}
         {step && step.onward.length > 0 && (
           <div class="onward">
-            <Blocks key={`${step.id} onward`} blocks={step.onward} place={`${lab.number}/${step.id}/onward`} />
+            <Blocks
+              key={`${step.id} onward`}
+              blocks={step.onward}
+              place={`${lab.number}/${step.id}/onward`}
+            />
           </div>
         )}
         {progress.at === 'end' && (
@@ -56,7 +70,14 @@ export function Course({ state: { lab, progress } }: { state: State }) {
         )}
       </article>
       {step && done ? (
-        <StepState lab={lab} index={index} step={step} done={done} busy={progress.busy} asOf={progress.asOf} />
+        <StepState
+          lab={lab}
+          index={index}
+          step={step}
+          done={done}
+          busy={progress.busy}
+          asOf={progress.asOf}
+        />
       ) : (
         <div class="state calm" tabIndex={-1}>
           <Walk lab={lab} at={progress.at} />
@@ -75,7 +96,12 @@ function Submission() {
       <p>The file contains what the nodes hold, so that your instructor can grade it again.</p>
       <label>
         Your name{' '}
-        <input required maxLength={60} value={learner} onInput={(event) => setLearner(event.currentTarget.value)} />
+        <input
+          required
+          maxLength={60}
+          value={learner}
+          onInput={(event) => setLearner(event.currentTarget.value)}
+        />
       </label>
       <button type="submit" class="main">
         Save submission

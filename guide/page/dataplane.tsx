@@ -12,10 +12,14 @@ type CausesById = ReadonlyMap<string, readonly Cause[]>
 export function Dataplane({ state }: { state: State }) {
   const { dataplane, past, entry, service } = state
   const nodes = (past ?? dataplane)?.nodes ?? []
-  const holdings = nodes.find(({ node }) => node === entry?.node) ?? nodes.find(({ groups }) => groups.length > 0)
+  const holdings =
+    nodes.find(({ node }) => node === entry?.node) ?? nodes.find(({ groups }) => groups.length > 0)
   const index = useMemo(() => indexOf(holdings), [holdings])
   const causes = useMemo(() => causesIn(dataplane, holdings?.node), [dataplane, holdings?.node])
-  const kept = useMemo(() => (service !== '' ? keptFor(index, causes, service) : undefined), [index, causes, service])
+  const kept = useMemo(
+    () => (service !== '' ? keptFor(index, causes, service) : undefined),
+    [index, causes, service],
+  )
   if (!dataplane || !holdings) return <p class="empty">Reading what the nodes hold …</p>
   const changes = (past ?? dataplane).changes.filter(({ node }) => node === holdings.node)
   const selected = entry?.node === holdings.node ? entry.id : undefined
@@ -44,7 +48,8 @@ export function Dataplane({ state }: { state: State }) {
       </div>
       {past && (
         <p class="past">
-          You see a moment of the past. <Button onClick={() => update({ past: undefined })}>Back to now</Button>
+          You see a moment of the past.{' '}
+          <Button onClick={() => update({ past: undefined })}>Back to now</Button>
         </p>
       )}
       {holdings.trouble && <p class="trouble">! {holdings.trouble}</p>}
@@ -62,10 +67,16 @@ export function Dataplane({ state }: { state: State }) {
         />
         <aside class="why" aria-label="Selected entry">
           {chosen ? (
-            <Details entry={chosen} index={index} node={holdings.node} because={causes.get(chosen.id) ?? []} />
+            <Details
+              entry={chosen}
+              index={index}
+              node={holdings.node}
+              because={causes.get(chosen.id) ?? []}
+            />
           ) : (
             <p class="soft">
-              Select an entry to see why it exists. Choose a Service to see everything that exists because of it.
+              Select an entry to see why it exists. Choose a Service to see everything that exists
+              because of it.
             </p>
           )}
         </aside>
@@ -79,14 +90,19 @@ function causesIn(dataplane: DataplanePush | undefined, node = ''): CausesById {
   const { nodes = [], causes = [], causedBy = {} } = dataplane ?? {}
   const entries = nodes.filter((held) => held.node === node).flatMap((held) => [...entriesOf(held)])
   return new Map(
-    entries.map(({ id }, at) => [id, (causedBy[node]?.[at] ?? []).flatMap((index) => causes[index] ?? [])]),
+    entries.map(({ id }, at) => [
+      id,
+      (causedBy[node]?.[at] ?? []).flatMap((index) => causes[index] ?? []),
+    ]),
   )
 }
 
 /** The entries that exist because of a Service, and those that contain them. */
 function keptFor(index: Index, causes: CausesById, service: string): ReadonlySet<string> {
   const ids = [...index.values()].flatMap(({ entry, parents }) =>
-    causes.get(entry.id)?.some((cause) => cause.service === service) ? [...parents, entry].map(({ id }) => id) : [],
+    causes.get(entry.id)?.some((cause) => cause.service === service)
+      ? [...parents, entry].map(({ id }) => id)
+      : [],
   )
   return new Set(ids)
 }
@@ -144,7 +160,15 @@ function CauseView({ cause: { kind, object, field, reason, service } }: { cause:
 /** Maximum number of links; a set that every rule uses has hundreds. */
 const LINKS = 12
 
-function Links({ title, entries, node }: { title: string; entries: readonly Entry[]; node: string }) {
+function Links({
+  title,
+  entries,
+  node,
+}: {
+  title: string
+  entries: readonly Entry[]
+  node: string
+}) {
   if (entries.length === 0) return null
   return (
     <>

@@ -12,9 +12,12 @@ export function keepFocus(page: HTMLElement): void {
   })
   new MutationObserver((records) => {
     if (!isFocusLost()) return
-    const place = records.find(({ removedNodes }) => [...removedNodes].some((node) => node.contains(last as Node)))
+    const place = records.find(({ removedNodes }) =>
+      [...removedNodes].some((node) => node.contains(last as Node)),
+    )
     if (!(place?.target instanceof Element)) return
-    const around = place.target.closest<HTMLElement>('[tabindex]') ?? page.querySelector<HTMLElement>('.text')
+    const around =
+      place.target.closest<HTMLElement>('[tabindex]') ?? page.querySelector<HTMLElement>('.text')
     around?.focus()
   }).observe(page, { childList: true, subtree: true })
 }

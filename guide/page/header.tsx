@@ -10,11 +10,18 @@ import { duration } from './words.ts'
 function LabChoice({ state: { lab, progress } }: { state: State }) {
   const shown = String(lab?.number)
   const [chosen, choose] = useState(shown)
-  const labs = lab?.labs.map(({ number, title }) => [String(number), `Lab ${number}: ${title}`] as const)
+  const labs = lab?.labs.map(
+    ({ number, title }) => [String(number), `Lab ${number}: ${title}`] as const,
+  )
   const isBegun = progress?.begun.includes(Number(chosen))
   return (
     <>
-      <Select label={<span class="hidden">Lab</span>} value={chosen} options={labs ?? []} choose={choose} />
+      <Select
+        label={<span class="hidden">Lab</span>}
+        value={chosen}
+        options={labs ?? []}
+        choose={choose}
+      />
       {chosen !== shown && (
         <>
           <Button
@@ -27,7 +34,9 @@ function LabChoice({ state: { lab, progress } }: { state: State }) {
             {isBegun ? 'Continue' : 'Start'} lab {chosen}
           </Button>
           {!isBegun && (
-            <small id="what-start-does">This resets the cluster: what you made in lab {shown} is removed.</small>
+            <small id="what-start-does">
+              This resets the cluster: what you made in lab {shown} is removed.
+            </small>
           )}
         </>
       )}
@@ -59,7 +68,10 @@ export function Header({ state }: { state: State }) {
             <strong>{progress.points}</strong> / {progress.of} points
           </span>
           <span class="soft">{duration(progress.minutes)}</span>
-          <Button aria-pressed={progress.paused} onClick={() => void act('pause', { paused: !progress.paused })}>
+          <Button
+            aria-pressed={progress.paused}
+            onClick={() => void act('pause', { paused: !progress.paused })}
+          >
             {progress.paused ? '▶ Resume' : '❙❙ Pause'}
           </Button>
           <Sure

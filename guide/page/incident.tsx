@@ -48,14 +48,25 @@ export function Incident({ state: { incident, progress } }: { state: State }) {
         </>
       ) : (
         <p>
-          Something breaks, and all you have is a user’s report: find the cause, name it, and repair it permanently.
+          Something breaks, and all you have is a user’s report: find the cause, name it, and repair
+          it permanently.
         </p>
       )}
       <Form class="bar" send={start}>
         <label>
-          Seed <input size={8} maxLength={40} value={seed} onInput={(event) => setSeed(event.currentTarget.value)} />
+          Seed{' '}
+          <input
+            size={8}
+            maxLength={40}
+            value={seed}
+            onInput={(event) => setSeed(event.currentTarget.value)}
+          />
         </label>
-        <button type="submit" class={incident ? '' : 'main'} aria-disabled={progress?.busy !== undefined}>
+        <button
+          type="submit"
+          class={incident ? '' : 'main'}
+          aria-disabled={progress?.busy !== undefined}
+        >
           {incident ? 'Start another incident' : 'Start an incident'}
         </button>
         <span class="soft">The same seed starts the same incident; without one it is random.</span>
@@ -98,7 +109,13 @@ function Debrief({ debrief, progress }: DebriefProps) {
 }
 
 /** What is left to do: name the cause, then repair it. */
-function Repair({ incident, progress }: { incident: IncidentPush; progress: ProgressPush | undefined }) {
+function Repair({
+  incident,
+  progress,
+}: {
+  incident: IncidentPush
+  progress: ProgressPush | undefined
+}) {
   const diagnosis = progress?.steps.find(({ id }) => id === DIAGNOSIS)
   return (
     <>
@@ -129,7 +146,8 @@ function Diagnosis({ choices }: Pick<IncidentPush, 'choices'>) {
   return (
     <Form
       send={async () => {
-        const reply = cause === '' ? undefined : await act('answer', { step: DIAGNOSIS, text: cause })
+        const reply =
+          cause === '' ? undefined : await act('answer', { step: DIAGNOSIS, text: cause })
         setWrong(reply && reply.verdict !== 'passed' ? cause : '')
       }}
     >

@@ -87,7 +87,11 @@ export function Journey({ stations, title, lit, other }: JourneyProps) {
                   other && differs(station, other) ? 'differs' : '',
                 ].join(' ')}
               >
-                <Button class="plain" aria-current={own === at ? 'step' : undefined} onClick={() => go(own)}>
+                <Button
+                  class="plain"
+                  aria-current={own === at ? 'step' : undefined}
+                  onClick={() => go(own)}
+                >
                   <span class="place">{nameOf(station)}</span>
                   {station.device && <span class="soft">{station.device}</span>}
                   {station.changed.map((field) => (
@@ -96,7 +100,9 @@ export function Journey({ stations, title, lit, other }: JourneyProps) {
                     </code>
                   ))}
                   {station.isStopped && <strong>✗ stopped here</strong>}
-                  {other && differs(station, other) && <span class="hidden">, differs from the other path</span>}
+                  {other && differs(station, other) && (
+                    <span class="hidden">, differs from the other path</span>
+                  )}
                 </Button>
               </li>
             ))}
@@ -157,7 +163,8 @@ const inWords = ({ packet, changed, isStopped }: Station): string =>
 function differs(station: Station, other: readonly Station[]): boolean {
   const same = other.filter(({ place, hook }) => place === station.place && hook === station.hook)
   return !same.some(
-    ({ changed, isStopped }) => changed.join() === station.changed.join() && isStopped === station.isStopped,
+    ({ changed, isStopped }) =>
+      changed.join() === station.changed.join() && isStopped === station.isStopped,
   )
 }
 

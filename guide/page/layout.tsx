@@ -11,7 +11,8 @@ const MOST = 70
 const STEP = 2
 
 const clamp = (percent: number) => Math.min(MOST, Math.max(LEAST, percent))
-const savedNumber = (key: string): number | undefined => Number(localStorage.getItem(key)) || undefined
+const savedNumber = (key: string): number | undefined =>
+  Number(localStorage.getItem(key)) || undefined
 
 /** Divides the page as it was divided last in this browser. */
 export function applyWidth(percent = savedNumber(WIDTH)): void {
@@ -26,7 +27,9 @@ function keepWidth(percent: number): void {
 
 /** The width of the text in hundredths of the page's, as it is shown. */
 const shownWidth = () =>
-  ((document.querySelector('.course')?.clientWidth ?? 0) / Math.max(1, document.documentElement.clientWidth)) * 100
+  ((document.querySelector('.course')?.clientWidth ?? 0) /
+    Math.max(1, document.documentElement.clientWidth)) *
+  100
 
 /** The line between text and tools: dragged, or moved by the arrow keys; a double click divides as at first. */
 export function Splitter() {
@@ -104,5 +107,9 @@ export function lettersFor(widthPixels: number): number {
 /** Chooses another size; undefined restores the automatic one. */
 export function chooseLetters(size: number | undefined): void {
   if (size === undefined) localStorage.removeItem(LETTERS)
-  else localStorage.setItem(LETTERS, String(Math.min(LETTER_SIZES.most, Math.max(LETTER_SIZES.least, size))))
+  else
+    localStorage.setItem(
+      LETTERS,
+      String(Math.min(LETTER_SIZES.most, Math.max(LETTER_SIZES.least, size))),
+    )
 }

@@ -9,7 +9,12 @@ import { now, type State, say, showEntry, update } from './store.ts'
 /** The path of a packet through a node: what the rules do with it, in a drawing and in words, in every mode. */
 export function PacketPathView({ state: { dataplane, path } }: { state: State }) {
   const { origins = [], destinations = [], nodes = [] } = dataplane ?? {}
-  const { from = origins[0] ?? 'host', to = usualDestination(destinations), node = '', found } = path
+  const {
+    from = origins[0] ?? 'host',
+    to = usualDestination(destinations),
+    node = '',
+    found,
+  } = path
   const [isBusy, setBusy] = useState<'look' | 'send'>()
   const change = (part: State['path']) => update({ path: { ...now().path, ...part } })
   const ask = async (send: boolean) => {
@@ -93,7 +98,9 @@ function FoundPaths({ found: { paths, sent } }: { found: ActionReplies['path'] }
       <Journeys paths={paths} />
       {sent && (
         <details class="sent" open>
-          <summary>{sent.count} connections were opened; what the kernel counted is beside the rules</summary>
+          <summary>
+            {sent.count} connections were opened; what the kernel counted is beside the rules
+          </summary>
           <pre>{sent.output}</pre>
         </details>
       )}
@@ -132,7 +139,9 @@ function Journeys({ paths }: { paths: readonly DrawnPath[] }) {
           options={[
             ['', 'nothing'],
             ...(kept ? [['kept', `kept: ${titleOf(kept)}`] as const] : []),
-            ...paths.filter(({ real }) => !real).map(({ mode }) => [mode, `${mode} mode, predicted`] as const),
+            ...paths
+              .filter(({ real }) => !real)
+              .map(({ mode }) => [mode, `${mode} mode, predicted`] as const),
           ]}
           choose={choose}
         />
@@ -166,7 +175,10 @@ function OnePath({ path, small = false }: { path: DrawnPath; small?: boolean }) 
   return (
     <section class={small ? 'one small' : 'one'} aria-label={`Path in ${mode} mode`}>
       <h3>
-        {mode} <span class="soft">{real ? `what ${node} holds now` : 'predicted: the node is in another mode'}</span>
+        {mode}{' '}
+        <span class="soft">
+          {real ? `what ${node} holds now` : 'predicted: the node is in another mode'}
+        </span>
       </h3>
       <p class="packet">
         <code>{packet}</code>
@@ -196,7 +208,11 @@ function OnePath({ path, small = false }: { path: DrawnPath; small?: boolean }) 
                 <strong>{hook}</strong>
                 <ul>
                   {actions.map((action) => (
-                    <Action key={`${action.table} ${action.text}`} action={action} node={real ? node : undefined} />
+                    <Action
+                      key={`${action.table} ${action.text}`}
+                      action={action}
+                      node={real ? node : undefined}
+                    />
                   ))}
                 </ul>
               </li>
@@ -213,7 +229,8 @@ function OnePath({ path, small = false }: { path: DrawnPath; small?: boolean }) 
   )
 }
 
-const percent = (probability: number) => (probability >= 1 ? '' : ` ${Math.round(probability * 1000) / 10} %`)
+const percent = (probability: number) =>
+  probability >= 1 ? '' : ` ${Math.round(probability * 1000) / 10} %`
 
 function Action({ action, node }: { action: PathAction; node: string | undefined }) {
   const { table, chains, text, probability, counted, disagrees, entries } = action
@@ -244,7 +261,8 @@ function End({ end: { to, verdict, probability, masquerade, by, counted } }: { e
   const isGood = verdict === 'dnat' || verdict === 'accept'
   return (
     <li class={isGood ? 'good' : 'bad'}>
-      <span class="sign">{isGood ? '✓' : '✗'}</span> {to ? <code>{to}</code> : `${verdict}${by ? ` by ${by}` : ''}`}
+      <span class="sign">{isGood ? '✓' : '✗'}</span>{' '}
+      {to ? <code>{to}</code> : `${verdict}${by ? ` by ${by}` : ''}`}
       {percent(probability)}
       {masquerade && <span class="soft"> masqueraded</span>}
       {counted !== undefined && <span class="lit"> {counted} arrived</span>}

@@ -28,17 +28,20 @@ export function StepState({ lab, index, step, done, busy, asOf }: StepStateProps
         <strong>{word}</strong>
         <span class="soft">
           step {index + 1} of {lab.steps.length} · {done.points}/{step.points} points
-          {asOf !== undefined && ` · as of ${new Date(asOf).toLocaleTimeString()}, the nodes are read again`}
+          {asOf !== undefined &&
+            ` · as of ${new Date(asOf).toLocaleTimeString()}, the nodes are read again`}
         </span>
         <Walk lab={lab} at={step.id} ready={isPassed} />
       </div>
       <p class="claim">{step.title}.</p>
       <div class="details">
-        {done.held && isPassed && <p class="soft">This step had already passed when you opened it.</p>}
+        {done.held && isPassed && (
+          <p class="soft">This step had already passed when you opened it.</p>
+        )}
         {done.unsent && (
           <p>
-            Everything that can be seen on the nodes is there. A check sends the requests that prove it.{' '}
-            <CheckButton step={step} busy={busy} main />
+            Everything that can be seen on the nodes is there. A check sends the requests that prove
+            it. <CheckButton step={step} busy={busy} main />
           </p>
         )}
         {!isPassed && !done.unsent && (
@@ -63,7 +66,8 @@ export function StepState({ lab, index, step, done, busy, asOf }: StepStateProps
 
 const ASKS = {
   prediction: 'The nodes are as they should be. What is missing is your prediction, in the text.',
-  answer: 'The nodes are as they should be. What is missing is the answer to the question in the text.',
+  answer:
+    'The nodes are as they should be. What is missing is the answer to the question in the text.',
 }
 
 /** Whether the text has the field for the question. */
@@ -125,7 +129,15 @@ function FindingView({ finding }: { finding: Finding }) {
 /** A command that Run may type: one with a placeholder is to be completed by the learner. */
 const isCommand = (text: string): boolean => !text.includes('…')
 
-function CheckButton({ step, busy, main = false }: { step: StepContent; busy: string | undefined; main?: boolean }) {
+function CheckButton({
+  step,
+  busy,
+  main = false,
+}: {
+  step: StepContent
+  busy: string | undefined
+  main?: boolean
+}) {
   return (
     <Button
       class={main ? 'main' : ''}
@@ -202,7 +214,11 @@ function Help({ step, done, busy }: Pick<StepStateProps, 'step' | 'done' | 'busy
               }}
             >
               Hint {taken + 1} of {step.hints}{' '}
-              <small>{left === 1 ? 'the command; costs no points, is recorded' : 'costs no points, is recorded'}</small>
+              <small>
+                {left === 1
+                  ? 'the command; costs no points, is recorded'
+                  : 'costs no points, is recorded'}
+              </small>
             </Button>
           )}
           {left === 0 && (

@@ -22,7 +22,11 @@ export function Walk({ lab, at, ready = true }: { lab: LabContent; at: string; r
         </Button>
       )}
       {next && (
-        <Button class={ready ? 'main' : ''} aria-keyshortcuts="Alt+N" onClick={() => void act('go', { to: next })}>
+        <Button
+          class={ready ? 'main' : ''}
+          aria-keyshortcuts="Alt+N"
+          onClick={() => void act('go', { to: next })}
+        >
           {at === 'intro' ? 'Start' : next === 'end' ? 'Finish' : 'Next'} →
         </Button>
       )}
@@ -37,7 +41,8 @@ export function Steps({ lab, progress }: { lab: LabContent; progress: ProgressPu
   return (
     <nav class={open ? 'steps open' : 'steps'} aria-label="Steps">
       <Button class="plain" aria-expanded={open} onClick={() => setOpen(!open)}>
-        {index === -1 ? `${lab.steps.length} steps` : `Step ${index + 1} of ${lab.steps.length}`} {open ? '▴' : '▾'}
+        {index === -1 ? `${lab.steps.length} steps` : `Step ${index + 1} of ${lab.steps.length}`}{' '}
+        {open ? '▴' : '▾'}
       </Button>
       <ol>
         {lab.steps.map(({ id, title }, at) => {

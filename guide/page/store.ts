@@ -27,10 +27,23 @@ export interface State extends Partial<Omit<Pushes, 'counters'>> {
   /** A moment of the past that the dataplane shows. */
   past?: ActionReplies['moment'] & { moment: number }
   /** The question about a packet's path, its reply, and a path that was kept to be compared with others. */
-  path: { from?: string; to?: string; node?: string; found?: ActionReplies['path'] | undefined; kept?: DrawnPath }
+  path: {
+    from?: string
+    to?: string
+    node?: string
+    found?: ActionReplies['path'] | undefined
+    kept?: DrawnPath
+  }
 }
 
-let state: State = { connected: false, moved: {}, said: '', tab: 'terminals', service: '', path: {} }
+let state: State = {
+  connected: false,
+  moved: {},
+  said: '',
+  tab: 'terminals',
+  service: '',
+  path: {},
+}
 let changed: () => void = () => undefined
 
 export const now = (): State => state

@@ -22,7 +22,12 @@ export class TerminalView {
     fontSize: 13,
     scrollback: 5000,
     screenReaderMode: isReadAloud(),
-    theme: { background: '#10161c', foreground: '#e4eaf0', cursor: '#7db8f5', selectionBackground: '#3b5878' },
+    theme: {
+      background: '#10161c',
+      foreground: '#e4eaf0',
+      cursor: '#7db8f5',
+      selectionBackground: '#3b5878',
+    },
   })
   readonly #fit = new FitAddon()
   readonly #encoder = new TextEncoder()

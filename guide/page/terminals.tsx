@@ -107,14 +107,20 @@ function LatestChanges({ state: { dataplane } }: { state: State }) {
             (<code>{dataplane.by}</code>)
           </>
         )}{' '}
-        {dataplane && changes.length > 0 && <time>{new Date(dataplane.at).toLocaleTimeString()}</time>}
+        {dataplane && changes.length > 0 && (
+          <time>{new Date(dataplane.at).toLocaleTimeString()}</time>
+        )}
       </h3>
       {changes.length === 0 ? (
         <p class="soft">Nothing has changed since the nodes were first read.</p>
       ) : (
         <ul class="changes">
           {changes.slice(0, SHOWN).map((change) => (
-            <ChangeView key={`${change.node} ${change.id} ${change.change}`} change={change} withNode />
+            <ChangeView
+              key={`${change.node} ${change.id} ${change.change}`}
+              change={change}
+              withNode
+            />
           ))}
         </ul>
       )}

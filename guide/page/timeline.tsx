@@ -14,7 +14,9 @@ export function TimelineView({ state }: { state: State }) {
   const [since, setSince] = useState('')
   const last = timeline.at(-1)
   if (!dataplane || !last) return <p class="empty">Nothing has changed on the nodes yet.</p>
-  const index = past ? timeline.findIndex(({ moment }) => moment === past.moment) : timeline.length - 1
+  const index = past
+    ? timeline.findIndex(({ moment }) => moment === past.moment)
+    : timeline.length - 1
   const shown = timeline[index] ?? last
   return (
     <div class="timeline">
@@ -35,7 +37,10 @@ export function TimelineView({ state }: { state: State }) {
         <Button aria-disabled={index <= 0} onClick={() => void show(timeline[index - 1], last)}>
           ← Before
         </Button>
-        <Button aria-disabled={index >= timeline.length - 1} onClick={() => void show(timeline[index + 1], last)}>
+        <Button
+          aria-disabled={index >= timeline.length - 1}
+          onClick={() => void show(timeline[index + 1], last)}
+        >
           After →
         </Button>
         <Button aria-disabled={!past} onClick={() => update({ past: undefined })}>
@@ -45,7 +50,10 @@ export function TimelineView({ state }: { state: State }) {
         <Select
           label="Changes since"
           value={since}
-          options={[['', 'the moment before'], ...timeline.map((one) => [`${one.moment}`, nameOf(one)] as const)]}
+          options={[
+            ['', 'the moment before'],
+            ...timeline.map((one) => [`${one.moment}`, nameOf(one)] as const),
+          ]}
           choose={setSince}
         />
       </div>
@@ -68,7 +76,13 @@ async function show(moment: Moment | undefined, last: Moment): Promise<void> {
   if (held) update({ past: { moment: moment.moment, ...held } })
 }
 
-function ChangesSince({ since, nodes }: { since: number; nodes: NonNullable<State['dataplane']>['nodes'] }) {
+function ChangesSince({
+  since,
+  nodes,
+}: {
+  since: number
+  nodes: NonNullable<State['dataplane']>['nodes']
+}) {
   const [before, setBefore] = useState<typeof nodes>()
   useEffect(() => {
     void act('moment', { moment: since }).then((held) => setBefore(held?.nodes))
@@ -116,7 +130,13 @@ export function ChangeView({ change: entry, withNode = false, canOpen = true }: 
 const LISTED = 100
 
 /** Changes by node: those of the first node are open. */
-export function Changes({ changes, canOpen = true }: { changes: readonly Change[]; canOpen?: boolean }) {
+export function Changes({
+  changes,
+  canOpen = true,
+}: {
+  changes: readonly Change[]
+  canOpen?: boolean
+}) {
   if (changes.length === 0) return <p class="soft">Nothing changed on the nodes.</p>
   return (
     <>
@@ -138,4 +158,6 @@ export function Changes({ changes, canOpen = true }: { changes: readonly Change[
 }
 
 const summary = (changes: readonly Change[]) =>
-  [...Map.groupBy(changes, ({ change }) => change)].map(([change, list]) => `${list.length} ${change}`).join(', ')
+  [...Map.groupBy(changes, ({ change }) => change)]
+    .map(([change, list]) => `${list.length} ${change}`)
+    .join(', ')

@@ -77,7 +77,13 @@ export function Tree({ holdings, index, kept, selected, changed, moved, select }
     event.preventDefault()
   }
   return (
-    <div ref={list} role="tree" class="tree" aria-label={`What ${holdings.node} holds`} onKeyDown={onKeyDown}>
+    <div
+      ref={list}
+      role="tree"
+      class="tree"
+      aria-label={`What ${holdings.node} holds`}
+      onKeyDown={onKeyDown}
+    >
       {rows.map(({ entry, level, position, size, open }, line) => (
         // biome-ignore lint/a11y/useKeyWithClickEvents: the tree handles the keys
         <div

@@ -10,7 +10,9 @@ export const SIGNS: Readonly<Record<Change['change'], string>> = {
 }
 
 /** The sign, the word and the style of a verdict; `looking` before there is one, `ready` while only requests are missing. */
-export const VERDICTS: Readonly<Record<Verdict | 'looking' | 'ready', { sign: string; word: string; tone: string }>> = {
+export const VERDICTS: Readonly<
+  Record<Verdict | 'looking' | 'ready', { sign: string; word: string; tone: string }>
+> = {
   passed: { sign: '✓', word: 'Passed', tone: 'good' },
   failed: { sign: '○', word: 'Not yet done', tone: 'open' },
   'not yet': { sign: '…', word: 'Not yet', tone: 'open' },

@@ -35,10 +35,13 @@ export class CommandLog {
    * `while … ran` if several ran. Commands that only read are left out. Undefined if there is none.
    */
   culprit(from: number, to: number): string | undefined {
-    const changing = this.#commands.filter(({ text, startedAt }) => startedAt <= to && !isReading(text))
+    const changing = this.#commands.filter(
+      ({ text, startedAt }) => startedAt <= to && !isReading(text),
+    )
     const running = changing.filter(({ endedAt = Number.POSITIVE_INFINITY }) => endedAt >= from)
     const [first, ...others] = [...new Set(running.map(({ text }) => text))]
-    if (first !== undefined && others.length > 0) return `while ${[first, ...others].join(' and ')} ran`
+    if (first !== undefined && others.length > 0)
+      return `while ${[first, ...others].join(' and ')} ran`
     if (first !== undefined) return first
     const last = changing.toSorted((a, b) => (a.endedAt ?? 0) - (b.endedAt ?? 0)).at(-1)
     if (last === undefined) return undefined
@@ -54,7 +57,8 @@ const MAKE_READS =
 /** What changes a node or the cluster among the words of a program that otherwise reads. */
 const CHANGES: Record<string, RegExp> = {
   ip: /\s(?:add|del|delete|set|change|replace|flush|append|exec)\b/,
-  iptables: /\s-[ADIRFXZNPE]\b|\s-[a-z]*[ADIRFXZNPE](?=\s|$)|--(?:append|delete|insert|replace|flush|new|policy)/,
+  iptables:
+    /\s-[ADIRFXZNPE]\b|\s-[a-z]*[ADIRFXZNPE](?=\s|$)|--(?:append|delete|insert|replace|flush|new|policy)/,
   ip6tables: /\s-[ADIRFXZNPE]\b|--(?:append|delete|insert|replace|flush|new|policy)/,
   ipset: /^ipset\s+(?!list|save|test|-L|-S)/,
   ipvsadm: /\s-[ACDEadeRZ]\b|\s--(?:add|edit|delete|clear|restore|set|zero)/,

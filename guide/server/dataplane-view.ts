@@ -8,7 +8,14 @@ import { addMoment, type Moment } from '../../dataplane/view/changes.ts'
 import { entriesOf, holdingsOf, type NodeHoldings } from '../../dataplane/view/holdings.ts'
 import { predictOptions } from '../../grading/evaluate.ts'
 import { Trouble } from '../../grading/failure.ts'
-import { filesOf, modeOf, type NodeView, objectsOf, type Snapshot, stateOf } from '../../grading/snapshot.ts'
+import {
+  filesOf,
+  modeOf,
+  type NodeView,
+  objectsOf,
+  type Snapshot,
+  stateOf,
+} from '../../grading/snapshot.ts'
 import type { CountersPush, DataplanePush, MovedCounter, TimelinePush } from '../protocol.ts'
 import type { CommandLog } from './command-log.ts'
 
@@ -45,7 +52,10 @@ export class DataplaneView {
   }
 
   /** Adds a snapshot whose read began at `readAt`. Returns the state to push, whether more than counters is new in it, and the counters that changed. */
-  see(snapshot: Snapshot, readAt = Date.now()): { latest: DataplanePush; isNew: boolean; counters?: CountersPush } {
+  see(
+    snapshot: Snapshot,
+    readAt = Date.now(),
+  ): { latest: DataplanePush; isNew: boolean; counters?: CountersPush } {
     this.#snapshot = snapshot
     const before = this.#moments.at(-1)
     this.#moments = addMoment(this.#moments, Date.now(), this.read(snapshot))
@@ -53,7 +63,8 @@ export class DataplaneView {
     const { number, at, nodes, changes } = moment
     const isOtherMoment = number !== before?.number
     if (isOtherMoment) {
-      this.#by = this.#readAt === undefined ? undefined : this.#commands.culprit(this.#readAt, moment.at)
+      this.#by =
+        this.#readAt === undefined ? undefined : this.#commands.culprit(this.#readAt, moment.at)
       moment.label = this.#labelOf(moment)
     }
     this.#readAt = readAt
@@ -84,8 +95,10 @@ export class DataplaneView {
   /** `make ipvs: TCP 10.96.0.1:443 rr added, and 35 more`. */
   #labelOf({ changes }: Moment): string {
     const [first, ...more] = changes
-    const text = first && (first.text.length > LABEL ? `${first.text.slice(0, LABEL)}…` : first.text)
-    const changed = first && `${text} ${first.change}${more.length === 0 ? '' : `, and ${more.length} more`}`
+    const text =
+      first && (first.text.length > LABEL ? `${first.text.slice(0, LABEL)}…` : first.text)
+    const changed =
+      first && `${text} ${first.change}${more.length === 0 ? '' : `, and ${more.length} more`}`
     return [this.#by, changed ?? 'the first read'].filter(Boolean).join(': ')
   }
 
@@ -93,7 +106,9 @@ export class DataplaneView {
   moment(number: number): Moment {
     const found = this.#moments.find((moment) => moment.number === number)
     if (found) return found
-    throw new Error(`Moment ${number} is no longer kept: the timeline keeps the last ${this.#moments.length}.`)
+    throw new Error(
+      `Moment ${number} is no longer kept: the timeline keeps the last ${this.#moments.length}.`,
+    )
   }
 
   /** Only once a snapshot was added. */
@@ -107,7 +122,11 @@ export class DataplaneView {
       const holdings = holdingsOf(node.name, stateOf(node), { mode: modeOf(node), connections })
       const size = [...entriesOf(holdings)].length
       if (size <= MOST_ENTRIES) return holdings
-      return { node: node.name, groups: [], trouble: `it holds ${size} entries, more than a page can show` }
+      return {
+        node: node.name,
+        groups: [],
+        trouble: `it holds ${size} entries, more than a page can show`,
+      }
     } catch (error) {
       if (error instanceof Trouble) return { node: node.name, groups: [], trouble: error.message }
       throw error
@@ -116,13 +135,17 @@ export class DataplaneView {
 }
 
 /** Counters that differ from those of the previous read. */
-function movedCounters(before: readonly NodeHoldings[], after: readonly NodeHoldings[]): CountersPush {
+function movedCounters(
+  before: readonly NodeHoldings[],
+  after: readonly NodeHoldings[],
+): CountersPush {
   const old = countersOf(before)
   const moved: CountersPush = {}
   for (const [key, counter] of countersOf(after)) {
     const was = old.get(key)
     // A new entry has not moved: the moment shows it with its counter.
-    if (was && !isDeepStrictEqual(was, counter)) moved[key] = { ...counter, by: growth(was, counter) }
+    if (was && !isDeepStrictEqual(was, counter))
+      moved[key] = { ...counter, by: growth(was, counter) }
   }
   return moved
 }
@@ -132,19 +155,22 @@ function countersOf(nodes: readonly NodeHoldings[]): Map<string, Counter> {
   const counters = new Map<string, Counter>()
   for (const held of nodes)
     for (const { id, packets, connections } of entriesOf(held))
-      if (packets !== undefined || connections) counters.set(`${held.node} ${id}`, { packets, connections })
+      if (packets !== undefined || connections)
+        counters.set(`${held.node} ${id}`, { packets, connections })
   return counters
 }
 
 /** By how much a counter grew. One of packets that is lower than before began again from zero; connections also end. */
 function growth(old: Counter, { packets, connections }: Counter): number {
-  if (packets !== undefined) return packets < (old.packets ?? 0) ? packets : packets - (old.packets ?? 0)
+  if (packets !== undefined)
+    return packets < (old.packets ?? 0) ? packets : packets - (old.packets ?? 0)
   const total = ({ active, inactive } = { active: 0, inactive: 0 }) => active + inactive
   return total(connections) - total(old.connections)
 }
 
 /** The objects that decide what kube-proxy writes. */
-const decisiveIn = ({ items }: Snapshot) => items.filter(({ kind }) => kind === 'Service' || kind === 'EndpointSlice')
+const decisiveIn = ({ items }: Snapshot) =>
+  items.filter(({ kind }) => kind === 'Service' || kind === 'EndpointSlice')
 
 /** Why the entries of each node exist. Every cause is listed once, because ids and repeated causes would be most of a push. */
 function causesIn(snapshot: Snapshot, nodes: readonly NodeHoldings[]): CauseTable {
@@ -158,7 +184,10 @@ function causesIn(snapshot: Snapshot, nodes: readonly NodeHoldings[]): CauseTabl
   }
   const causedBy = nodes.map((held): [string, number[][]] => {
     const known = causesOn(snapshot, held)
-    return [held.node, known ? [...entriesOf(held)].map(({ id }) => (known.get(id) ?? []).map(lineOf)) : []]
+    return [
+      held.node,
+      known ? [...entriesOf(held)].map(({ id }) => (known.get(id) ?? []).map(lineOf)) : [],
+    ]
   })
   return { causes, causedBy: Object.fromEntries(causedBy) }
 }
@@ -166,7 +195,8 @@ function causesIn(snapshot: Snapshot, nodes: readonly NodeHoldings[]): CauseTabl
 /** The causes of one node; undefined if they can't be predicted. */
 function causesOn(snapshot: Snapshot, held: NodeHoldings): Causes | undefined {
   const { mode, trouble } = held
-  if (trouble !== undefined || (mode !== 'iptables' && mode !== 'ipvs' && mode !== 'nftables')) return undefined
+  if (trouble !== undefined || (mode !== 'iptables' && mode !== 'ipvs' && mode !== 'nftables'))
+    return undefined
   try {
     const node = snapshot.node(held.node)
     return causesOf(stateOf(node), objectsOf(snapshot), predictOptions(node, mode), held)
@@ -177,12 +207,17 @@ function causesOn(snapshot: Snapshot, held: NodeHoldings): Causes | undefined {
 }
 
 /** The Services, and the possible origins and destinations of a packet. */
-function endsIn(snapshot: Snapshot, outside: boolean): Pick<DataplanePush, 'services' | 'origins' | 'destinations'> {
+function endsIn(
+  snapshot: Snapshot,
+  outside: boolean,
+): Pick<DataplanePush, 'services' | 'origins' | 'destinations'> {
   const { objects } = snapshot
   const { services, nodes } = objects instanceof Trouble ? { services: [], nodes: [] } : objects
   const place = (namespace: string | undefined, name: string) =>
     namespace === undefined || namespace === 'default' ? name : `${namespace}/${name}`
-  const pods = snapshot.items.filter(({ kind, spec, status }) => kind === 'Pod' && !spec?.hostNetwork && status?.podIP)
+  const pods = snapshot.items.filter(
+    ({ kind, spec, status }) => kind === 'Pod' && !spec?.hostNetwork && status?.podIP,
+  )
   return {
     services: services.map(({ namespace, name }) => `${namespace}/${name}`),
     origins: [

@@ -31,7 +31,8 @@ export class Gate {
   admission(request: IncomingMessage): OutgoingHttpHeaders | undefined {
     const { method, url = '', headers } = request
     const isHere = method === 'GET' && isLoopbackHost(headers.host, this.#port)
-    if (!isHere || !url.startsWith(OPEN) || !same(url.slice(OPEN.length), this.#token)) return undefined
+    if (!isHere || !url.startsWith(OPEN) || !same(url.slice(OPEN.length), this.#token))
+      return undefined
     return {
       ...SAFE_HEADERS,
       location: '/',
@@ -51,7 +52,8 @@ export class Gate {
     if (isForeign || (site !== 'same-origin' && site !== 'none'))
       return { status: 403, text: 'Only the page of the guide may ask for this.' }
     const cookies = cookie.split('; ').map((pair) => pair.split('='))
-    if (cookies.some(([name, value = '']) => name === this.#cookie && same(value, this.#secret))) return undefined
+    if (cookies.some(([name, value = '']) => name === this.#cookie && same(value, this.#secret)))
+      return undefined
     return { status: 403, text: 'Open the address that make guide printed.' }
   }
 

@@ -5,12 +5,24 @@ import type { WebSocket } from 'ws'
 import { type Cluster, notUp, requireUp } from '../../cluster/driver.ts'
 import { openNext, takeHint } from '../../course/incident/open.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
-import { applyCheck, applyObservation, type LabProgress, showStep, startProgress } from '../../course/lab-progress.ts'
+import {
+  applyCheck,
+  applyObservation,
+  type LabProgress,
+  showStep,
+  startProgress,
+} from '../../course/lab-progress.ts'
 import { LabSession, sentenceOf } from '../../course/lab-session.ts'
 import { resetLab } from '../../course/lab-solution.ts'
 import { type Observed, Watch } from '../../course/watch.ts'
 import { learnerName } from '../../grading/class-key.ts'
-import { findStep, type LabDefinition, listLabs, mustRunHere, readLab } from '../../grading/lab-definition.ts'
+import {
+  findStep,
+  type LabDefinition,
+  listLabs,
+  mustRunHere,
+  readLab,
+} from '../../grading/lab-definition.ts'
 import { notesOf } from '../../grading/lab-notes.ts'
 import { scoreLine } from '../../grading/learner-report.ts'
 import { recallLines } from '../../grading/recall.ts'
@@ -36,7 +48,9 @@ import { Terminals } from './terminals.ts'
 /** Verdicts that are older than this are shown with their time. */
 const STALE_MS = 2000
 
-type Actions = { [Name in ActionName]: (words: ActionArguments<Name>) => Promise<Reply<Name>> | Reply<Name> }
+type Actions = {
+  [Name in ActionName]: (words: ActionArguments<Name>) => Promise<Reply<Name>> | Reply<Name>
+}
 
 export class PageGuide implements Guide {
   readonly #cluster: Cluster
@@ -160,7 +174,10 @@ export class PageGuide implements Guide {
     },
     recall: ({ id, text }) => {
       const recall = this.#definition.recall?.find((one) => one.id === id)
-      if (!recall) throw new Error(`Lab ${this.#definition.number} has no question "${id}" about earlier labs.`)
+      if (!recall)
+        throw new Error(
+          `Lab ${this.#definition.number} has no question "${id}" about earlier labs.`,
+        )
       const { isRight, lines } = recallLines(recall, text)
       return { isRight, lines: lines.slice(1).map(plainText) }
     },
@@ -175,7 +192,8 @@ export class PageGuide implements Guide {
     },
     solve: ({ step }) =>
       this.#doing(`Solving step "${step}"`, async () => {
-        for (const outcome of await this.#session.play(step)) this.#progress = applyCheck(this.#progress, outcome)
+        for (const outcome of await this.#session.play(step))
+          this.#progress = applyCheck(this.#progress, outcome)
       }),
     pause: ({ paused }) => {
       this.#session.pause(paused)
@@ -199,7 +217,11 @@ export class PageGuide implements Guide {
     },
     submit: ({ learner }) =>
       this.#doing('Writing the submission', async () => {
-        const { file, report, notes } = await handIn(this.#cluster, this.#definition, learnerName(learner))
+        const { file, report, notes } = await handIn(
+          this.#cluster,
+          this.#definition,
+          learnerName(learner),
+        )
         return { file, score: [`${scoreLine(report)}.`, ...notes].join(' ') }
       }),
     moment: ({ moment }) => {
@@ -207,12 +229,17 @@ export class PageGuide implements Guide {
       return { nodes, changes }
     },
     incident: ({ action, seed }) => {
-      const busy = { open: 'Starting an incident', hint: 'Taking a hint', 'give up': 'Solving the incident' }[action]
+      const busy = {
+        open: 'Starting an incident',
+        hint: 'Taking a hint',
+        'give up': 'Solving the incident',
+      }[action]
       return this.#doing(busy, async () => {
         if (this.#definition.number !== INCIDENT_LAB) await this.#open(readLab(INCIDENT_LAB))
         if (action === 'open') await this.#openIncident(seed)
         if (action === 'hint') await takeHint(this.#session.bench)
-        if (action === 'give up') for (const { id } of this.#definition.steps.slice(0, 2)) await this.#session.play(id)
+        if (action === 'give up')
+          for (const { id } of this.#definition.steps.slice(0, 2)) await this.#session.play(id)
       })
     },
     run: async ({ key, text, terminal }) => {
@@ -226,7 +253,9 @@ export class PageGuide implements Guide {
     },
     'open-terminal': async ({ place }) => {
       if (!this.#places.includes(place))
-        throw new Error(`There is no place "${place}" for a terminal: there are ${this.#places.join(', ')}.`)
+        throw new Error(
+          `There is no place "${place}" for a terminal: there are ${this.#places.join(', ')}.`,
+        )
       return { id: await this.#terminals.open(place) }
     },
     'close-terminal': ({ id }) => this.#terminals.close(id),
@@ -244,7 +273,12 @@ export class PageGuide implements Guide {
   }
 
   async #open(definition: LabDefinition): Promise<void> {
-    this.#session = await LabSession.open(definition, this.#cluster, this.#shown, 'with connections')
+    this.#session = await LabSession.open(
+      definition,
+      this.#cluster,
+      this.#shown,
+      'with connections',
+    )
     this.#progress = this.#session.begun
     this.#hub.push('lab', labContent(this.#session.lab, this.#places))
     this.#trouble = undefined
@@ -282,7 +316,9 @@ export class PageGuide implements Guide {
         await requireUp(this.#cluster)
         if (this.#work.isBusy) return 'unchanged'
         // Without `#doing`: a failure is no activity, after which the nodes would be read again at once.
-        await this.#work.do(`Opening lab ${this.#definition.number}`, () => this.#open(this.#definition))
+        await this.#work.do(`Opening lab ${this.#definition.number}`, () =>
+          this.#open(this.#definition),
+        )
       }
       const session = this.#session
       const readAt = Date.now()
@@ -293,7 +329,9 @@ export class PageGuide implements Guide {
       this.#progress = progress
       this.#trouble = undefined
       this.#readAt = readAt
-      this.#begun = listLabs().flatMap(({ number }) => (notesOf(snapshot.items, number) ? [number] : []))
+      this.#begun = listLabs().flatMap(({ number }) =>
+        notesOf(snapshot.items, number) ? [number] : [],
+      )
       if (fresh.length > 0) this.#save()
       this.#tell()
       return await this.#show(snapshot, fresh, readAt)

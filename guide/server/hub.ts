@@ -44,7 +44,8 @@ export class Hub {
   }
 
   join(page: WebSocket): void {
-    for (const [name, push] of Object.entries(this.#latest)) page.send(JSON.stringify({ [name]: push }))
+    for (const [name, push] of Object.entries(this.#latest))
+      page.send(JSON.stringify({ [name]: push }))
     this.#pages.add(page)
     page.on('close', () => {
       this.#pages.delete(page)

@@ -13,13 +13,21 @@ const PLAIN = /^[\w.:-]+$/
  * `CP` (the control plane's address), `CLIENT` (the address of the Pod client). One that is not there is left out.
  * `web` is the Service's name in the learner's variant.
  */
-export function labVariables({ items, objects }: Pick<Snapshot, 'items' | 'objects'>, web = 'web'): string {
+export function labVariables(
+  { items, objects }: Pick<Snapshot, 'items' | 'objects'>,
+  web = 'web',
+): string {
   if (objects instanceof Trouble) return ''
-  const service = (name: string) => objects.services.find((one) => one.namespace === 'default' && one.name === name)
+  const service = (name: string) =>
+    objects.services.find((one) => one.namespace === 'default' && one.name === name)
   const isControlPlane = (name: string) =>
-    items.some(({ kind, metadata }) => kind === 'Node' && metadata.name === name && hasRole(metadata.labels ?? {}))
+    items.some(
+      ({ kind, metadata }) =>
+        kind === 'Node' && metadata.name === name && hasRole(metadata.labels ?? {}),
+    )
   const client = items.find(
-    ({ kind, metadata }) => kind === 'Pod' && metadata.namespace === 'default' && metadata.name === 'client',
+    ({ kind, metadata }) =>
+      kind === 'Pod' && metadata.namespace === 'default' && metadata.name === 'client',
   )
   const values: Record<string, unknown> = {
     WEB: service(web)?.clusterIPs[0],
@@ -35,7 +43,9 @@ export function labVariables({ items, objects }: Pick<Snapshot, 'items' | 'objec
 }
 
 const hasRole = (labels: Record<string, string>) =>
-  Object.keys(labels).some((label) => /^node-role\.kubernetes\.io\/(control-plane|master)$/.test(label))
+  Object.keys(labels).some((label) =>
+    /^node-role\.kubernetes\.io\/(control-plane|master)$/.test(label),
+  )
 
 /** Writes a file of variables, only for this user, whole at any moment. */
 export function writeVariables(file: string, text: string): void {

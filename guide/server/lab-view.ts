@@ -5,7 +5,14 @@ import { loadIncidents } from '../../course/incident/incident.ts'
 import { CLOSED_KEY, closedNote } from '../../course/incident/incident-note.ts'
 import { openIncident } from '../../course/incident/revert-incident.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
-import { type GuideLab, idOf, isDone, type LabProgress, outcomeOf, pointsOf } from '../../course/lab-progress.ts'
+import {
+  type GuideLab,
+  idOf,
+  isDone,
+  type LabProgress,
+  outcomeOf,
+  pointsOf,
+} from '../../course/lab-progress.ts'
 import { changesOnNodes } from '../../dataplane/view/changes.ts'
 import type { NodeHoldings } from '../../dataplane/view/holdings.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
@@ -16,7 +23,15 @@ import { learningLines } from '../../grading/learning-lines.ts'
 import { findingOf, pointsWith } from '../../grading/report.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
 import { plainText } from '../../host/plain-text.ts'
-import type { AskBlock, Block, Finding, IncidentPush, LabContent, ProgressPush, StepProgress } from '../protocol.ts'
+import type {
+  AskBlock,
+  Block,
+  Finding,
+  IncidentPush,
+  LabContent,
+  ProgressPush,
+  StepProgress,
+} from '../protocol.ts'
 
 /** Raw HTML in a text is shown as text. */
 const markdown = new MarkdownIt({ html: false, linkify: false })
@@ -44,7 +59,9 @@ function blocksOf(text: string, findAsked: FindAsked = () => undefined): Block[]
   }
   for (const [index, { type, level, info, content }] of tokens.entries()) {
     if (type === 'blockquote_open' && level === 0) {
-      const end = tokens.findIndex((token, at) => at > index && token.type === 'blockquote_close' && token.level === 0)
+      const end = tokens.findIndex(
+        (token, at) => at > index && token.type === 'blockquote_close' && token.level === 0,
+      )
       const [, word = '', ask = ''] = ASKED.exec(textOf(tokens.slice(index, end))) ?? []
       const asked = word === '' ? undefined : findAsked(word.toLowerCase() as AskBlock['what'], ask)
       if (asked) {
@@ -112,7 +129,10 @@ export function labContent({ definition, intro, steps }: GuideLab, places: strin
 }
 
 /** The parts of the push that are not in the progress. */
-type Circumstances = Pick<ProgressPush, 'begun' | 'minutes' | 'paused' | 'busy' | 'trouble' | 'asOf'>
+type Circumstances = Pick<
+  ProgressPush,
+  'begun' | 'minutes' | 'paused' | 'busy' | 'trouble' | 'asOf'
+>
 
 /** The push about a learner's progress. */
 export function progressPush(progress: LabProgress, circumstances: Circumstances): ProgressPush {
@@ -154,7 +174,11 @@ function stepProgress(
 }
 
 /** A finding as `make check` prints it. */
-function findingFor(lab: number, step: StepDefinition, failure: NonNullable<StepOutcome['failure']>): Finding {
+function findingFor(
+  lab: number,
+  step: StepDefinition,
+  failure: NonNullable<StepOutcome['failure']>,
+): Finding {
   const finding = findingOf(step, failure)
   return {
     ...finding,
@@ -194,7 +218,10 @@ export class IncidentView {
     const { healthy, broken, repaired } = this.#stages
     return {
       report: note.report,
-      choices: note.choices.map((id) => ({ id, cause: incidents.find((one) => one.id === id)?.cause ?? '' })),
+      choices: note.choices.map((id) => ({
+        id,
+        cause: incidents.find((one) => one.id === id)?.cause ?? '',
+      })),
       hints: incident.hints.slice(0, note.hints),
       hintsLeft: Math.max(0, incident.hints.length - note.hints),
       seed: note.seed,

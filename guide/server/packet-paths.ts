@@ -38,7 +38,10 @@ export async function findPaths(
   const packet = parsePacket(route.from, route.to)
   const before = await readCounting(cluster, route.node, packet)
   const sent = send ? await sendPackets(live, from, route.node, packet) : undefined
-  const [own, ...others] = pathsOn(snapshot, route.node, before.state, packet) as [PacketPath, ...PacketPath[]]
+  const [own, ...others] = pathsOn(snapshot, route.node, before.state, packet) as [
+    PacketPath,
+    ...PacketPath[],
+  ]
   let first = own
   if (sent)
     await isMetWithin(ESTIMATED_MS, async () => {
@@ -51,7 +54,12 @@ export async function findPaths(
 }
 
 /** The paths of a packet through a node of a snapshot with this state, in the node's own mode first. */
-export function pathsOn(snapshot: Snapshot, node: string, state: NodeState, packet: Packet): PacketPath[] {
+export function pathsOn(
+  snapshot: Snapshot,
+  node: string,
+  state: NodeState,
+  packet: Packet,
+): PacketPath[] {
   const view = snapshot.node(node)
   return pathsInAllModes(state, objectsOf(snapshot), packet, {
     ...predictOptions(view, 'iptables'),
@@ -105,10 +113,17 @@ async function readCounting(cluster: Cluster, node: string, { destination }: Pac
 }
 
 /** Makes connections from where the packet comes from, all at once, each with one request over HTTP. */
-async function sendPackets(live: LiveCluster, from: string, node: string, packet: Packet): Promise<HttpReply[]> {
+async function sendPackets(
+  live: LiveCluster,
+  from: string,
+  node: string,
+  packet: Packet,
+): Promise<HttpReply[]> {
   const { destination, port, protocol } = packet
   if (protocol !== 'tcp' || familyOf(destination) !== 'ipv4')
-    throw new Error(`Only TCP over IPv4 is sent, not "${destination}/${protocol}"; the path is shown without sending.`)
+    throw new Error(
+      `Only TCP over IPv4 is sent, not "${destination}/${protocol}"; the path is shown without sending.`,
+    )
   const script = httpRequests(
     Array.from({ length: CONNECTIONS }, () => ({ address: destination, port, seconds: SECONDS })),
   )
@@ -132,9 +147,13 @@ function summaryOf(replies: readonly HttpReply[]): string {
 /** Whether the node is to take the packet to an endpoint: one to an address of a Service, or to a node port at its own address. */
 function isOfService(snapshot: Snapshot, { destination, port }: Packet, node: string): boolean {
   const { services, nodes } = objectsOf(snapshot)
-  const isOwn = nodes.some(({ name, internalIPs }) => name === node && internalIPs.includes(destination))
+  const isOwn = nodes.some(
+    ({ name, internalIPs }) => name === node && internalIPs.includes(destination),
+  )
   return services.some(({ clusterIPs, externalIPs, loadBalancerIngress, ports }) => {
     const addresses = [...clusterIPs, ...externalIPs, ...loadBalancerIngress.map(({ ip }) => ip)]
-    return addresses.includes(destination) || (isOwn && ports.some(({ nodePort }) => nodePort === port))
+    return (
+      addresses.includes(destination) || (isOwn && ports.some(({ nodePort }) => nodePort === port))
+    )
   })
 }

@@ -50,7 +50,8 @@ export class Runs {
     this.#blocks.set(key, block)
     for (const [old, { lines }] of this.#blocks) {
       if (this.#blocks.size <= MOST_KEPT) break
-      if (!lines.some(({ state }) => state === 'queued' || state === 'running')) this.#blocks.delete(old)
+      if (!lines.some(({ state }) => state === 'queued' || state === 'running'))
+        this.#blocks.delete(old)
     }
     const before = this.#queues.get(terminal) ?? Promise.resolve()
     this.#queues.set(
@@ -71,7 +72,9 @@ export class Runs {
 
   /** The same for all blocks of a terminal: Ctrl-C, or its end. */
   cancelAll(terminal: string): void {
-    const open = [...this.#blocks.values()].filter((block) => block.terminal === terminal && isOpen(block))
+    const open = [...this.#blocks.values()].filter(
+      (block) => block.terminal === terminal && isOpen(block),
+    )
     if (open.length === 0) return
     for (const block of open) this.#cancel(block)
     this.#tell()
@@ -119,13 +122,17 @@ export class Runs {
   #tell(): void {
     this.#onChange(
       Object.fromEntries(
-        [...this.#blocks.values()].map(({ key, lines }) => [key, { lines: lines.map((line) => ({ ...line })) }]),
+        [...this.#blocks.values()].map(({ key, lines }) => [
+          key,
+          { lines: lines.map((line) => ({ ...line })) },
+        ]),
       ),
     )
   }
 }
 
-const isOpen = ({ lines }: Block) => lines.some(({ state }) => state === 'queued' || state === 'running')
+const isOpen = ({ lines }: Block) =>
+  lines.some(({ state }) => state === 'queued' || state === 'running')
 
 /** The state as it is now, which the typing of a line changes. */
 const stateOf = ({ state }: RunLine): RunLine['state'] => state

@@ -78,7 +78,9 @@ const NOTHING: Refusal = { status: 404, text: 'Nothing here.' }
 
 function refuse(socket: Duplex, { status, text }: Refusal): void {
   const reason = status === 404 ? 'Not Found' : 'Forbidden'
-  socket.end(`HTTP/1.1 ${status} ${reason}\r\nConnection: close\r\nContent-Length: ${text.length}\r\n\r\n${text}`)
+  socket.end(
+    `HTTP/1.1 ${status} ${reason}\r\nConnection: close\r\nContent-Length: ${text.length}\r\n\r\n${text}`,
+  )
 }
 
 async function answer(
@@ -102,7 +104,8 @@ async function answer(
         ...(status >= 400 && strict ? { connection: 'close' } : {}),
       })
       .end(body)
-  const json = (status: number, value: object) => send(status, 'application/json', JSON.stringify(value))
+  const json = (status: number, value: object) =>
+    send(status, 'application/json', JSON.stringify(value))
   const admission = gate.admission(request)
   if (admission) return void response.writeHead(303, admission).end()
   const refusal = gate.refusal(request, strict)
@@ -129,14 +132,19 @@ class BadRequest extends Error {
   }
 }
 
-async function act(guide: Guide, name: ActionName, request: IncomingMessage): Promise<object | undefined> {
+async function act(
+  guide: Guide,
+  name: ActionName,
+  request: IncomingMessage,
+): Promise<object | undefined> {
   if (request.headers['content-type'] !== 'application/json')
     throw new BadRequest(415, 'The body of an action is application/json.')
   const chunks: Buffer[] = []
   let size = 0
   for await (const chunk of request) {
     size += chunk.length
-    if (size > BODY_BYTES) throw new BadRequest(413, `The body of an action has at most ${BODY_BYTES} bytes.`)
+    if (size > BODY_BYTES)
+      throw new BadRequest(413, `The body of an action has at most ${BODY_BYTES} bytes.`)
     chunks.push(chunk)
   }
   let body: unknown

@@ -40,8 +40,16 @@ const BASHRC = join(projectRoot, 'guide/shell/bashrc')
  * if there is none, with kubectl pointed at the cluster as `make env` does; elsewhere what `make shell` starts. `variables`: a
  * file of assignments that bash reads again when it has changed.
  */
-export function shellAt(cluster: Cluster, place: string, kubectlFolder: string, variables: string): ShellCommand {
-  const { CLUSTER = cluster.driver === 'context' ? `context:${cluster.name}` : cluster.driver, ...own } = process.env
+export function shellAt(
+  cluster: Cluster,
+  place: string,
+  kubectlFolder: string,
+  variables: string,
+): ShellCommand {
+  const {
+    CLUSTER = cluster.driver === 'context' ? `context:${cluster.name}` : cluster.driver,
+    ...own
+  } = process.env
   const env: NodeJS.ProcessEnv = {
     ...own,
     CLUSTER,

@@ -39,7 +39,8 @@ const EMPTY_LINE = '\x15\x15'
 const MARK = /^([ACD]);(\w+)(?:;(.*))?$/s
 
 /** What a terminal uses of the connection to a page. */
-export interface PageSocket extends Pick<WebSocket, 'OPEN' | 'readyState' | 'bufferedAmount' | 'close' | 'terminate'> {
+export interface PageSocket
+  extends Pick<WebSocket, 'OPEN' | 'readyState' | 'bufferedAmount' | 'close' | 'terminate'> {
   send(data: Buffer): void
   on(event: 'close', listener: () => void): unknown
   on(event: 'message', listener: (data: Buffer, isBinary: boolean) => void): unknown
@@ -53,7 +54,11 @@ export class Terminal {
   readonly #reports: TerminalReports
   readonly #prompt: Prompt
   /** What the terminal shows, so that a page that connects later is sent the screen and none of the sequences that led to it. */
-  readonly #screen = new headless.Terminal({ ...SIZE, scrollback: SCROLLBACK, allowProposedApi: true })
+  readonly #screen = new headless.Terminal({
+    ...SIZE,
+    scrollback: SCROLLBACK,
+    allowProposedApi: true,
+  })
   readonly #snapshot = new serialize.SerializeAddon()
   readonly #pages = new Set<PageSocket>()
   #pty: IPty
@@ -64,7 +69,13 @@ export class Terminal {
   /** The line that is being typed; undefined where it was edited in a way that only the shell understands. */
   #line: string | undefined = ''
 
-  constructor(place: string, title: string, command: ShellCommand, spawnPty: typeof spawn, reports: TerminalReports) {
+  constructor(
+    place: string,
+    title: string,
+    command: ShellCommand,
+    spawnPty: typeof spawn,
+    reports: TerminalReports,
+  ) {
     this.place = place
     this.title = title
     this.#command = command
@@ -175,7 +186,9 @@ export class Terminal {
     this.#line = isEntered ? lineAfter('', more.at(-1) ?? '') : typed
     // A shell with bracketed paste switches it on while it waits for a command; what a program reads may be a password.
     if (isEntered && !this.#hasMarks)
-      this.#reports.started(this.#screen.modes.bracketedPasteMode ? typed?.trim() || undefined : undefined)
+      this.#reports.started(
+        this.#screen.modes.bracketedPasteMode ? typed?.trim() || undefined : undefined,
+      )
   }
 
   /** Reads where the shell's prompts and commands begin and end. */
@@ -197,7 +210,8 @@ export class Terminal {
       else if (kind === 'C') {
         this.#prompt.started(true)
         this.#reports.started(text.trim() || undefined)
-      } else if (this.#prompt.ended(/^\d{1,3}$/.test(text) ? { status: Number(text) } : {})) this.#reports.ended()
+      } else if (this.#prompt.ended(/^\d{1,3}$/.test(text) ? { status: Number(text) } : {}))
+        this.#reports.ended()
       return true
     })
   }

@@ -4,7 +4,13 @@ import { isMetWithin } from '../../host/wait.ts'
 import type { TerminalsPush } from '../protocol.ts'
 import type { EndedCommand } from './prompt.ts'
 import type { ShellCommand } from './shell-command.ts'
-import { membersOf, type PageSocket, signalSession, Terminal, type TerminalReports } from './terminal.ts'
+import {
+  membersOf,
+  type PageSocket,
+  signalSession,
+  Terminal,
+  type TerminalReports,
+} from './terminal.ts'
 
 /** Maximum number of terminals. */
 const MOST = 12
@@ -39,7 +45,9 @@ export class Terminals {
     const { spawn } = await this.#library()
     // Nothing is awaited between this and the new entry, so that many requests at once do not pass it.
     if (this.#terminals.size >= MOST)
-      throw new Error(`There are ${MOST} terminals already: close one of them before you open another.`)
+      throw new Error(
+        `There are ${MOST} terminals already: close one of them before you open another.`,
+      )
     const id = `t${++this.#count}`
     const titles = [...this.#terminals.values()].map((other) => other.title)
     let title = place
@@ -58,7 +66,9 @@ export class Terminals {
 
   /** The terminal of an id, or the first of a place; undefined if there is none. */
   find(place: string, id?: string): string | undefined {
-    const ids = [...this.#terminals].filter(([, terminal]) => terminal.place === place).map(([own]) => own)
+    const ids = [...this.#terminals]
+      .filter(([, terminal]) => terminal.place === place)
+      .map(([own]) => own)
     return ids.find((own) => own === id) ?? ids[0]
   }
 

@@ -22,7 +22,9 @@ export function classResult(
   options: CopyOptions = {},
 ): ClassResult {
   const read = judged.filter((entry) => 'graded' in entry)
-  const refused = judged.flatMap((entry) => ('refused' in entry ? [{ file: entry.file, reason: entry.refused }] : []))
+  const refused = judged.flatMap((entry) =>
+    'refused' in entry ? [{ file: entry.file, reason: entry.refused }] : [],
+  )
   const copies = copyFlags(read, options)
   const flagged = read.map(({ graded }, index) => ({
     ...graded,
@@ -35,7 +37,9 @@ export function classResult(
     seconds: Number(seconds.toFixed(2)),
     graded,
     refused,
-    labs: [...groupBy(graded, ({ lab, counts }) => (counts ? `${lab}` : undefined)).values()].map(labSummary),
+    labs: [...groupBy(graded, ({ lab, counts }) => (counts ? `${lab}` : undefined)).values()].map(
+      labSummary,
+    ),
     cannotKnow: [...CANNOT_KNOW],
     // 0: all were graded, with any result; 2: a file was refused or nothing was graded.
     exitCode: refused.length > 0 || graded.length === 0 ? 2 : 0,
@@ -45,21 +49,28 @@ export function classResult(
 /** If a learner has several submissions for one lab, the latest counts; of equal ones the second gets a flag. */
 function markAttempts(graded: readonly Graded[]): Graded[] {
   const key = ({ learner, lab }: Graded) => `${lab} ${learner.toLowerCase()}`
-  const later = (a: Graded, b: Graded) => (Date.parse(b.submittedAt) > Date.parse(a.submittedAt) ? b : a)
+  const later = (a: Graded, b: Graded) =>
+    Date.parse(b.submittedAt) > Date.parse(a.submittedAt) ? b : a
   const attempts = groupBy(graded, key)
   const latest = new Map([...attempts].map(([key, entries]) => [key, entries.reduce(later)]))
   return graded.map((entry) => {
     const counted = latest.get(key(entry)) ?? entry
     if (counted === entry) return entry
     const isSame = counted.submittedAt === entry.submittedAt
-    const twice: Flag = { kind: 'twice', text: `The same submission was already handed in as ${counted.file}.` }
+    const twice: Flag = {
+      kind: 'twice',
+      text: `The same submission was already handed in as ${counted.file}.`,
+    }
     return { ...entry, counts: false, flags: isSame ? [...entry.flags, twice] : entry.flags }
   })
 }
 
 function byLabAndLearner(a: Graded, b: Graded): number {
   return (
-    a.lab - b.lab || compare(a.learner, b.learner) || compare(a.submittedAt, b.submittedAt) || compare(a.file, b.file)
+    a.lab - b.lab ||
+    compare(a.learner, b.learner) ||
+    compare(a.submittedAt, b.submittedAt) ||
+    compare(a.file, b.file)
   )
 }
 
@@ -67,13 +78,17 @@ const compare = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0)
 
 function labSummary(entries: readonly Graded[]): LabSummary {
   const [{ lab, title, steps }] = entries as [Graded]
-  const percents = entries.map(({ score, maxScore }) => (maxScore === 0 ? 0 : (100 * score) / maxScore))
+  const percents = entries.map(({ score, maxScore }) =>
+    maxScore === 0 ? 0 : (100 * score) / maxScore,
+  )
   return {
     lab,
     title,
     learners: entries.length,
     finished: entries.filter((entry) => openSteps(entry).length === 0 && entry.score > 0).length,
-    meanPercent: Number((percents.reduce((sum, percent) => sum + percent, 0) / entries.length).toFixed(1)),
+    meanPercent: Number(
+      (percents.reduce((sum, percent) => sum + percent, 0) / entries.length).toFixed(1),
+    ),
     steps: steps.map(({ id, title }, index) => ({
       number: index + 1,
       id,
@@ -85,14 +100,17 @@ function labSummary(entries: readonly Graded[]): LabSummary {
 
 function stepCounts(entries: readonly Graded[], id: string) {
   const verdicts = entries.map(({ steps }) => steps.find((step) => step.id === id)?.verdict)
-  const count = (...wanted: (string | undefined)[]) => verdicts.filter((verdict) => wanted.includes(verdict)).length
+  const count = (...wanted: (string | undefined)[]) =>
+    verdicts.filter((verdict) => wanted.includes(verdict)).length
   const passed = count('passed')
   const failed = count('failed', 'not yet')
   return { learners: passed + failed, passed, failed, notJudged: entries.length - passed - failed }
 }
 
 const openSteps = ({ steps }: Graded) =>
-  steps.filter(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable').map(({ id }) => id)
+  steps
+    .filter(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable')
+    .map(({ id }) => id)
 
 const NAME_WIDTH = 24
 

@@ -36,7 +36,9 @@ const UNREPEATABLE = ['iptables-save', 'conntrack']
 const LEAST_BYTES = 500
 
 /** What the captures of a submission, or of a running cluster, are compared by. */
-export function printsOf(submitted: Iterable<Pick<SubmittedCapture, 'capture' | 'digests'>>): Prints {
+export function printsOf(
+  submitted: Iterable<Pick<SubmittedCapture, 'capture' | 'digests'>>,
+): Prints {
   const clusters = new Set<string>()
   const files = new Set<string>()
   const learners = new Set<string>()
@@ -61,7 +63,8 @@ export function printsOf(submitted: Iterable<Pick<SubmittedCapture, 'capture' | 
   }
 }
 
-const smallest = (values: Iterable<string>, most = KEPT) => [...values].filter(Boolean).sort().slice(0, most)
+const smallest = (values: Iterable<string>, most = KEPT) =>
+  [...values].filter(Boolean).sort().slice(0, most)
 
 /** A graded submission or cluster with what it is compared by. */
 export interface Compared {
@@ -91,7 +94,10 @@ const isSame = (one: string, other: string) => one.toLowerCase() === other.toLow
  * Compares every submission with those of all other learners; a learner's own labs and attempts may come from one cluster.
  * Returns the flags in the order given. Linear in the number of submissions.
  */
-export function copyFlags(submissions: readonly Compared[], { variants = false }: CopyOptions = {}): Flag[][] {
+export function copyFlags(
+  submissions: readonly Compared[],
+  { variants = false }: CopyOptions = {},
+): Flag[][] {
   const comparison = (select: (prints: Prints) => readonly string[], least: number) => {
     const index = new SourceIndex()
     for (const { graded, prints } of submissions) index.add(graded.learner, select(prints))
@@ -101,19 +107,26 @@ export function copyFlags(submissions: readonly Compared[], { variants = false }
   const withSameCluster = comparison(({ clusters }) => clusters, 1)
   const withSameFiles = comparison(({ files }) => files, SHARED_FILES)
   const withSameValues = comparison(({ drawn }) => drawn, LEAST_SHARED)
-  const dealt = new Map(submissions.map(({ graded: { learner }, prints }) => [learner, hasOwnVariant(learner, prints)]))
+  const dealt = new Map(
+    submissions.map(({ graded: { learner }, prints }) => [learner, hasOwnVariant(learner, prints)]),
+  )
   const withVariant = [...dealt.values()].filter((has) => has).length
   const learners = new Map(submissions.map(({ graded: { learner } }) => [seedOf(learner), learner]))
   return submissions.map(({ graded: { learner }, seed, prints }) => {
     const flags: Flag[] = []
     const flag = (kind: Flag['kind'], text: string) => flags.push({ kind, text })
     const { reuse } = prints
-    if (reuse) flag('reused', `It looks reused from ${publishedName(reuse.source)}: ${sameValues(reuse)}`)
+    if (reuse)
+      flag('reused', `It looks reused from ${publishedName(reuse.source)}: ${sameValues(reuse)}`)
     const cluster = withSameCluster(learner, prints).map(({ source }) => source)
-    if (cluster.length > 0) flag('same cluster', `It was made on the same cluster as that of ${listed(cluster)}.`)
+    if (cluster.length > 0)
+      flag('same cluster', `It was made on the same cluster as that of ${listed(cluster)}.`)
     const files = withSameFiles(learner, prints).map(({ source }) => source)
     if (files.length > 0)
-      flag('same captures', `Some of its captures are identical to those of ${listed(files)}, including all counters.`)
+      flag(
+        'same captures',
+        `Some of its captures are identical to those of ${listed(files)}, including all counters.`,
+      )
     const copied = withSameValues(learner, prints).find(({ source }) => !cluster.includes(source))
     if (copied)
       flag(
@@ -124,23 +137,29 @@ export function copyFlags(submissions: readonly Compared[], { variants = false }
     if (seed !== seedOf(learner))
       flag('seed', owner ? `Its seed is that of ${owner}.` : `Its seed is not that of ${learner}.`)
     const otherLearners = prints.learners.filter((name) => !isSame(name, learner))
-    if (otherLearners.length > 0) flag('seed', `Its cluster has the variant of ${listed(otherLearners)}.`)
+    if (otherLearners.length > 0)
+      flag('seed', `Its cluster has the variant of ${listed(otherLearners)}.`)
     const unlike = withVariant > 0 ? `, unlike those of ${withVariant} others` : ''
     if (prints.learners.length === 0 && (variants || isMostly(withVariant, dealt.size - 1)))
-      flag('variant', `Its cluster has no variant: it was used without LEARNER=${learner}${unlike}.`)
+      flag(
+        'variant',
+        `Its cluster has no variant: it was used without LEARNER=${learner}${unlike}.`,
+      )
     return flags
   })
 }
 
 const isMostly = (count: number, all: number) => count > 0 && 2 * count >= all
-const hasOwnVariant = (learner: string, { learners }: Prints) => learners.some((name) => isSame(name, learner))
+const hasOwnVariant = (learner: string, { learners }: Prints) =>
+  learners.some((name) => isSame(name, learner))
 
 /** Finds the sources of values. */
 class SourceIndex {
   readonly #sources = new Map<string, Set<string>>()
 
   add(source: string, values: Iterable<string>): void {
-    for (const value of values) this.#sources.set(value, (this.#sources.get(value) ?? new Set()).add(source))
+    for (const value of values)
+      this.#sources.set(value, (this.#sources.get(value) ?? new Set()).add(source))
   }
 
   /** The sources of at least this many of the values, the one with most first. */
@@ -171,7 +190,9 @@ export function reuseOfPublished(values: DrawnValues): Shared | undefined {
 /** The name of a source in reports. */
 function publishedName(source: string): string {
   const lab = /\/lab-(\d+)-[^/]*\.labgrade$/.exec(source)?.[1]
-  return lab === undefined ? `the repository's recording "${source}"` : `the repository's solved example of lab ${lab}`
+  return lab === undefined
+    ? `the repository's recording "${source}"`
+    : `the repository's solved example of lab ${lab}`
 }
 
 /** "14 MAC addresses, 6 veth names are the same.": what is shared, in the order of the kinds. */

@@ -63,22 +63,26 @@ export function drawnValues(captures: Iterable<Capture>): DrawnValues {
   const isNew = (part: unknown) => !seen.has(part) && seen.add(part)
   const add = (kind: DrawnKind, found: readonly string[]) => {
     for (const value of found)
-      if (value !== '') values.add(`${kind} ${hash('sha256', `${kind} ${value}`).slice(0, DIGEST_LENGTH)}`)
+      if (value !== '')
+        values.add(`${kind} ${hash('sha256', `${kind} ${value}`).slice(0, DIGEST_LENGTH)}`)
   }
   for (const { objects, nodes } of captures) {
     const { items } = objects
     add('ages', agesOfObjects(items))
-    for (const item of items.filter(isNew)) for (const [kind, find] of IN_OBJECTS) add(kind, find(item))
+    for (const item of items.filter(isNew))
+      for (const [kind, find] of IN_OBJECTS) add(kind, find(item))
     // A boot ID counts only for the embedded cluster, which has its own kernel: kind's nodes share that of their machine.
     const kinds = IN_FILES.filter(([kind]) => kind !== 'boot' || isEmbedded(items))
     for (const { files } of nodes)
       for (const [file, text] of files)
-        if (isNew(text)) for (const [kind, own, find] of kinds) if (own === file) add(kind, find(text))
+        if (isNew(text))
+          for (const [kind, own, find] of kinds) if (own === file) add(kind, find(text))
   }
   return values
 }
 
-const matches = (text: string, pattern: RegExp) => [...text.matchAll(pattern)].map(([, value = '']) => value)
+const matches = (text: string, pattern: RegExp) =>
+  [...text.matchAll(pattern)].map(([, value = '']) => value)
 
 /** An address of several interfaces was set, not generated. */
 function macAddresses(text: string): string[] {
@@ -89,19 +93,25 @@ function macAddresses(text: string): string[] {
 /** Only connections whose source port was rewritten: both ports are random. */
 function rewrittenFlows(text: string): string[] {
   const flows = text.split('\n').map((line) => matches(line, FLOW_WORD))
-  return flows.filter((words) => words.length === 8 && words[2] !== words[7]).map((words) => words.join(' '))
+  return flows
+    .filter((words) => words.length === 8 && words[2] !== words[7])
+    .map((words) => words.join(' '))
 }
 
 /** The fractions of a second of the first lines: they remain when all dates are shifted by whole seconds. */
 function logTimings(text: string): string[] {
   const lines = text.slice(0, 8000).split('\n').slice(0, LOG_LINES)
   const fractions = lines.flatMap((line) => KLOG_FRACTION.exec(line)?.[1] ?? [])
-  return fractions.length === LOG_LINES && new Set(fractions).size >= LOG_FRACTIONS ? [fractions.join(' ')] : []
+  return fractions.length === LOG_LINES && new Set(fractions).size >= LOG_FRACTIONS
+    ? [fractions.join(' ')]
+    : []
 }
 
 function agesOfObjects(items: readonly unknown[]): string[] {
   const marks = birthMarks(items)
-  const oldest = Math.min(...marks.map(({ createdAt }) => createdAt).filter((createdAt) => createdAt > 0))
+  const oldest = Math.min(
+    ...marks.map(({ createdAt }) => createdAt).filter((createdAt) => createdAt > 0),
+  )
   const seconds = marks.map(({ createdAt }) => Math.round((createdAt - oldest) / 1000))
   if (marks.length < AGED_OBJECTS || new Set(seconds).size < AGED_SECONDS) return []
   return [
@@ -113,12 +123,16 @@ function agesOfObjects(items: readonly unknown[]): string[] {
 }
 
 function generatedName(item: unknown): string[] {
-  return textAt(item, 'metadata', 'generateName') ? [`${textAt(item, 'kind')} ${textAt(item, 'metadata', 'name')}`] : []
+  return textAt(item, 'metadata', 'generateName')
+    ? [`${textAt(item, 'kind')} ${textAt(item, 'metadata', 'name')}`]
+    : []
 }
 
 function containerIds(item: unknown): string[] {
   const containers = valueAt(item, 'status', 'containerStatuses')
-  return Array.isArray(containers) ? containers.map((container) => textAt(container, 'containerID')) : []
+  return Array.isArray(containers)
+    ? containers.map((container) => textAt(container, 'containerID'))
+    : []
 }
 
 /** Whether the captured cluster is an embedded one, whose kernel boots with it. */

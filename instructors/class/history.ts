@@ -4,7 +4,13 @@ import type { NodeFiles } from '../../cluster/capture-folder.ts'
 import { groupBy } from '../../dataplane/collections.ts'
 import { type NodeBoot, parseNodeBoot } from '../../dataplane/node-boot.ts'
 import { interfaceName } from '../../embedded/index.ts'
-import { type BirthMark, birthMarks, clusterIdentity, textAt, valueAt } from '../../grading/api-object.ts'
+import {
+  type BirthMark,
+  birthMarks,
+  clusterIdentity,
+  textAt,
+  valueAt,
+} from '../../grading/api-object.ts'
 import type { Submission, SubmittedCapture } from '../submission/read-submission.ts'
 import { isEmbedded } from './drawn-values.ts'
 import type { Flag } from './result.ts'
@@ -38,11 +44,17 @@ interface CaptureView {
 export function historyFlags({ manifest, captures }: Submission, now: number): Flag[] {
   const views = [...captures].map(viewOf).sort((a, b) => a.takenAt - b.takenAt)
   const submittedAt = Date.parse(manifest.submittedAt)
-  const dates = [dateOfSubmission(submittedAt, now), datesOfCaptures(views, submittedAt), datesOfObjects(views)]
-  const histories = [...groupBy(views, ({ marks }) => clusterIdentity(marks))].flatMap(([identity, own]) => [
-    ...(identity ? [objectsGrow(own), bootsAgree(own), linksStay(own)] : []),
-    ...[datesOfNodes(own), startOfCluster(own), namesOfLinks(own), countersMakeSense(own)],
-  ])
+  const dates = [
+    dateOfSubmission(submittedAt, now),
+    datesOfCaptures(views, submittedAt),
+    datesOfObjects(views),
+  ]
+  const histories = [...groupBy(views, ({ marks }) => clusterIdentity(marks))].flatMap(
+    ([identity, own]) => [
+      ...(identity ? [objectsGrow(own), bootsAgree(own), linksStay(own)] : []),
+      ...[datesOfNodes(own), startOfCluster(own), namesOfLinks(own), countersMakeSense(own)],
+    ],
+  )
   const flagsOf = (kind: Flag['kind'], found: readonly Contradiction[]) =>
     [...new Set(found)].flatMap((text) => (text === undefined ? [] : [{ kind, text }]))
   return [...flagsOf('clock', dates), ...flagsOf('history', histories)]
@@ -58,7 +70,15 @@ function viewOf([id, { takenAt, capture }]: [string, SubmittedCapture]): Capture
     return boot ? [[name, boot]] : []
   })
   const embedded = isEmbedded(items)
-  return { id, takenAt, items, marks: birthMarks(items), nodes: capture.nodes, boots: new Map(boots), embedded }
+  return {
+    id,
+    takenAt,
+    items,
+    marks: birthMarks(items),
+    nodes: capture.nodes,
+    boots: new Map(boots),
+    embedded,
+  }
 }
 
 function dateOfSubmission(submittedAt: number, now: number): Contradiction {
@@ -68,7 +88,8 @@ function dateOfSubmission(submittedAt: number, now: number): Contradiction {
 
 function datesOfCaptures(views: readonly CaptureView[], submittedAt: number): Contradiction {
   for (const { id, takenAt } of views)
-    if (takenAt > submittedAt + OWN_SKEW_MS) return `The capture "${id}" is dated after the submission itself.`
+    if (takenAt > submittedAt + OWN_SKEW_MS)
+      return `The capture "${id}" is dated after the submission itself.`
 }
 
 function datesOfObjects(views: readonly CaptureView[]): Contradiction {
@@ -100,7 +121,8 @@ function bootsAgree(views: readonly CaptureView[]): Contradiction {
     for (const [node, boot] of view.boots) {
       const before = known.get(node)
       const elapsedMs = view.takenAt - (before?.view.takenAt ?? 0)
-      if (before?.boot.bootId !== boot.bootId || elapsedMs > APART_MS) known.set(node, { view, boot })
+      if (before?.boot.bootId !== boot.bootId || elapsedMs > APART_MS)
+        known.set(node, { view, boot })
       if (!before) continue
       const between = `between its captures "${before.view.id}" and "${view.id}"`
       if (before.boot.bootId !== boot.bootId) {
@@ -154,17 +176,23 @@ function datesOfNodes(views: readonly CaptureView[]): Contradiction {
   for (const view of views)
     for (const { name, files } of view.nodes) {
       const { id, takenAt, embedded } = view
-      const saved = Date.parse(`${SAVED_AT.exec(files.get('iptables-save')?.slice(0, 200) ?? '')?.[1]} UTC`)
+      const saved = Date.parse(
+        `${SAVED_AT.exec(files.get('iptables-save')?.slice(0, 200) ?? '')?.[1]} UTC`,
+      )
       if (saved > takenAt + ZONE_MS || (!embedded && saved < takenAt - ZONE_MS))
         return `The rules of ${name} in the capture "${id}" were saved on ${day(saved)}, but the capture is of ${day(takenAt)}.`
       const proxy = podsOf(view).find(
         (pod) =>
-          textAt(pod, 'metadata', 'labels', 'k8s-app') === 'kube-proxy' && textAt(pod, 'spec', 'nodeName') === name,
+          textAt(pod, 'metadata', 'labels', 'k8s-app') === 'kube-proxy' &&
+          textAt(pod, 'spec', 'nodeName') === name,
       )
       const createdAt = Date.parse(textAt(proxy, 'metadata', 'creationTimestamp'))
       const logged = loggedAt(files.get('kube-proxy.log') ?? '', takenAt)
       const allowedMs = ZONE_MS + DAY_MS / 2
-      if (logged < createdAt - allowedMs || (!Number.isNaN(createdAt) && logged > takenAt + allowedMs))
+      if (
+        logged < createdAt - allowedMs ||
+        (!Number.isNaN(createdAt) && logged > takenAt + allowedMs)
+      )
         return `kube-proxy's log of ${name} begins on ${day(logged)}, but its Pod was made on ${day(createdAt)} and the capture "${id}" taken on ${day(takenAt)}.`
     }
 }
@@ -173,7 +201,9 @@ function datesOfNodes(views: readonly CaptureView[]): Contradiction {
 function loggedAt(log: string, takenAt: number): number {
   const [, month, date] = KLOG_DAY.exec(log) ?? []
   const year = new Date(takenAt).getUTCFullYear()
-  const days = [year - 1, year, year + 1].map((candidate) => Date.parse(`${candidate}-${month}-${date}T12:00:00Z`))
+  const days = [year - 1, year, year + 1].map((candidate) =>
+    Date.parse(`${candidate}-${month}-${date}T12:00:00Z`),
+  )
   return days.sort((a, b) => Math.abs(a - takenAt) - Math.abs(b - takenAt))[0] ?? Number.NaN
 }
 
@@ -185,9 +215,13 @@ const day = (date: number) => new Date(date).toISOString().slice(0, 10)
 /** The objects of an embedded cluster are created after its kernel has booted. */
 function startOfCluster(views: readonly CaptureView[]): Contradiction {
   for (const { id, boots, marks } of views.filter(({ embedded }) => embedded)) {
-    const boot = Math.min(...[...boots.values()].map(({ bootedAtSeconds }) => bootedAtSeconds ?? Number.NaN))
+    const boot = Math.min(
+      ...[...boots.values()].map(({ bootedAtSeconds }) => bootedAtSeconds ?? Number.NaN),
+    )
     const bootedAt = SECOND * boot
-    const firstAt = Math.min(...marks.map(({ createdAt }) => createdAt).filter((createdAt) => createdAt > 0))
+    const firstAt = Math.min(
+      ...marks.map(({ createdAt }) => createdAt).filter((createdAt) => createdAt > 0),
+    )
     if (!Number.isFinite(bootedAt) || !Number.isFinite(firstAt)) continue
     if (firstAt <= bootedAt - SKEW_MS || firstAt >= bootedAt + START_MS)
       return `In the capture "${id}" the kernel started at ${iso(bootedAt)}, but the first object was made at ${iso(firstAt)}.`
@@ -208,7 +242,9 @@ function namesOfLinks(views: readonly CaptureView[]): Contradiction {
     )
     const isNamed = (pod: unknown) => {
       const node = view.nodes.find(({ name }) => name === textAt(pod, 'spec', 'nodeName'))
-      return node?.files.get('ip-addr.json')?.includes(`"${interfaceName('veth', textAt(pod, 'metadata', 'uid'))}"`)
+      return node?.files
+        .get('ip-addr.json')
+        ?.includes(`"${interfaceName('veth', textAt(pod, 'metadata', 'uid'))}"`)
     }
     if (linked.length >= 2 && !linked.some(isNamed))
       return `No interface in the capture "${view.id}" has the name that goes with the UID of any of its ${linked.length} Pods.`

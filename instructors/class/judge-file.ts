@@ -31,11 +31,17 @@ export function wordFlags(
 ): Flag[] {
   const words = expectedWords(word, key, learner)
   if (words.length === 0) return []
-  const states = [...captures].map(([id, { capture }]) => ({ id, state: wordState(capture, words) }))
+  const states = [...captures].map(([id, { capture }]) => ({
+    id,
+    state: wordState(capture, words),
+  }))
   const flag = (wanted: 'missing' | 'other', what: string): Flag[] => {
     const ids = states.filter(({ state }) => state === wanted).map(({ id }) => id)
     if (ids.length === 0) return []
-    const which = ids.length === states.length ? 'All its captures' : `Its captures ${listed(ids, CAPTURES_SHOWN)}`
+    const which =
+      ids.length === states.length
+        ? 'All its captures'
+        : `Its captures ${listed(ids, CAPTURES_SHOWN)}`
     return [{ kind: 'class', text: `${which} ${what}.` }]
   }
   return [
@@ -76,8 +82,14 @@ export async function judgeSubmission(submission: Submission, file: string, opti
   const claims = new Map(manifest.steps.map(({ id, verdict }) => [id, verdict]))
   const steps = report.steps.map((step) => ({ ...step, claimed: claims.get(step.id) }))
   const versions = { ...report.versions, kernel: manifest.versions.kernel || undefined }
-  const graded = gradedReport({ ...report, steps, versions }, { file, learner, submittedAt, signature, cluster })
-  graded.answers = answers.map(({ question, answer }) => ({ question: cleanText(question), answer: plainText(answer) }))
+  const graded = gradedReport(
+    { ...report, steps, versions },
+    { file, learner, submittedAt, signature, cluster },
+  )
+  graded.answers = answers.map(({ question, answer }) => ({
+    question: cleanText(question),
+    answer: plainText(answer),
+  }))
   graded.flags = [
     ...wordFlags(captures, learner, options),
     ...ownFlags(manifest, graded),
@@ -87,26 +99,45 @@ export async function judgeSubmission(submission: Submission, file: string, opti
 }
 
 /** One report in the form of a class's results, with clean texts: of a capture folder or of a running cluster, without further data. */
-export function gradedReport(report: Report, own: Pick<Graded, 'file' | 'learner'> & Partial<Graded>): Graded {
+export function gradedReport(
+  report: Report,
+  own: Pick<Graded, 'file' | 'learner'> & Partial<Graded>,
+): Graded {
   const { source, gradedAt: submittedAt } = report
   const [signature, driver] = source.kind === 'cluster' ? ['live', source.driver] : ['none', '']
-  const about = { submittedAt, counts: true, signature, cluster: { driver, identity: '' }, answers: [], flags: [] }
+  const about = {
+    submittedAt,
+    counts: true,
+    signature,
+    cluster: { driver, identity: '' },
+    answers: [],
+    flags: [],
+  }
   const graded = gradedSchema.parse({ ...report, ...about, ...own })
-  return JSON.parse(JSON.stringify(graded), (_key, value) => (typeof value === 'string' ? cleanText(value) : value))
+  return JSON.parse(JSON.stringify(graded), (_key, value) =>
+    typeof value === 'string' ? cleanText(value) : value,
+  )
 }
 
 /** Claims of a submission that its captures do not confirm. */
 function ownFlags({ learner }: Manifest, { file, steps }: Graded): Flag[] {
   const flags: Flag[] = []
   const untrue = steps.filter(
-    ({ verdict, claimed }) => claimed === 'passed' && (verdict === 'failed' || verdict === 'not yet'),
+    ({ verdict, claimed }) =>
+      claimed === 'passed' && (verdict === 'failed' || verdict === 'not yet'),
   )
   if (untrue.length > 0) {
     const names = untrue.map(({ id }) => id).join(', ')
-    flags.push({ kind: 'claims', text: `It claims that ${names} passed; its captures do not show it.` })
+    flags.push({
+      kind: 'claims',
+      text: `It claims that ${names} passed; its captures do not show it.`,
+    })
   }
   const [, named] = /^([A-Za-z0-9._-]+)-lab\d+\.labgrade$/.exec(file) ?? []
   if (named !== undefined && named.toLowerCase() !== learner.toLowerCase())
-    flags.push({ kind: 'name', text: `The file is named for ${named}, but its content is for ${learner}.` })
+    flags.push({
+      kind: 'name',
+      text: `The file is named for ${named}, but its content is for ${learner}.`,
+    })
   return flags
 }

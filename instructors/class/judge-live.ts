@@ -11,18 +11,29 @@ import { plainText } from '../../host/plain-text.ts'
 import { silent } from '../../host/progress.ts'
 import { refuse } from '../submission/untrusted-text.ts'
 import { printsOf } from './copies.ts'
-import { cleanText, gradedReport, type Judged, type JudgeOptions, refusalOf, wordFlags } from './judge-file.ts'
+import {
+  cleanText,
+  gradedReport,
+  type Judged,
+  type JudgeOptions,
+  refusalOf,
+  wordFlags,
+} from './judge-file.ts'
 import type { LiveTask } from './judge-pool.ts'
 import { clusterAccess } from './kubeconfig-safety.ts'
 
 const KUBECONFIG_BYTES = 2 ** 20
 
 /** Grades a learner's running cluster, real requests included. Never throws: errors of the cluster are in the result. */
-export async function judgeLive({ kubeconfig, lab }: LiveTask, options: JudgeOptions = {}): Promise<Judged> {
+export async function judgeLive(
+  { kubeconfig, lab }: LiveTask,
+  options: JudgeOptions = {},
+): Promise<Judged> {
   const file = cleanText(basename(kubeconfig))
   try {
     const learner = basename(kubeconfig).replace(/\.(?:ya?ml|conf|config|kubeconfig)$/i, '')
-    if (!LEARNER_NAME.test(learner)) refuse('Its name must be the learner’s: letters, digits, dots and dashes.')
+    if (!LEARNER_NAME.test(learner))
+      refuse('Its name must be the learner’s: letters, digits, dots and dashes.')
     const access = clusterAccess(readPlainFile(kubeconfig, KUBECONFIG_BYTES))
     const spec = await loadSpec(readLab(lab))
     const cluster = ContextCluster.ofLearner(learner, access)
@@ -30,7 +41,10 @@ export async function judgeLive({ kubeconfig, lab }: LiveTask, options: JudgeOpt
     const source = await openCluster(cluster, { keepMoments: false })
     const began = performance.now()
     const { outcomes, snapshot } = await judge(spec, source)
-    const request = { lab, source: { kind: 'cluster', driver: cluster.driver, name: learner } as const }
+    const request = {
+      lab,
+      source: { kind: 'cluster', driver: cluster.driver, name: learner } as const,
+    }
     const report = reportOf(spec.lab, request, outcomes, {
       snapshot,
       seconds: (performance.now() - began) / 1000,
@@ -39,7 +53,11 @@ export async function judgeLive({ kubeconfig, lab }: LiveTask, options: JudgeOpt
     const prints = printsOf([{ capture, digests: new Map() }])
     const identity = prints.clusters[0] ?? ''
     const flags = wordFlags([['now', { capture }]], learner, options)
-    const graded = { ...gradedReport(report, { learner, file }), cluster: { driver: cluster.driver, identity }, flags }
+    const graded = {
+      ...gradedReport(report, { learner, file }),
+      cluster: { driver: cluster.driver, identity },
+      flags,
+    }
     return { file, seed: seedOf(learner), prints, graded }
   } catch (error) {
     if (error instanceof PlainFileError) return { file, refused: plainText(error.message) }

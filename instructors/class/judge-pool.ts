@@ -42,7 +42,15 @@ export interface PoolOptions extends Pick<JudgeOptions, 'key' | 'word'> {
  * much memory ends only its own thread, which is replaced.
  */
 export async function judgeAll(tasks: readonly Task[], options: PoolOptions): Promise<Judged[]> {
-  const { key, word, jobs, deadlineMs = 20_000, memoryMb = 768, onJudged, program = WORKER } = options
+  const {
+    key,
+    word,
+    jobs,
+    deadlineMs = 20_000,
+    memoryMb = 768,
+    onJudged,
+    program = WORKER,
+  } = options
   const results: Judged[] = []
   const limitMs = deadlineMs * timeoutScale()
   const waiting = tasks.entries()
@@ -73,8 +81,16 @@ export async function judgeAll(tasks: readonly Task[], options: PoolOptions): Pr
 }
 
 /** Starts a thread and waits until it has loaded the checks, so that the time limit of its first task begins then. */
-async function startThread(program: string, workerData: object, maxOldGenerationSizeMb: number): Promise<Worker> {
-  const thread = new Worker(START, { argv: [program], workerData, resourceLimits: { maxOldGenerationSizeMb } })
+async function startThread(
+  program: string,
+  workerData: object,
+  maxOldGenerationSizeMb: number,
+): Promise<Worker> {
+  const thread = new Worker(START, {
+    argv: [program],
+    workerData,
+    resourceLimits: { maxOldGenerationSizeMb },
+  })
   // An error that comes between two tasks ends the thread; the next task finds it ended.
   thread.on('error', () => undefined)
   await once(thread, 'message')
@@ -85,6 +101,7 @@ function sentenceOf(error: unknown, task: Task, limitMs: number, memoryMb: numbe
   const { name, code, message } = error as NodeJS.ErrnoException
   if (name === 'AbortError')
     return `${'file' in task ? 'It was not judged' : 'The cluster did not respond'} in ${limitMs / 1000} s.`
-  if (code === 'ERR_WORKER_OUT_OF_MEMORY') return `It needs more than ${memoryMb} MB of memory to be judged.`
+  if (code === 'ERR_WORKER_OUT_OF_MEMORY')
+    return `It needs more than ${memoryMb} MB of memory to be judged.`
   return `The grader could not judge it (${message.split('\n')[0]}).`
 }

@@ -6,12 +6,15 @@ import type { Task } from './judge-pool.ts'
 
 // Failures are values here; stack traces are not used.
 Error.stackTraceLimit = 0
-const { key, word, live }: { key: ClassKey | undefined; word: string | undefined; live: boolean } = workerData
+const { key, word, live }: { key: ClassKey | undefined; word: string | undefined; live: boolean } =
+  workerData
 const options = { key: key && { ...key, secret: Buffer.from(key.secret) }, word }
 const loadLive = () => import('./judge-live.ts')
 parentPort?.on('message', async (task: Task) => {
   const judged =
-    'file' in task ? await judgeFile(task.file, options) : await (await loadLive()).judgeLive(task, options)
+    'file' in task
+      ? await judgeFile(task.file, options)
+      : await (await loadLive()).judgeLive(task, options)
   parentPort?.postMessage(judged)
 })
 // The API client is loaded first, which can take longer than grading a cluster.

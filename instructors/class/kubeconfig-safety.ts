@@ -46,7 +46,8 @@ const contextFields = z.object({ cluster: z.string(), user: z.string() })
 export function clusterAccess(text: string): ClusterAccess {
   if (text.length > LIMIT) refuse(`Its kubeconfig is larger than ${LIMIT / 2 ** 10} KiB.`)
   const read = outline.safeParse(parsed(text))
-  if (!read.success) refuse('It is not a kubeconfig with a current-context, clusters, users and contexts.')
+  if (!read.success)
+    refuse('It is not a kubeconfig with a current-context, clusters, users and contexts.')
   const { clusters, users, contexts, 'current-context': current } = read.data
   const context = contextFields.safeParse(named(contexts, current, 'context'))
   const cluster = context.success && named(clusters, context.data.cluster, 'cluster')
@@ -56,7 +57,8 @@ export function clusterAccess(text: string): ClusterAccess {
   const place = fieldsOf(cluster, clusterFields, 'cluster')
   const login = fieldsOf(user, userFields, 'user')
   const { token, 'client-certificate-data': certData, 'client-key-data': keyData } = login
-  const certificate = certData !== undefined && keyData !== undefined ? { certData, keyData } : undefined
+  const certificate =
+    certData !== undefined && keyData !== undefined ? { certData, keyData } : undefined
   if (token === undefined && !certificate)
     refuse(`Its user has neither a token nor a client certificate with its key: ${ADVICE}`)
   return {
@@ -72,7 +74,11 @@ export function clusterAccess(text: string): ClusterAccess {
 const ADVICE = 'ask for one made by `kubectl config view --flatten --minify --raw` with a token.'
 
 /** Copies only the known fields of an entry. */
-function fieldsOf<Shape extends z.ZodRawShape>(entry: Record<string, unknown>, shape: Shape, what: string) {
+function fieldsOf<Shape extends z.ZodRawShape>(
+  entry: Record<string, unknown>,
+  shape: Shape,
+  what: string,
+) {
   const extra = Object.keys(entry).find((key) => !Object.hasOwn(shape, key) && !IDLE.includes(key))
   if (extra !== undefined)
     refuse(
@@ -80,17 +86,28 @@ function fieldsOf<Shape extends z.ZodRawShape>(entry: Record<string, unknown>, s
     )
   const read = z.object(shape).safeParse(entry)
   if (read.success) return read.data
-  return refuse(`Its ${what} has a ${quoted(String(read.error.issues[0]?.path[0]))} that is not what kubectl writes.`)
+  return refuse(
+    `Its ${what} has a ${quoted(String(read.error.issues[0]?.path[0]))} that is not what kubectl writes.`,
+  )
 }
 
 function named(list: readonly Record<string, unknown>[], name: string, field: string) {
-  const entry = z.record(z.string(), z.unknown()).safeParse(list.find((one) => one.name === name)?.[field])
+  const entry = z
+    .record(z.string(), z.unknown())
+    .safeParse(list.find((one) => one.name === name)?.[field])
   return entry.success ? entry.data : undefined
 }
 
 function httpsAddress(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined
-  if (url?.protocol !== 'https:' || url.username || url.password || url.search || url.hash || /[\s"'\\{}]/.test(text))
+  if (
+    url?.protocol !== 'https:' ||
+    url.username ||
+    url.password ||
+    url.search ||
+    url.hash ||
+    /[\s"'\\{}]/.test(text)
+  )
     return refuse(`Its server ${quoted(text)} is not an https address.`)
   return url.href.replace(/\/+$/, '')
 }

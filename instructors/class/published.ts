@@ -19,7 +19,9 @@ export function readPublishedValues(): PublishedValues {
 const OF_A_NODE = ['ip-addr.json', 'ipset-save', 'conntrack', 'kube-proxy.log']
 
 /** The values of every submission, capture and recorded node in data/. */
-export async function gatherPublished(folder = join(projectRoot, 'data')): Promise<PublishedValues> {
+export async function gatherPublished(
+  folder = join(projectRoot, 'data'),
+): Promise<PublishedValues> {
   const found: PublishedValues = {}
   const entries = readdirSync(folder, { withFileTypes: true })
   const path = relative(projectRoot, folder)
@@ -27,7 +29,9 @@ export async function gatherPublished(folder = join(projectRoot, 'data')): Promi
   const note = (source: string, values: DrawnValues) => {
     if (values.size > 0) found[source] = byKind(values)
   }
-  for (const { name } of entries.filter((entry) => entry.isFile() && entry.name.endsWith('.labgrade'))) {
+  for (const { name } of entries.filter(
+    (entry) => entry.isFile() && entry.name.endsWith('.labgrade'),
+  )) {
     const { captures } = await readSubmission(join(folder, name))
     note(join(path, name), drawnValues([...captures.values()].map(({ capture }) => capture)))
   }
@@ -37,7 +41,10 @@ export async function gatherPublished(folder = join(projectRoot, 'data')): Promi
   }
   if (OF_A_NODE.some(has)) {
     const node = { name: basename(folder), files: readNodeFolder(folder) }
-    note(path, drawnValues([{ objects: { apiVersion: 'v1', kind: 'List', items: [] }, nodes: [node] }]))
+    note(
+      path,
+      drawnValues([{ objects: { apiVersion: 'v1', kind: 'List', items: [] }, nodes: [node] }]),
+    )
   }
   for (const entry of entries)
     if (entry.isDirectory()) Object.assign(found, await gatherPublished(join(folder, entry.name)))
@@ -46,5 +53,7 @@ export async function gatherPublished(folder = join(projectRoot, 'data')): Promi
 
 function byKind(values: DrawnValues): PublishedValues[string] {
   const kinds = groupBy([...values].sort(), (value) => value.split(' ')[0])
-  return Object.fromEntries([...kinds].map(([kind, own]) => [kind, own.map((value) => value.split(' ')[1]).join(' ')]))
+  return Object.fromEntries(
+    [...kinds].map(([kind, own]) => [kind, own.map((value) => value.split(' ')[1]).join(' ')]),
+  )
 }

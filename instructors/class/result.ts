@@ -43,7 +43,11 @@ export const gradedSchema = z.object({
   counts: z.boolean().describe('false for an earlier attempt of the same learner'),
   signature: z.enum(['valid', 'not checked', 'none', 'live']),
   cluster: z.object({ driver: z.string(), identity: z.string() }),
-  versions: z.object({ kubeProxy: z.string().optional(), mode: z.string().optional(), kernel: z.string().optional() }),
+  versions: z.object({
+    kubeProxy: z.string().optional(),
+    mode: z.string().optional(),
+    kernel: z.string().optional(),
+  }),
   score: z.number().int().nonnegative(),
   maxScore: z.number().int().nonnegative(),
   steps: z.array(gradedStepSchema),
@@ -73,7 +77,10 @@ export const classSchema = z
         lab: z.number().int(),
         title: z.string(),
         learners: z.number().int(),
-        finished: z.number().int().describe('learners who have passed every step that could be judged'),
+        finished: z
+          .number()
+          .int()
+          .describe('learners who have passed every step that could be judged'),
         meanPercent: z.number(),
         steps: z.array(stepCountsSchema),
       }),
@@ -81,7 +88,9 @@ export const classSchema = z
     cannotKnow: z.array(z.string()).describe('what no grading of captures can tell'),
     exitCode: z
       .union([z.literal(0), z.literal(1), z.literal(2)])
-      .describe('0: all were graded; 2: a file was refused or nothing was graded; 1 is no longer used'),
+      .describe(
+        '0: all were graded; 2: a file was refused or nothing was graded; 1 is no longer used',
+      ),
   })
   .describe('The result of grading a class once')
 

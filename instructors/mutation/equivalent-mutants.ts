@@ -1,4 +1,7 @@
-import { loadBalancerService, nodePortService } from '../../checks/03-from-outside/exposed-service.ts'
+import {
+  loadBalancerService,
+  nodePortService,
+} from '../../checks/03-from-outside/exposed-service.ts'
 import { VIPS } from '../../checks/04-lvs/lvs-nodes.ts'
 import { AGENT_PORT, clusterIPs } from '../../checks/05-exposure/node-agent.ts'
 import { groupBy } from '../../dataplane/collections.ts'
@@ -15,13 +18,15 @@ import { mutationsOf } from './mutations.ts'
 
 type Destinations = Generator<readonly [address: string, port: number]>
 
-const isLearners = (namespace: string, name: string | undefined) => namespace === WEB_NAMESPACE && name !== 'kubernetes'
+const isLearners = (namespace: string, name: string | undefined) =>
+  namespace === WEB_NAMESPACE && name !== 'kubernetes'
 
 /** The ClusterIPs of the learner's own Services. */
 function* toServices(snapshot: Snapshot): Destinations {
   for (const { namespace, name, clusterIPs, ports } of objectsOf(snapshot).services)
     if (isLearners(namespace, name))
-      for (const ip of clusterIPs.filter((one) => /^\d+\./.test(one))) for (const { port } of ports) yield [ip, port]
+      for (const ip of clusterIPs.filter((one) => /^\d+\./.test(one)))
+        for (const { port } of ports) yield [ip, port]
 }
 
 /** Their endpoints, directly. */
@@ -85,7 +90,11 @@ function packetEnds(snapshot: Snapshot, node: string, lab: number): string {
   const { from, to } = FOLLOWED[lab] ?? { from: 'pod', to: [] }
   const client = snapshot.find('Pod', WEB_NAMESPACE, 'client')
   const source =
-    from === 'external' ? EXAMPLE_CLIENT : client?.spec?.nodeName === node ? client.status?.podIP : undefined
+    from === 'external'
+      ? EXAMPLE_CLIENT
+      : client?.spec?.nodeName === node
+        ? client.status?.podIP
+        : undefined
   if (source === undefined) return ''
   const state = stateOf(snapshot.node(node))
   const ends = to
@@ -95,7 +104,12 @@ function packetEnds(snapshot: Snapshot, node: string, lab: number): string {
       try {
         const { verdict, outcomes, lost } = tracePacket(state, packet, { matchingOnly: true })
         const ends = outcomes.map(({ to, probability }) => [to, probability.toFixed(6)])
-        return JSON.stringify([packet, verdict, ends.sort(), lost.map((loss) => [loss.verdict, loss.probability])])
+        return JSON.stringify([
+          packet,
+          verdict,
+          ends.sort(),
+          lost.map((loss) => [loss.verdict, loss.probability]),
+        ])
       } catch (error) {
         if (!(error instanceof PacketError || error instanceof CircleError)) throw error
         return JSON.stringify([packet, error.message])
@@ -138,8 +152,12 @@ class LabEnd {
   }
 
   async #tries(kind: string): Promise<boolean> {
-    this.#mutations ??= groupBy([...mutationsOf(this.good.capture, nodesToBreak(this.good))], kindOf)
-    for (const mutation of this.#mutations.get(kind) ?? []) if ((await noticed(this.good, mutation)).about) return true
+    this.#mutations ??= groupBy(
+      [...mutationsOf(this.good.capture, nodesToBreak(this.good))],
+      kindOf,
+    )
+    for (const mutation of this.#mutations.get(kind) ?? [])
+      if ((await noticed(this.good, mutation)).about) return true
     return false
   }
 }
@@ -169,7 +187,9 @@ export class EquivalentMutants {
     if (isLeftBehind(good, node, mutation)) return LEFT_BEHIND[mode]
     const kind = kindOf(mutation)
     // Its own lab's end first.
-    for (const other of this.#ends.toSorted((a, b) => Number(b.good === end) - Number(a.good === end)))
+    for (const other of this.#ends.toSorted(
+      (a, b) => Number(b.good === end) - Number(a.good === end),
+    ))
       if (other.good !== good && modeRecorded(other.good) === mode && (await other.catches(kind)))
         return reasonFor(other.good.spec.lab.number)
     return undefined

@@ -25,10 +25,14 @@ export function flushed(capture: Capture): Capture {
       const table = (where.family === 'ipv6' ? ip6tables : iptables)?.get(where.table)
       const chain = table?.get(where.chain)
       if (actual.startsWith(':')) table?.delete(where.chain)
-      else if (chain) chain.rules = chain.rules.filter(({ spec }) => `-A ${where.chain} ${spec}` !== actual)
+      else if (chain)
+        chain.rules = chain.rules.filter(({ spec }) => `-A ${where.chain} ${spec}` !== actual)
     }
     const files = new Map(node.files).set('iptables-save', printIptablesSave(iptables))
-    return { ...node, files: ip6tables ? files.set('ip6tables-save', printIptablesSave(ip6tables)) : files }
+    return {
+      ...node,
+      files: ip6tables ? files.set('ip6tables-save', printIptablesSave(ip6tables)) : files,
+    }
   })
   return { ...capture, nodes }
 }
@@ -63,7 +67,9 @@ const DATA = join(projectRoot, 'data')
 export async function goodCaptures(): Promise<GoodCapture[]> {
   const specs = await Promise.all(listLabs().map(loadSpec))
   const solved = readdirSync(join(DATA, 'solved')).filter((name) => name.endsWith('.labgrade'))
-  const handedIn = await Promise.all(solved.sort().map((file) => ofSubmission(specs, join(DATA, 'solved', file))))
+  const handedIn = await Promise.all(
+    solved.sort().map((file) => ofSubmission(specs, join(DATA, 'solved', file))),
+  )
   const genuine = await Promise.all(
     genuineCaptures().flatMap(([name, capture]) =>
       specs.map((spec) => {
@@ -90,7 +96,9 @@ async function ofSubmission(specs: readonly LabSpec[], file: string): Promise<Go
   const moments = new Set(spec.steps.filter(({ moment }) => moment).map(({ id }) => id))
   const proved = new Set<string>()
   const kept: GoodCapture[] = []
-  for (const [id, { capture }] of [...captures].sort(([a], [b]) => Number(b === final) - Number(a === final))) {
+  for (const [id, { capture }] of [...captures].sort(
+    ([a], [b]) => Number(b === final) - Number(a === final),
+  )) {
     const isEnd = id === final
     const own = new Set(steps.filter((step) => step.capture === id).map((step) => step.id))
     const isProved = (step: string) => own.has(step) || !moments.has(step) || (isEnd && endsInNotes)
@@ -110,7 +118,9 @@ async function good(
 ): Promise<GoodCapture> {
   const { spec, capture } = recorded
   const passes = async (on: Snapshot, only?: string[]) =>
-    (await judgeRound(spec, on, undefined, only)).flatMap(({ id, verdict }) => (verdict === 'passed' ? [id] : []))
+    (await judgeRound(spec, on, undefined, only)).flatMap(({ id, verdict }) =>
+      verdict === 'passed' ? [id] : [],
+    )
   const snapshot = new Snapshot(capture)
   const passing = (await passes(snapshot)).filter(isProved)
   const notes = notesOf(capture.objects.items, spec.lab.number)
@@ -131,7 +141,8 @@ export function busiestNode({ capture, snapshot }: GoodCapture): string {
  */
 export function nodesToBreak(good: GoodCapture): string[] {
   const controlPlane = good.snapshot.items.find(
-    ({ kind, metadata }) => kind === 'Node' && metadata.labels?.['node-role.kubernetes.io/control-plane'] !== undefined,
+    ({ kind, metadata }) =>
+      kind === 'Node' && metadata.labels?.['node-role.kubernetes.io/control-plane'] !== undefined,
   )
   return [...new Set([busiestNode(good), controlPlane?.metadata.name ?? busiestNode(good)])]
 }
@@ -139,7 +150,9 @@ export function nodesToBreak(good: GoodCapture): string[] {
 /** Whole genuine clusters as recorded, those in IPVS mode after a flush as well. */
 function genuineCaptures(): [name: string, capture: Capture][] {
   const recordings = join(DATA, 'recordings')
-  const versions = readdirSync(recordings).filter((name) => name.startsWith('kind-') && !name.endsWith('.br'))
+  const versions = readdirSync(recordings).filter(
+    (name) => name.startsWith('kind-') && !name.endsWith('.br'),
+  )
   return versions.flatMap((version) =>
     readdirSync(join(recordings, version))
       .filter((stage) => existsSync(join(recordings, version, stage, 'objects.json')))
@@ -164,12 +177,20 @@ interface Notice {
 export async function noticed(good: GoodCapture, mutation: Mutation): Promise<Notice> {
   const snapshot = new Snapshot(mutation.apply(good.capture), good.snapshot)
   const outcomes = await judgeRound(good.spec, snapshot, undefined, good.passing)
-  const open = outcomes.filter(({ verdict }) => verdict === 'failed' || verdict === 'not applicable')
-  return { steps: open.map(({ id }) => id), about: open.some((outcome) => isAbout(outcome, mutation)) }
+  const open = outcomes.filter(
+    ({ verdict }) => verdict === 'failed' || verdict === 'not applicable',
+  )
+  return {
+    steps: open.map(({ id }) => id),
+    about: open.some((outcome) => isAbout(outcome, mutation)),
+  }
 }
 
 /** A step about a moment does not fail on a capture that does not show it: it is not applicable, with a reason. */
-function isAbout({ verdict, reason = '', failure }: StepOutcome, { node, words }: Mutation): boolean {
+function isAbout(
+  { verdict, reason = '', failure }: StepOutcome,
+  { node, words }: Mutation,
+): boolean {
   if (verdict === 'not applicable') return words.some((word) => reason.includes(word))
   if (!failure || (node !== undefined && failure.node !== node)) return false
   const { inspect, expected, actual, differences } = failure

@@ -12,7 +12,9 @@ import { underVersion } from './other-version.ts'
 import { type Trial, tryMutation } from './trial.ts'
 
 /** Versions of kube-proxy whose rules differ from each other somewhere. */
-const OTHER_VERSIONS = [20, ...Array.from({ length: 14 }, (_, index) => 23 + index)].map((minor) => `v1.${minor}.0`)
+const OTHER_VERSIONS = [20, ...Array.from({ length: 14 }, (_, index) => 23 + index)].map(
+  (minor) => `v1.${minor}.0`,
+)
 
 /** A false alarm: a step no longer passes after a harmless change of the capture. */
 interface FalseAlarm {
@@ -64,10 +66,16 @@ export async function seekFalseAlarms(
   let index = first
   for (const good of goods) {
     const { steps: all } = good.spec.lab
-    const ofThatTime = new Set(all.filter(({ moment, question }) => moment || question).map(({ id }) => id))
+    const ofThatTime = new Set(
+      all.filter(({ moment, question }) => moment || question).map(({ id }) => id),
+    )
     const lasting = good.passing.filter((id) => !ofThatTime.has(id))
     const variants = [
-      ...noise(SEED).map(({ what, apply }) => ({ what, made: () => apply(good.capture), steps: good.passing })),
+      ...noise(SEED).map(({ what, apply }) => ({
+        what,
+        made: () => apply(good.capture),
+        steps: good.passing,
+      })),
       // The notes of a moment and the answers to questions belong to the recorded version.
       ...OTHER_VERSIONS.map((version) => ({
         what: `kube-proxy ${version}`,
@@ -79,8 +87,14 @@ export async function seekFalseAlarms(
       if (index++ % every !== 0) continue
       tried++
       const snapshot = new Snapshot(made(), good.snapshot)
-      for (const { id, verdict, reason, failure } of await judgeRound(good.spec, snapshot, undefined, steps))
-        if (verdict !== 'passed') alarms.push({ good, what, step: id, said: failure?.actual ?? reason ?? verdict })
+      for (const { id, verdict, reason, failure } of await judgeRound(
+        good.spec,
+        snapshot,
+        undefined,
+        steps,
+      ))
+        if (verdict !== 'passed')
+          alarms.push({ good, what, step: id, said: failure?.actual ?? reason ?? verdict })
     }
   }
   return { tried, alarms }
@@ -105,12 +119,21 @@ export function figuresOf(trials: readonly Trial[]) {
 
 /** The trials by lab and kind of cluster, in the order of their names. */
 const byPlace = (trials: readonly Trial[]): Map<string, Trial[]> =>
-  new Map([...groupBy(trials, ({ good: { spec, driver } }) => `lab ${spec.lab.number}, ${driver}`)].sort())
+  new Map(
+    [
+      ...groupBy(trials, ({ good: { spec, driver } }) => `lab ${spec.lab.number}, ${driver}`),
+    ].sort(),
+  )
 
 /** The figures of a whole run, for --json. */
 export function graderTestSummary(trials: readonly Trial[], { tried, alarms }: AlarmTest): object {
   const places = [...byPlace(trials)].map(([place, own]) => [place, figuresOf(own)])
-  return { ...figuresOf(trials), places: Object.fromEntries(places), variants: tried, falseAlarms: alarms.length }
+  return {
+    ...figuresOf(trials),
+    places: Object.fromEntries(places),
+    variants: tried,
+    falseAlarms: alarms.length,
+  }
 }
 
 /** A whole run for people: every undetected change, the figures, the reasons of harmless changes, and every false alarm. */
@@ -138,7 +161,8 @@ export function graderTestLines(trials: readonly Trial[], { tried, alarms }: Ala
     ),
     `\nMutation score: ${percent(figures.score)} (${figures.caught} of ${figures.tried - figures.harmless} that a claim depends on; ${figures.tried} tried)`,
     ...alarms.map(
-      ({ good, what, step, said }) => `✗ false alarm: ${good.name}, ${what}: ${step} says ${plainText(said)}`,
+      ({ good, what, step, said }) =>
+        `✗ false alarm: ${good.name}, ${what}: ${step} says ${plainText(said)}`,
     ),
     `False alarms: ${alarms.length} in ${tried} good captures with meaningless differences.`,
   ]

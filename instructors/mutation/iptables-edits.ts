@@ -14,8 +14,10 @@ interface Entry {
 const FOREIGN = /^(?!KUBE-)/
 const KUBELET = /^KUBE-(?:KUBELET-CANARY|IPTABLES-HINT)$/
 
-const replaced = (pattern: RegExp, replacement: string) => (rule: string) => rule.replace(pattern, replacement)
-const incremented = (number: RegExp) => (rule: string) => rule.replace(number, (found) => String(Number(found) + 1))
+const replaced = (pattern: RegExp, replacement: string) => (rule: string) =>
+  rule.replace(pattern, replacement)
+const incremented = (number: RegExp) => (rule: string) =>
+  rule.replace(number, (found) => String(Number(found) + 1))
 
 /** The alterations of a rule by their names. */
 const ALTERATIONS: Readonly<Record<string, (rule: string) => string>> = {
@@ -33,7 +35,10 @@ const ALTERATIONS: Readonly<Record<string, (rule: string) => string>> = {
   'alter probability': replaced(/--probability [\d.]+/, '--probability 0.90000000000'),
   'alter mark': replaced(/--set-xmark 0x4000\/0x4000/, '--set-xmark 0x2000/0x2000'),
   'alter mark match': replaced(/--mark 0x4000\/0x4000/, '--mark 0x2000/0x2000'),
-  'alter mark clearing': replaced(/--xor-mark 0x4000|--set-xmark 0x4000\/0x0/, '--set-xmark 0x0/0x0'),
+  'alter mark clearing': replaced(
+    /--xor-mark 0x4000|--set-xmark 0x4000\/0x0/,
+    '--set-xmark 0x0/0x0',
+  ),
   'alter set': replaced(/--match-set KUBE-[\w-]+/, '--match-set KUBE-OTHER'),
   'alter set direction': replaced(/--match-set (\S+) dst/, '--match-set $1 src'),
   'alter protocol': replaced(/-p tcp/, '-p udp'),
@@ -65,11 +70,24 @@ function readEntries(lines: readonly string[]): Entry[] {
     if (text.startsWith('*')) table = text.slice(1).trim()
     const [, colon, chain] = /^(?:(:)|(?:\[\d+:\d+\] )?-A )(\S+)/.exec(text) ?? []
     if (chain === undefined) return []
-    return [{ at, table, chain, text, isRule: colon === undefined, target: /-[jg] (\S+)/.exec(text)?.[1] ?? '' }]
+    return [
+      {
+        at,
+        table,
+        chain,
+        text,
+        isRule: colon === undefined,
+        target: /-[jg] (\S+)/.exec(text)?.[1] ?? '',
+      },
+    ]
   })
 }
 
-function* ruleEdits(lines: readonly string[], rules: readonly Entry[], rule: Entry): Generator<FileEdit> {
+function* ruleEdits(
+  lines: readonly string[],
+  rules: readonly Entry[],
+  rule: Entry,
+): Generator<FileEdit> {
   const { at, table, chain, text, target } = rule
   const words = FOREIGN.test(chain) && isOwn(target) ? [target] : []
   const place = { place: `${table} ${chain}`, words, detail: specOf(text) }
@@ -79,15 +97,25 @@ function* ruleEdits(lines: readonly string[], rules: readonly Entry[], rule: Ent
     'duplicate rule': [text, text],
     ...Object.fromEntries(altered),
   })
-  const next = rules.find((other) => other.at === at + 1 && other.chain === chain && other.table === table)
+  const next = rules.find(
+    (other) => other.at === at + 1 && other.chain === chain && other.table === table,
+  )
   if (next && specOf(next.text) !== specOf(text))
-    yield { ...place, operator: 'reorder rules', edit: () => lines.toSpliced(at, 2, next.text, text).join('\n') }
+    yield {
+      ...place,
+      operator: 'reorder rules',
+      edit: () => lines.toSpliced(at, 2, next.text, text).join('\n'),
+    }
 }
 
 const specOf = (text: string) => text.replace(/^\[\d+:\d+\] /, '')
 
 /** Edits of a whole chain, or of a policy. */
-function* chainEdits(lines: readonly string[], rules: readonly Entry[], entry: Entry): Generator<FileEdit> {
+function* chainEdits(
+  lines: readonly string[],
+  rules: readonly Entry[],
+  entry: Entry,
+): Generator<FileEdit> {
   const { at, table, chain, text } = entry
   if (table === 'filter' && /^:(?:INPUT|FORWARD|OUTPUT) ACCEPT/.test(text))
     yield {
@@ -107,10 +135,15 @@ function* chainEdits(lines: readonly string[], rules: readonly Entry[], entry: E
   const [first] = body
   if (!first) return
   yield { ...place, operator: 'empty chain', edit: without(body) }
-  yield { ...place, operator: 'insert rule', edit: inserted(lines, first.at, `-A ${chain} -j RETURN`) }
+  yield {
+    ...place,
+    operator: 'insert rule',
+    edit: inserted(lines, first.at, `-A ${chain} -j RETURN`),
+  }
 }
 
-const inserted = (lines: readonly string[], at: number, line: string) => () => lines.toSpliced(at, 0, line).join('\n')
+const inserted = (lines: readonly string[], at: number, line: string) => () =>
+  lines.toSpliced(at, 0, line).join('\n')
 
 const STALE = 'KUBE-SVC-AAAAAAAAAAAAAAAA'
 
@@ -124,13 +157,27 @@ const DROPPING_RULES = [
 function* additions(lines: readonly string[], rules: readonly Entry[]): Generator<FileEdit> {
   const stale = { place: `nat ${STALE}`, detail: `:${STALE} - [0:0]` }
   const nat = lines.indexOf('*nat')
-  if (nat !== -1) yield { ...stale, operator: 'add stale chain', edit: inserted(lines, nat + 1, stale.detail) }
+  if (nat !== -1)
+    yield { ...stale, operator: 'add stale chain', edit: inserted(lines, nat + 1, stale.detail) }
   const commit = lines.indexOf('COMMIT', lines.indexOf('*mangle'))
   for (const detail of lines.includes('*mangle') ? DROPPING_RULES : [])
-    yield { place: 'mangle PREROUTING', detail, operator: 'take packets', edit: inserted(lines, commit, detail) }
+    yield {
+      place: 'mangle PREROUTING',
+      detail,
+      operator: 'take packets',
+      edit: inserted(lines, commit, detail),
+    }
   for (const chain of ['PREROUTING', 'OUTPUT', 'POSTROUTING']) {
-    const jump = rules.find((rule) => rule.table === 'nat' && rule.chain === chain && isOwn(rule.target))
+    const jump = rules.find(
+      (rule) => rule.table === 'nat' && rule.chain === chain && isOwn(rule.target),
+    )
     const detail = `-A ${chain} -p tcp -j ACCEPT`
-    if (jump) yield { place: `nat ${chain}`, detail, operator: 'insert rule', edit: inserted(lines, jump.at, detail) }
+    if (jump)
+      yield {
+        place: `nat ${chain}`,
+        detail,
+        operator: 'insert rule',
+        edit: inserted(lines, jump.at, detail),
+      }
   }
 }

@@ -15,7 +15,11 @@ export function* ipsetEdits(text: string): Generator<FileEdit> {
       })
     if (verb !== 'create') continue
     const isOwn = (other: string) => other.split(' ')[1] === set
-    yield { ...place, operator: 'drop set', edit: () => lines.filter((other) => !isOwn(other)).join('\n') }
+    yield {
+      ...place,
+      operator: 'drop set',
+      edit: () => lines.filter((other) => !isOwn(other)).join('\n'),
+    }
     const hasPorts = entry.startsWith('hash:ip,port') && !entry.endsWith(',ip')
     yield* lineEdits(lines, at, place, {
       'alter set type': [line.replace(entry, entry === 'hash:ip' ? 'hash:net' : 'hash:ip')],
@@ -49,13 +53,21 @@ export function* ipvsEdits(text: string): Generator<FileEdit> {
     const [, verb, protocol = '', server = '', rest = ''] = found
     const place = { place: `virtual server ${server}`, detail: line }
     if (verb === 'A') {
-      const isOwn = (other: string) => /^-[Aa]/.test(other) && other.slice(3).startsWith(`${protocol} ${server} `)
+      const isOwn = (other: string) =>
+        /^-[Aa]/.test(other) && other.slice(3).startsWith(`${protocol} ${server} `)
       const moved = shifted(server)
-      const renamed = () => lines.map((other) => (isOwn(other) ? other.replace(server, moved) : other)).join('\n')
-      yield { ...place, operator: 'drop virtual server', edit: () => lines.filter((other) => !isOwn(other)).join('\n') }
+      const renamed = () =>
+        lines.map((other) => (isOwn(other) ? other.replace(server, moved) : other)).join('\n')
+      yield {
+        ...place,
+        operator: 'drop virtual server',
+        edit: () => lines.filter((other) => !isOwn(other)).join('\n'),
+      }
       yield { ...place, words: [moved], operator: 'alter virtual server', edit: renamed }
       yield* lineEdits(lines, at, place, {
-        'alter scheduler': [line.replace(/-s \w+/, (now) => (now === '-s wrr' ? '-s sh' : '-s wrr'))],
+        'alter scheduler': [
+          line.replace(/-s \w+/, (now) => (now === '-s wrr' ? '-s sh' : '-s wrr')),
+        ],
         'alter persistence': [/-p \d+/.test(line) ? line.replace(/ -p \d+/, '') : `${line} -p 300`],
         'add real server': [line, `-a ${protocol} ${server} -r 10.244.9.9:80 -m -w 1`],
       })
@@ -77,7 +89,11 @@ export function* ipvsEdits(text: string): Generator<FileEdit> {
     )
   }
   const added = { place: 'virtual server 10.96.97.97:80', detail: '-A -t 10.96.97.97:80 -s rr' }
-  yield { ...added, operator: 'add virtual server', edit: () => `${text.trimEnd()}\n${added.detail}\n` }
+  yield {
+    ...added,
+    operator: 'add virtual server',
+    edit: () => `${text.trimEnd()}\n${added.detail}\n`,
+  }
 }
 
 /** Another port, or firewall mark, that no server of the labs has. */
@@ -101,7 +117,8 @@ export function* linkEdits(text: string): Generator<FileEdit> {
   const links: Link[] = JSON.parse(text)
   for (const [at, link] of links.entries()) {
     const { ifname, flags, addr_info: addresses, linkinfo } = link
-    const put = (changes: Partial<Link>) => () => JSON.stringify(links.with(at, { ...link, ...changes }))
+    const put = (changes: Partial<Link>) => () =>
+      JSON.stringify(links.with(at, { ...link, ...changes }))
     const withAddress = (index: number, ...instead: Link['addr_info']) =>
       put({ addr_info: addresses.toSpliced(index, 1, ...instead) })
     for (const [index, { local }] of addresses.entries()) {
@@ -121,17 +138,36 @@ export function* linkEdits(text: string): Generator<FileEdit> {
       const place = { place: DEVICE, words: [local], detail: local }
       const other = local.replace(/\d+$/, (end) => String((Number(end) + 9) % 250))
       yield { ...place, operator: 'drop address', edit: withAddress(index) }
-      yield { ...place, operator: 'alter address', edit: withAddress(index, { ...address, local: other }) }
-      yield { ...place, operator: 'alter prefix', edit: withAddress(index, { ...address, prefixlen: 24 }) }
+      yield {
+        ...place,
+        operator: 'alter address',
+        edit: withAddress(index, { ...address, local: other }),
+      }
+      yield {
+        ...place,
+        operator: 'alter prefix',
+        edit: withAddress(index, { ...address, prefixlen: 24 }),
+      }
     }
     const place = { place: DEVICE }
     const added = { family: 'inet', local: '10.96.96.96', prefixlen: 32 }
-    yield { ...place, operator: 'add address', detail: added.local, edit: put({ addr_info: [...addresses, added] }) }
+    yield {
+      ...place,
+      operator: 'add address',
+      detail: added.local,
+      edit: put({ addr_info: [...addresses, added] }),
+    }
     yield { ...place, operator: 'raise link', detail: 'UP', edit: put({ flags: [...flags, 'UP'] }) }
     const answering = flags.filter((flag) => flag !== 'NOARP')
     yield { ...place, operator: 'answer ARP', detail: 'NOARP', edit: put({ flags: answering }) }
-    yield { ...place, operator: 'drop link', detail: DEVICE, edit: () => JSON.stringify(links.toSpliced(at, 1)) }
+    yield {
+      ...place,
+      operator: 'drop link',
+      detail: DEVICE,
+      edit: () => JSON.stringify(links.toSpliced(at, 1)),
+    }
     const bridge = { ...linkinfo, info_kind: 'bridge' }
-    if (linkinfo) yield { ...place, operator: 'alter kind', detail: 'bridge', edit: put({ linkinfo: bridge }) }
+    if (linkinfo)
+      yield { ...place, operator: 'alter kind', detail: 'bridge', edit: put({ linkinfo: bridge }) }
   }
 }

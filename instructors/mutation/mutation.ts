@@ -1,7 +1,8 @@
 import type { Capture } from '../../cluster/capture-folder.ts'
 
 /** Rules that a learner adds in a lab are identified by their comment: `probe` in lab 1, `lab-N…` elsewhere. */
-export const isLearnersRule = (line: string): boolean => /--comment "?(?:probe|lab-\d+)(?![A-Za-z0-9])/.test(line)
+export const isLearnersRule = (line: string): boolean =>
+  /--comment "?(?:probe|lab-\d+)(?![A-Za-z0-9])/.test(line)
 
 /** One change of a good capture, as from a learner's mistake or a broken node. */
 export interface Mutation {

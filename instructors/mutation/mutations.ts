@@ -25,13 +25,19 @@ export function* mutationsOf(capture: Capture, nodes: readonly string[]): Genera
           const edited = { ...node, files: new Map(node.files).set(file, edit(text)) }
           return { ...original, nodes: original.nodes.with(at, edited) }
         }
-        yield { ...about, words: [about.place.split(' ').at(-1) ?? '', ...words], node: node.name, apply }
+        yield {
+          ...about,
+          words: [about.place.split(' ').at(-1) ?? '', ...words],
+          node: node.name,
+          apply,
+        }
       }
     }
   // Recordings of our own, so their objects have these fields.
   for (const [at, item] of (capture.objects.items as Item[]).entries()) {
     const { name, namespace = '' } = item.metadata
-    const place = item.kind === 'ConfigMap' ? `ConfigMap ${name}` : `${item.kind} ${namespace}/${name}`
+    const place =
+      item.kind === 'ConfigMap' ? `ConfigMap ${name}` : `${item.kind} ${namespace}/${name}`
     for (const { edit, ...about } of changesOf(item))
       yield {
         ...about,
@@ -49,14 +55,24 @@ export function* mutationsOf(capture: Capture, nodes: readonly string[]): Genera
 function* proxyEdits(text: string): Generator<FileEdit> {
   const other = text.trim() === 'ipvs' ? 'iptables' : 'ipvs'
   const words = ['proxier', 'mode']
-  yield { operator: 'other proxier', place: 'kube-proxy proxyMode', detail: other, words, edit: () => other }
+  yield {
+    operator: 'other proxier',
+    place: 'kube-proxy proxyMode',
+    detail: other,
+    words,
+    edit: () => other,
+  }
 }
 
 /** The fields of API objects that are changed here. */
 interface Item {
   kind: string
   metadata: { name: string; namespace?: string; labels?: Record<string, string> }
-  spec?: { clusterIP?: string; clusterIPs?: string[]; ports?: { port: number; nodePort?: number }[] }
+  spec?: {
+    clusterIP?: string
+    clusterIPs?: string[]
+    ports?: { port: number; nodePort?: number }[]
+  }
   endpoints?: { addresses: string[]; conditions?: object }[] | null
   ports?: { port?: number }[] | null
   data?: Record<string, string>
@@ -75,7 +91,10 @@ function changesOf(item: Item): Iterable<Change> {
   return item.metadata.name === SCALE_NOTES ? measurementChanges(item) : []
 }
 
-const AFFINITY = { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } } }
+const AFFINITY = {
+  sessionAffinity: 'ClientIP',
+  sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } },
+}
 
 function* serviceChanges({ metadata, spec }: Item): Generator<Change> {
   const { clusterIP = '', ports = [] } = spec ?? {}
@@ -86,15 +105,28 @@ function* serviceChanges({ metadata, spec }: Item): Generator<Change> {
   const detail = `${clusterIP}:${port.port}`
   const set = (place: object | undefined, values: object) => Object.assign(place ?? {}, values)
   yield { operator: 'drop Service', detail, words: [...words, 'no such Service'] }
-  const moved = { clusterIP: '10.96.95.95', ...(spec?.clusterIPs && { clusterIPs: ['10.96.95.95'] }) }
+  const moved = {
+    clusterIP: '10.96.95.95',
+    ...(spec?.clusterIPs && { clusterIPs: ['10.96.95.95'] }),
+  }
   const edit = (copy: Item) => set(copy.spec, moved)
   yield { operator: 'alter clusterIP', detail, words: [...words, '10.96.95.95'], edit }
   for (const [index, { port: number, nodePort }] of ports.entries()) {
     const change = (values: object) => (copy: Item) => set(copy.spec?.ports?.[index], values)
-    yield { operator: 'alter port', detail: `${clusterIP}:${number}`, words, edit: change({ port: number + 1 }) }
+    yield {
+      operator: 'alter port',
+      detail: `${clusterIP}:${number}`,
+      words,
+      edit: change({ port: number + 1 }),
+    }
     if (!nodePort) continue
     const edit = change({ nodePort: nodePort === 30_001 ? 30_002 : 30_001 })
-    yield { operator: 'alter nodePort', detail: String(nodePort), words: [...words, '30001', '30002'], edit }
+    yield {
+      operator: 'alter nodePort',
+      detail: String(nodePort),
+      words: [...words, '30001', '30002'],
+      edit,
+    }
   }
   yield { operator: 'alter affinity', detail, words, edit: (copy) => set(copy.spec, AFFINITY) }
 }
@@ -110,10 +142,21 @@ function* sliceChanges({ metadata, endpoints, ports }: Item): Generator<Change> 
   yield { operator: 'drop EndpointSlice', detail: addresses.join(), words }
   for (const [index, endpoint] of endpoints.entries()) {
     const [detail = ''] = endpoint.addresses
-    const change = (values: object) => (copy: Item) => Object.assign(copy.endpoints?.[index] ?? {}, values)
-    yield { operator: 'drop endpoint', detail, words, edit: (copy) => copy.endpoints?.splice(index, 1) }
+    const change = (values: object) => (copy: Item) =>
+      Object.assign(copy.endpoints?.[index] ?? {}, values)
+    yield {
+      operator: 'drop endpoint',
+      detail,
+      words,
+      edit: (copy) => copy.endpoints?.splice(index, 1),
+    }
     yield { operator: 'endpoint not ready', detail, words, edit: change(NOT_READY) }
-    yield { operator: 'alter endpoint', detail, words: [...words, ...ELSEWHERE.addresses], edit: change(ELSEWHERE) }
+    yield {
+      operator: 'alter endpoint',
+      detail,
+      words: [...words, ...ELSEWHERE.addresses],
+      edit: change(ELSEWHERE),
+    }
   }
   for (const [index, { port }] of ports.entries()) {
     if (port === undefined) continue
@@ -122,7 +165,12 @@ function* sliceChanges({ metadata, endpoints, ports }: Item): Generator<Change> 
   }
 }
 
-const SETTINGS: readonly [operator: string, pattern: RegExp, replacement: string, words: string[]][] = [
+const SETTINGS: readonly [
+  operator: string,
+  pattern: RegExp,
+  replacement: string,
+  words: string[],
+][] = [
   ['alter scheduler', /scheduler: (?:""|\S*)/, 'scheduler: mh', ['mh', 'scheduler']],
   ['alter masqueradeBit', /masqueradeBit: \S+/, 'masqueradeBit: 13', ['0x2000', 'mark', 'MASQ']],
   [
@@ -131,9 +179,24 @@ const SETTINGS: readonly [operator: string, pattern: RegExp, replacement: string
     'masqueradeAll: true',
     ['KUBE-SERVICES', 'KUBE-CLUSTER-IP', 'KUBE-MARK-MASQ', 'masquerade'],
   ],
-  ['alter clusterCIDR', /clusterCIDR: \S+/, 'clusterCIDR: 10.200.0.0/16', ['10.200.0.0/16', 'KUBE-']],
-  ['lose excludeCIDRs', /excludeCIDRs:\s*(?:-\s+\S+|\[[^\]]+\])/, 'excludeCIDRs: []', ['excludeCIDRs']],
-  ['alter mode', /mode: (?:""|"?(?:ipvs|iptables)"?)/, 'mode: userspace', ['mode', 'userspace', 'iptables', 'ipvs']],
+  [
+    'alter clusterCIDR',
+    /clusterCIDR: \S+/,
+    'clusterCIDR: 10.200.0.0/16',
+    ['10.200.0.0/16', 'KUBE-'],
+  ],
+  [
+    'lose excludeCIDRs',
+    /excludeCIDRs:\s*(?:-\s+\S+|\[[^\]]+\])/,
+    'excludeCIDRs: []',
+    ['excludeCIDRs'],
+  ],
+  [
+    'alter mode',
+    /mode: (?:""|"?(?:ipvs|iptables)"?)/,
+    'mode: userspace',
+    ['mode', 'userspace', 'iptables', 'ipvs'],
+  ],
 ]
 
 const withData = (key: string, text: string) => (copy: Item) => {
@@ -169,8 +232,15 @@ function* measurementChanges({ data = {} }: Item): Generator<Change> {
         const edit = changed((copy) => Object.assign(copy[mode][index] ?? {}, { [count]: found }))
         yield { operator: 'alter count', detail, words: [`${found}`], edit }
       }
-  const exchanged = changed((copy) => Object.assign(copy, { iptables: run.ipvs, ipvs: run.iptables }))
-  yield { operator: 'exchange modes', detail: 'iptables, ipvs', words: ['rules', 'mode'], edit: exchanged }
+  const exchanged = changed((copy) =>
+    Object.assign(copy, { iptables: run.ipvs, ipvs: run.iptables }),
+  )
+  yield {
+    operator: 'exchange modes',
+    detail: 'iptables, ipvs',
+    words: ['rules', 'mode'],
+    edit: exchanged,
+  }
   const short = changed((copy) => {
     for (const mode of MODES) copy[mode].splice(2)
   })

@@ -45,7 +45,8 @@ const rulesOf =
 export function noise(seed: number): Noise[] {
   const random = seededNumbers(seed)
   const upTo = (most: number) => Math.floor(random() * most)
-  const withLines = (name: string, begin: string) => file(name, (text) => shuffledRuns(text, begin, random))
+  const withLines = (name: string, begin: string) =>
+    file(name, (text) => shuffledRuns(text, begin, random))
   const links = file('ip-addr.json', withLinks)
   const changes: Record<string, Noise['apply']> = {
     'other counters': counters(/\[\d+:\d+\]/, () => `[${upTo(1e6)}:${upTo(1e9)}]`),
@@ -69,19 +70,23 @@ export function noise(seed: number): Noise[] {
     'real servers in another order': withLines('ipvsadm-save', '-a '),
     'addresses in another order': file('ip-addr.json', (text) => shuffledAddresses(text, random)),
     'links of others': links,
-    'virtual servers of others': (capture) => file('ipvsadm-save', withVirtualServer)(links(capture)),
+    'virtual servers of others': (capture) =>
+      file('ipvsadm-save', withVirtualServer)(links(capture)),
     'objects in another order': ({ objects, ...capture }) => ({
       ...capture,
       objects: { ...objects, items: shuffled(objects.items, random) },
     }),
     'sets of others': file('ipset-save', (text) => `${text.trimEnd()}\n${OTHER_SET}`),
-    ...Object.fromEntries(FOREIGN_RULES.map(([who, script]) => [`rules of ${who}`, rulesOf(script)])),
+    ...Object.fromEntries(
+      FOREIGN_RULES.map(([who, script]) => [`rules of ${who}`, rulesOf(script)]),
+    ),
     'rules of all of them': rulesOf(...FOREIGN_RULES.map(([, script]) => script)),
   }
   return Object.entries(changes).map(([what, apply]) => ({ what, apply }))
 }
 
-const LEGACY_WARNING = '# Warning: iptables-legacy tables present, use iptables-legacy-save to see them'
+const LEGACY_WARNING =
+  '# Warning: iptables-legacy tables present, use iptables-legacy-save to see them'
 
 /** Edits one file of every node that has it. */
 function file(name: string, edit: (text: string) => string) {
@@ -113,16 +118,22 @@ const shuffled = <Item>(items: readonly Item[], random: () => number): Item[] =>
 
 /** Shuffles every run of neighbouring lines that begin like this. */
 const shuffledRuns = (text: string, begin: string, random: () => number): string =>
-  text.replace(new RegExp(`(?:^${begin}.*\\n)+`, 'gm'), (run) => shuffled(run.match(/.*\n/g) ?? [], random).join(''))
+  text.replace(new RegExp(`(?:^${begin}.*\\n)+`, 'gm'), (run) =>
+    shuffled(run.match(/.*\n/g) ?? [], random).join(''),
+  )
 
 function shuffledAddresses(text: string, random: () => number): string {
   const links: { addr_info?: unknown[] }[] = JSON.parse(text)
   return JSON.stringify(
-    links.map((link) => ({ ...link, ...(link.addr_info ? { addr_info: shuffled(link.addr_info, random) } : {}) })),
+    links.map((link) => ({
+      ...link,
+      ...(link.addr_info ? { addr_info: shuffled(link.addr_info, random) } : {}),
+    })),
   )
 }
 
-const OTHER_SET = 'create f2b-sshd hash:ip family inet hashsize 1024 maxelem 65536\nadd f2b-sshd 198.51.100.7\n'
+const OTHER_SET =
+  'create f2b-sshd hash:ip family inet hashsize 1024 maxelem 65536\nadd f2b-sshd 198.51.100.7\n'
 
 /** TEST-NET-1 (RFC 5737): an address that a user added to a dummy device. */
 const OTHER_ADDRESS = '192.0.2.9'
@@ -136,7 +147,10 @@ function withLinks(text: string): string {
     mtu: 1500,
     operstate: 'DOWN',
     linkinfo: { info_kind },
-    addr_info: local === undefined ? [] : [{ family: 'inet', local, prefixlen: 32, scope: 'global', label: ifname }],
+    addr_info:
+      local === undefined
+        ? []
+        : [{ family: 'inet', local, prefixlen: 32, scope: 'global', label: ifname }],
   })
   return JSON.stringify([
     ...JSON.parse(text),
@@ -155,7 +169,9 @@ function withRules(text: string, scripts: readonly string[]): string {
     .map((tableText) => {
       const table = /^\*\w+\n/m.exec(tableText)?.[0]
       if (table === undefined) return tableText
-      const lines = scripts.flatMap((script) => script.split(table)[1]?.split(/^\*/m)[0]?.split('\n') ?? [])
+      const lines = scripts.flatMap(
+        (script) => script.split(table)[1]?.split(/^\*/m)[0]?.split('\n') ?? [],
+      )
       return lines.reduce(withRule, tableText)
     })
     .join('')
@@ -169,7 +185,8 @@ function withRule(text: string, line: string): string {
   const at = verb === '-I' ? lines.findIndex(isOfChain) : lines.findLastIndex(isOfChain) + 1
   if (verb.startsWith(':') && !lines.some((other) => other.startsWith(`${verb} `)))
     lines.splice(lines.findIndex((other) => other.startsWith('*')) + 1, 0, `${verb} - [0:0]`)
-  else if (chain !== '') lines.splice(at > 0 ? at : lines.indexOf('COMMIT'), 0, line.replace(/^-I/, '-A'))
+  else if (chain !== '')
+    lines.splice(at > 0 ? at : lines.indexOf('COMMIT'), 0, line.replace(/^-I/, '-A'))
   return lines.join('\n')
 }
 
@@ -179,7 +196,9 @@ function withRule(text: string, line: string): string {
  */
 function asBeforeIncident(capture: Capture): Capture {
   const notes = notesOf(capture.objects.items, INCIDENT_LAB)
-  const items = capture.objects.items.map((item) => (notes && item === notes ? resealed(notes, capture) : item))
+  const items = capture.objects.items.map((item) =>
+    notes && item === notes ? resealed(notes, capture) : item,
+  )
   return { ...capture, objects: { ...capture.objects, items } }
 }
 
@@ -187,7 +206,9 @@ function resealed(notes: ApiObject, capture: Capture): ApiObject {
   const note = incidentNote.safeParse(JSON.parse(notes.data?.[INCIDENT_KEY] ?? 'null')).data
   const secret = note && unseal(note.sealed)
   if (!secret) return notes
-  const foreign = Object.fromEntries(new Snapshot(capture).nodes.map((node) => [node.name, foreignRules(node)]))
+  const foreign = Object.fromEntries(
+    new Snapshot(capture).nodes.map((node) => [node.name, foreignRules(node)]),
+  )
   const sealed = seal({ ...secret, baseline: { ...secret.baseline, foreign } })
   return { ...notes, data: { ...notes.data, [INCIDENT_KEY]: JSON.stringify({ ...note, sealed }) } }
 }

@@ -8,7 +8,10 @@ import type { GoodCapture } from './good-captures.ts'
 
 /** A good capture as it would have been under another version of kube-proxy. */
 export function underVersion({ capture, snapshot: before }: GoodCapture, version: string): Capture {
-  const objects = { ...capture.objects, items: capture.objects.items.map((item) => withVersion(item, version)) }
+  const objects = {
+    ...capture.objects,
+    items: capture.objects.items.map((item) => withVersion(item, version)),
+  }
   const snapshot = new Snapshot({ ...capture, objects })
   const nodes = snapshot.nodes.map((node, index) => {
     const { name, mode } = node
@@ -16,13 +19,21 @@ export function underVersion({ capture, snapshot: before }: GoodCapture, version
     if (mode !== 'ipvs' && mode !== 'iptables') return { name, files }
     const { iptables, ip6tables, ipsets, virtualServers } = evaluate(node, mode).expected
     const held = stateOf(node)
-    files.set('iptables-save', printIptablesSave(withForeign(held.iptables, iptables), { counters: true }))
+    files.set(
+      'iptables-save',
+      printIptablesSave(withForeign(held.iptables, iptables), { counters: true }),
+    )
     if (ip6tables && held.ip6tables)
-      files.set('ip6tables-save', printIptablesSave(withForeign(held.ip6tables, ip6tables), { counters: true }))
+      files.set(
+        'ip6tables-save',
+        printIptablesSave(withForeign(held.ip6tables, ip6tables), { counters: true }),
+      )
     if (mode === 'iptables') return { name, files }
     files.set('ipset-save', printIpsetSave(ipsets))
     // Virtual servers that are not kube-proxy's are kept, for example those of lab 4.
-    const own = new Set(evaluate(before.node(name), mode).expected.virtualServers.map(virtualServerKey))
+    const own = new Set(
+      evaluate(before.node(name), mode).expected.virtualServers.map(virtualServerKey),
+    )
     const others = held.virtualServers.filter((server) => !own.has(virtualServerKey(server)))
     files.set('ipvsadm-save', printIpvsadmSave([...virtualServers, ...others]))
     return { name, files }

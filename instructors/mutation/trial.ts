@@ -16,18 +16,25 @@ interface HarmlessChange {
 /** Whether a Service, as mutations name it, has a ready endpoint. */
 function hasEndpoints({ snapshot }: GoodCapture, service: string): boolean {
   const { endpointSlices } = objectsOf(snapshot)
-  const own = endpointSlices.filter(({ namespace, serviceName }) => service === `Service ${namespace}/${serviceName}`)
+  const own = endpointSlices.filter(
+    ({ namespace, serviceName }) => service === `Service ${namespace}/${serviceName}`,
+  )
   return own.some(({ endpoints }) => endpoints.length > 0)
 }
 
-const runs = ({ snapshot }: GoodCapture, mode: string) => snapshot.nodes.every((node) => modeOf(node) === mode)
+const runs = ({ snapshot }: GoodCapture, mode: string) =>
+  snapshot.nodes.every((node) => modeOf(node) === mode)
 const isLab = ({ spec }: GoodCapture, number: number) => spec.lab.number === number
 
 /** Whether kube-proxy in userspace mode programs every node as before the change; false if that can't be predicted. */
 function isProgrammedAlike({ capture, snapshot }: GoodCapture, mutation: Mutation): boolean {
-  const programmed = ({ nodes }: Snapshot) => nodes.map((node) => evaluate(node, 'userspace').expected)
+  const programmed = ({ nodes }: Snapshot) =>
+    nodes.map((node) => evaluate(node, 'userspace').expected)
   try {
-    return isDeepStrictEqual(programmed(new Snapshot(mutation.apply(capture), snapshot)), programmed(snapshot))
+    return isDeepStrictEqual(
+      programmed(new Snapshot(mutation.apply(capture), snapshot)),
+      programmed(snapshot),
+    )
   } catch (error) {
     if (error instanceof Trouble) return false
     throw error
@@ -59,7 +66,8 @@ const HARMLESS_CHANGES: readonly HarmlessChange[] = [
     covers: ({ operator }) => operator === 'alter policy',
   },
   {
-    reason: 'iptables mode chooses at random and has no scheduler; the setting has no effect before IPVS mode.',
+    reason:
+      'iptables mode chooses at random and has no scheduler; the setting has no effect before IPVS mode.',
     covers: ({ operator }, good) => operator === 'alter scheduler' && runs(good, 'iptables'),
   },
   {
@@ -69,7 +77,8 @@ const HARMLESS_CHANGES: readonly HarmlessChange[] = [
       operator === 'alter mode' && place === 'ConfigMap kube-proxy' && !isLab(good, 2),
   },
   {
-    reason: 'An additional virtual server with an address that lab 4 does not use gets none of its packets.',
+    reason:
+      'An additional virtual server with an address that lab 4 does not use gets none of its packets.',
     covers: ({ operator }, good) => isLab(good, 4) && operator === 'add virtual server',
   },
   {
@@ -82,7 +91,8 @@ const HARMLESS_CHANGES: readonly HarmlessChange[] = [
     reason:
       'These labs prove by real requests that packets arrive, which a capture cannot repeat. Foreign rules that drop packets to Services, and disconnected Pods, are claimed by labs 1 and 2.',
     covers: ({ operator }, good) =>
-      [3, 4, 5, 7].some((lab) => isLab(good, lab)) && (operator === 'take packets' || operator === 'take link down'),
+      [3, 4, 5, 7].some((lab) => isLab(good, lab)) &&
+      (operator === 'take packets' || operator === 'take link down'),
   },
   {
     reason:
@@ -106,7 +116,8 @@ const HARMLESS_CHANGES: readonly HarmlessChange[] = [
   },
   {
     reason: 'Packets to a Service without endpoints are rejected, so no rule records its clients.',
-    covers: ({ operator, place }, good) => operator === 'alter affinity' && !hasEndpoints(good, place),
+    covers: ({ operator, place }, good) =>
+      operator === 'alter affinity' && !hasEndpoints(good, place),
   },
   {
     reason:

@@ -32,7 +32,11 @@ export interface HandedIn {
  * hands in the captures that were kept during the lab.
  * @throws UserError when there is nothing to hand in
  */
-export async function handIn(cluster: Cluster, lab: LabDefinition, learner: string): Promise<HandedIn> {
+export async function handIn(
+  cluster: Cluster,
+  lab: LabDefinition,
+  learner: string,
+): Promise<HandedIn> {
   const { CLASS_KEY_FILE, DIR } = process.env
   const key = CLASS_KEY_FILE ? readClassKey(CLASS_KEY_FILE) : undefined
   const now = (await cluster.running()) ? await gradeNow(lab, cluster) : undefined
@@ -53,7 +57,9 @@ export async function handIn(cluster: Cluster, lab: LabDefinition, learner: stri
     isSigned: key !== undefined,
     report: await reportSubmission(submission, basename(file)),
     notes: [
-      ...(now ? [] : [`${downText(cluster)}. The captures that were kept during the lab are submitted.`]),
+      ...(now
+        ? []
+        : [`${downText(cluster)}. The captures that were kept during the lab are submitted.`]),
       ...wordWarning(lab, submission, key),
     ],
   }

@@ -19,7 +19,9 @@ const captureSchema = z.object({
       z.object({
         path: z
           .string()
-          .regex(/^(?:objects\.json|nodes\/[A-Za-z0-9][A-Za-z0-9.-]{0,62}\/[A-Za-z0-9][A-Za-z0-9._-]{0,62})$/)
+          .regex(
+            /^(?:objects\.json|nodes\/[A-Za-z0-9][A-Za-z0-9.-]{0,62}\/[A-Za-z0-9][A-Za-z0-9._-]{0,62})$/,
+          )
           .describe('as in a capture folder'),
         sha256: sha256.describe(
           'of the content, which is in the archive once, under captures/ID/PATH of the first capture that has it',
@@ -40,7 +42,12 @@ export const manifestSchema = z
       .describe("the learner's own, from which variants grow"),
     submittedAt: moment,
     clock: z.object({
-      offsetMinutes: z.number().int().min(-900).max(900).describe('of local time, east of Greenwich'),
+      offsetMinutes: z
+        .number()
+        .int()
+        .min(-900)
+        .max(900)
+        .describe('of local time, east of Greenwich'),
     }),
     cluster: z.object({
       driver: short,
@@ -62,7 +69,9 @@ export const manifestSchema = z
       .array(
         z.object({
           id: name,
-          verdict: verdictSchema.describe("the verdict of the learner's own grader; not used when graded again"),
+          verdict: verdictSchema.describe(
+            "the verdict of the learner's own grader; not used when graded again",
+          ),
           passedAt: moment.optional(),
           capture: name.optional().describe('the cluster at the moment the step passed'),
         }),

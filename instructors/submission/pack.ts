@@ -22,7 +22,9 @@ export function readAnswers(items: readonly unknown[], lab: number): Manifest['a
   return Object.entries(notesOf(items, lab)?.data ?? {})
     .flatMap(([key, answer]) => {
       const question = ANSWER.exec(key)?.[1]
-      return question === undefined ? [] : [{ question: question.slice(0, 200), answer: textOf(answer).slice(0, 2000) }]
+      return question === undefined
+        ? []
+        : [{ question: question.slice(0, 200), answer: textOf(answer).slice(0, 2000) }]
     })
     .slice(0, MOST)
 }
@@ -60,7 +62,11 @@ export function writeSubmission(
     })
     return { id, takenAt, files }
   })
-  const manifest = manifestSchema.parse({ schema: 'kube-service-labs/submission/v1', ...about, captures: described })
+  const manifest = manifestSchema.parse({
+    schema: 'kube-service-labs/submission/v1',
+    ...about,
+    captures: described,
+  })
   const content = Buffer.from(`${JSON.stringify(manifest, null, 1)}\n`)
   const signature = key && Buffer.from(`${signatureOf(key, manifest.learner, content)}\n`)
   return writeTarGz(
@@ -77,7 +83,10 @@ function captureFiles({ objects, nodes }: Capture): TarEntry[] {
   return [
     { path: 'objects.json', content: Buffer.from(printItems(objects.items)) },
     ...nodes.flatMap(({ name, files }) =>
-      [...files].map(([file, text]) => ({ path: `nodes/${name}/${file}`, content: Buffer.from(text) })),
+      [...files].map(([file, text]) => ({
+        path: `nodes/${name}/${file}`,
+        content: Buffer.from(text),
+      })),
     ),
   ]
 }
@@ -98,7 +107,8 @@ export function packSubmission({ lab, learner, cluster, moments, now, key }: Han
   const captures = new Map<number, CaptureToHandIn>()
   const steps = lab.steps.map(({ id }): Manifest['steps'][number] => {
     const moment = moments.find(({ step }) => step === id)
-    const verdict = now?.report.steps.find((step) => step.id === id)?.verdict ?? (moment ? 'passed' : 'not yet')
+    const verdict =
+      now?.report.steps.find((step) => step.id === id)?.verdict ?? (moment ? 'passed' : 'not yet')
     if (!moment) return { id, verdict }
     const { passedAt, takenAt, capture } = moment
     const kept = captures.get(takenAt) ?? { id, takenAt: isoTime(takenAt), capture }
@@ -107,7 +117,11 @@ export function packSubmission({ lab, learner, cluster, moments, now, key }: Han
   })
   const at = new Date()
   const last = now?.capture ?? moments.toSorted((a, b) => a.takenAt - b.takenAt).at(-1)?.capture
-  const final = now && { id: 'final', takenAt: isoTime(now.capture.takenAt ?? at.getTime()), capture: now.capture }
+  const final = now && {
+    id: 'final',
+    takenAt: isoTime(now.capture.takenAt ?? at.getTime()),
+    capture: now.capture,
+  }
   const { node: _node, ...facts } = now?.report.versions ?? { node: '' }
   const kernel = now?.capture.nodes[0]?.files.get('versions')?.split('\n')[0]
   return writeSubmission(
@@ -122,7 +136,12 @@ export function packSubmission({ lab, learner, cluster, moments, now, key }: Han
         name: cluster.name,
         identity: clusterIdentity(birthMarks(last?.objects.items ?? [])),
       },
-      versions: { project: projectVersion(), node: process.version, ...facts, kernel: kernel || undefined },
+      versions: {
+        project: projectVersion(),
+        node: process.version,
+        ...facts,
+        kernel: kernel || undefined,
+      },
       steps,
       final: final?.id,
       answers: readAnswers(last?.objects.items ?? [], lab.number),
@@ -135,6 +154,8 @@ export function packSubmission({ lab, learner, cluster, moments, now, key }: Han
 const isoTime = (milliseconds: number) => new Date(milliseconds).toISOString()
 
 function projectVersion(): string {
-  const { version }: { version: string } = JSON.parse(readFileSync(join(projectRoot, 'package.json'), 'utf8'))
+  const { version }: { version: string } = JSON.parse(
+    readFileSync(join(projectRoot, 'package.json'), 'utf8'),
+  )
   return version
 }

@@ -66,7 +66,9 @@ function signatureState(
       `It is not signed, though this class has a key: ${manifest.learner} made it without CLASS_KEY_FILE, or the signature was removed.`,
     )
   if (key.kind === 'learner' && key.learner !== manifest.learner)
-    refuse(`The given key is that of ${quoted(key.learner)} and cannot verify ${quoted(manifest.learner)}.`)
+    refuse(
+      `The given key is that of ${quoted(key.learner)} and cannot verify ${quoted(manifest.learner)}.`,
+    )
   if (isSignature(signature, key, manifest.learner, bytes)) return 'valid'
   return refuse(
     `Its signature is not one of ${quoted(manifest.learner)} under the key of this class: it was altered, or signed with another key.`,
@@ -98,7 +100,11 @@ function readCaptures(manifest: Manifest, contents: ReadonlyMap<string, Buffer>)
     }
     const list = textOf(digests.get('objects.json') ?? '', 'objects.json')
     const capture: Capture = {
-      objects: { apiVersion: 'v1', kind: 'List', items: readItems(list, `objects.json of capture ${id}`, items) },
+      objects: {
+        apiVersion: 'v1',
+        kind: 'List',
+        items: readItems(list, `objects.json of capture ${id}`, items),
+      },
       nodes: [...nodes.values()].sort((a, b) => (a.name < b.name ? -1 : 1)),
     }
     captures.set(id, { takenAt: Date.parse(takenAt), capture, digests })
@@ -108,7 +114,10 @@ function readCaptures(manifest: Manifest, contents: ReadonlyMap<string, Buffer>)
   return captures
 }
 
-function digestsOf({ id, files }: ManifestCapture, contents: ReadonlyMap<string, Buffer>): Map<string, string> {
+function digestsOf(
+  { id, files }: ManifestCapture,
+  contents: ReadonlyMap<string, Buffer>,
+): Map<string, string> {
   const digests = new Map<string, string>()
   for (const { path, sha256 } of files) {
     if (!contents.has(sha256))
@@ -127,7 +136,9 @@ function requireNamed({ steps, final }: Manifest, captures: ReadonlyMap<string, 
     if (ids.has(id)) refuse(`It names the step ${quoted(id)} twice.`)
     ids.add(id)
     if (capture !== undefined && !captures.has(capture))
-      refuse(`It claims that step ${quoted(id)} passed on the capture ${quoted(capture)}, which is not in it.`)
+      refuse(
+        `It claims that step ${quoted(id)} passed on the capture ${quoted(capture)}, which is not in it.`,
+      )
   }
   if (final !== undefined && !captures.has(final))
     refuse(`It names ${quoted(final)} as its last capture, which is not in it.`)

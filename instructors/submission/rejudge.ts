@@ -33,9 +33,16 @@ export async function rejudge(
     const counted = places.filter((place) => inAttempt(place, step.id))
     const outcome = await judgeOn(spec, step, new Set(counted), snapshotOf, asks)
     const open = step.needs.filter((need) => !SETTLED.includes(outcomes.get(need)?.verdict))
-    const waits = { verdict: 'not yet', waitsFor: open, reason: `waits for: ${open.join(', ')}` } as const
+    const waits = {
+      verdict: 'not yet',
+      waitsFor: open,
+      reason: `waits for: ${open.join(', ')}`,
+    } as const
     // A step whose needs did not pass waits for them, as on the cluster.
-    outcomes.set(step.id, open.length > 0 && outcome.verdict === 'passed' ? { id: step.id, ...waits } : outcome)
+    outcomes.set(
+      step.id,
+      open.length > 0 && outcome.verdict === 'passed' ? { id: step.id, ...waits } : outcome,
+    )
   }
   return [...outcomes.values()]
 }
@@ -78,11 +85,18 @@ export async function reportSubmission(submission: Submission, file: string): Pr
   const labs = listLabs()
   const found = labs.find(({ number }) => number === lab)
   if (!found)
-    refuse(`It is for lab ${lab}, which does not exist: the labs are ${labs.map(({ number }) => number).join(', ')}.`)
+    refuse(
+      `It is for lab ${lab}, which does not exist: the labs are ${labs.map(({ number }) => number).join(', ')}.`,
+    )
   const spec = await loadSpec(found)
   const began = performance.now()
   const snapshotOf = snapshotsOf(submission)
-  const outcomes = await rejudge(spec, submission.manifest, snapshotOf, hasPredictions(submission.manifest))
+  const outcomes = await rejudge(
+    spec,
+    submission.manifest,
+    snapshotOf,
+    hasPredictions(submission.manifest),
+  )
   return reportOf(spec.lab, { lab, source: { kind: 'submission', file } }, outcomes, {
     snapshot: snapshotOf(final ?? [...submission.captures.keys()].at(-1)),
     seconds: (performance.now() - began) / 1000,
@@ -116,11 +130,16 @@ async function judgeOn(
     if (!snapshot) continue
     // Judged alone: dependencies are applied after all steps are judged, each on its own capture.
     const [outcome] = await judgeRound(spec, snapshot, undefined, [id], asks)
-    if (!outcome || outcome.verdict === 'passed') return outcome ?? { id, verdict: 'could not check' }
+    if (!outcome || outcome.verdict === 'passed')
+      return outcome ?? { id, verdict: 'could not check' }
     if (best?.verdict !== 'failed') best = outcome
     if (step.needsCluster) return outcome
   }
   if (!best) return { id, verdict: 'not yet', reason: 'no capture that shows it was handed in' }
   if (best.verdict !== 'not applicable' || best.outOfReach || !moment) return best
-  return { id, verdict: 'not yet', reason: `no capture that shows it was handed in (${best.reason})` }
+  return {
+    id,
+    verdict: 'not yet',
+    reason: `no capture that shows it was handed in (${best.reason})`,
+  }
 }

@@ -65,7 +65,10 @@ export function tarHeader(path: string, size: number, modified: Date): Buffer {
   const octal = (value: number, digits: number) => `${value.toString(8).padStart(digits, '0')}\0`
   const ids = [octal(0o644, 7), octal(0, 7), octal(0, 7)]
   block.write(name)
-  block.write(`${ids.join('')}${octal(size, 11)}${octal(Math.floor(modified.getTime() / 1000), 11)}`, 100)
+  block.write(
+    `${ids.join('')}${octal(size, 11)}${octal(Math.floor(modified.getTime() / 1000), 11)}`,
+    100,
+  )
   block.write('0', 156)
   block.write('ustar\x0000', 257)
   block.write(prefix, 345)
@@ -80,13 +83,18 @@ function readText(block: Buffer, at: number, length: number): string {
 /** GNU tar's binary numbers (first bit set) are for sizes beyond the limits of a submission. */
 function readOctal(block: Buffer, at: number, length: number): number {
   const [, digits] = /^\s*([0-7]*)[\0 ]*$/.exec(block.toString('latin1', at, at + length)) ?? []
-  if (digits === undefined) refuse("It is damaged: a number in a header of its tar archive can't be read.")
+  if (digits === undefined)
+    refuse("It is damaged: a number in a header of its tar archive can't be read.")
   return digits === '' ? 0 : Number.parseInt(digits, 8)
 }
 
 /** The sum of the bytes; those of the checksum itself count as blanks. */
 const checksumOf = (block: Buffer): number =>
-  block.reduce((sum, byte, at) => sum + (at >= CHECKSUM_AT && at < CHECKSUM_AT + CHECKSUM_LENGTH ? 0x20 : byte), 0)
+  block.reduce(
+    (sum, byte, at) =>
+      sum + (at >= CHECKSUM_AT && at < CHECKSUM_AT + CHECKSUM_LENGTH ? 0x20 : byte),
+    0,
+  )
 
 export interface TarEntry {
   path: string
@@ -97,7 +105,10 @@ export interface TarEntry {
  * Yields the files of a tar archive; folders are skipped. Contents are views of the archive's bytes.
  * @throws Refusal for anything but regular files with plain paths, if a limit is exceeded, and for a damaged archive
  */
-export function* readTar(archive: Buffer, limits: ArchiveLimits = SUBMISSION_LIMITS): Generator<TarEntry> {
+export function* readTar(
+  archive: Buffer,
+  limits: ArchiveLimits = SUBMISSION_LIMITS,
+): Generator<TarEntry> {
   const seen = new Set<string>()
   let at = 0
   const take = (count: number): Buffer | undefined => {
@@ -107,18 +118,24 @@ export function* readTar(archive: Buffer, limits: ArchiveLimits = SUBMISSION_LIM
   }
   for (let entries = 1; ; entries++) {
     // Blocks of zeros end an archive; without them it is truncated.
-    const header = readTarHeader(take(BLOCK) ?? refuse('It is truncated: its tar archive has no end.'))
+    const header = readTarHeader(
+      take(BLOCK) ?? refuse('It is truncated: its tar archive has no end.'),
+    )
     if (!header) return
     if (entries > limits.entries) refuse(`It contains more than ${limits.entries} entries.`)
     const { size, type } = header
     requireHarmlessType(type, header.path)
     if (size > limits.fileBytes)
-      refuse(`It contains a file of ${size} bytes, ${quoted(header.path)}; ${limits.fileBytes} is the most.`)
+      refuse(
+        `It contains a file of ${size} bytes, ${quoted(header.path)}; ${limits.fileBytes} is the most.`,
+      )
     const content = take(size) ?? refuse('It is truncated in the middle of a file.')
-    if (take((BLOCK - (size % BLOCK)) % BLOCK) === undefined) refuse('It is truncated after a file.')
+    if (take((BLOCK - (size % BLOCK)) % BLOCK) === undefined)
+      refuse('It is truncated after a file.')
     if (type === 'x' || type === 'g') continue
     const path = header.path.replace(/^(?:\.\/)+(?=.)|\/+$/g, '')
-    if (!PART.test(path)) refuse(`It contains ${quoted(header.path)}, which is not part of a submission.`)
+    if (!PART.test(path))
+      refuse(`It contains ${quoted(header.path)}, which is not part of a submission.`)
     if (type === '5') continue
     if (seen.has(path)) refuse(`It contains ${quoted(path)} twice.`)
     seen.add(path)
@@ -143,7 +160,10 @@ export function gunzipFile(file: string, limits: ArchiveLimits = SUBMISSION_LIMI
   const byRatio = Math.max(RATIO_FROM, stats.size * ratio)
   try {
     // Most submissions unpack into one chunk, without a copy.
-    return gunzipSync(readFileSync(file), { maxOutputLength: Math.min(byRatio, unpackedBytes), chunkSize: CHUNK })
+    return gunzipSync(readFileSync(file), {
+      maxOutputLength: Math.min(byRatio, unpackedBytes),
+      chunkSize: CHUNK,
+    })
   } catch (error) {
     const code = String((error as NodeJS.ErrnoException).code)
     if (code === 'ERR_BUFFER_TOO_LARGE' && byRatio < unpackedBytes)

@@ -45,7 +45,9 @@ export function plainUtf8(content: Buffer, path: string): string {
     const end = content.indexOf(0x0a, at)
     const length = (end === -1 ? content.length : end) - at
     if (length > lineLength)
-      refuse(`Its file ${quoted(path)} contains a line of ${length} bytes; ${lineLength} is the most.`)
+      refuse(
+        `Its file ${quoted(path)} contains a line of ${length} bytes; ${lineLength} is the most.`,
+      )
     at += length + 1
   }
   try {
@@ -75,7 +77,8 @@ export function requireHarmless(json: unknown, what: string): void {
     const below: object[] = []
     for (const value of level) {
       if (Object.hasOwn(value, '__proto__')) refuse(`Its ${what} contains the key "__proto__".`)
-      for (const child of Array.isArray(value) ? value : Object.values(value)) if (isObject(child)) below.push(child)
+      for (const child of Array.isArray(value) ? value : Object.values(value))
+        if (isObject(child)) below.push(child)
     }
     level = below
   }

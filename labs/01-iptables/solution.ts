@@ -33,7 +33,10 @@ const answer = answers(1, 'make answer')
 const onAnyNode = withVariables(async (bench) => ({ CHAIN: `KUBE-SVC-${await hashOfWeb(bench)}` }))
 /** With the names and addresses of the client Pod's node and of another one. */
 const onTwoNodes = withVariables(async (bench) => {
-  const { spec } = await bench.client.core.readNamespacedPod({ namespace: 'default', name: 'client' })
+  const { spec } = await bench.client.core.readNamespacedPod({
+    namespace: 'default',
+    name: 'client',
+  })
   const nodes = await bench.nodes()
   const own = nodes.find(({ name }) => name === spec?.nodeName)
   const other = nodes.find((node) => node !== own)
@@ -45,7 +48,9 @@ export const solution: LabSolution = {
   steps: {
     mode: onAnyNode.printed(answer, 'mode', '', "'curl -s localhost:10249/proxyMode'"),
     web: independent(web),
-    probes: independent(typing(apply(CLIENT), podsReady('client'), onTwoNodes.exec(['$NODE', probe('iptables')]))),
+    probes: independent(
+      typing(apply(CLIENT), podsReady('client'), onTwoNodes.exec(['$NODE', probe('iptables')])),
+    ),
     'three-ways': independent(
       typing(
         onTwoNodes.exec(['$OTHER', `"${CURL} http://$NODE_IP:10256/healthz"`]),
@@ -55,7 +60,11 @@ export const solution: LabSolution = {
     ),
     namespaces: readsOnly,
     families: independent(onTwoNodes.exec(['$NODE', probe('ip6tables')])),
-    'chain-name': answer('chain-name', 'KUBE-SVC-$HASH', async (bench) => `KUBE-SVC-${await hashOfWeb(bench)}`),
+    'chain-name': answer(
+      'chain-name',
+      'KUBE-SVC-$HASH',
+      async (bench) => `KUBE-SVC-${await hashOfWeb(bench)}`,
+    ),
     chains: readsOnly,
     'no-address': readsOnly,
     scale: {

@@ -94,13 +94,19 @@ export const solution: LabSolution = {
       {
         commands: [`kubectl patch deployment web --patch-file ${ANTI_AFFINITY}`],
         play: (bench) =>
-          bench.patch('Deployment', bench.variant.name, parse(readFileSync(join(projectRoot, ANTI_AFFINITY), 'utf8'))),
+          bench.patch(
+            'Deployment',
+            bench.variant.name,
+            parse(readFileSync(join(projectRoot, ANTI_AFFINITY), 'utf8')),
+          ),
       },
       rollout,
     ),
     'source-ranges': {
       independent: true,
-      commands: [`kubectl patch service web-lb -p "{\\"spec\\":{\\"loadBalancerSourceRanges\\":[\\"$ME/32\\"]}}"`],
+      commands: [
+        `kubectl patch service web-lb -p "{\\"spec\\":{\\"loadBalancerSourceRanges\\":[\\"$ME/32\\"]}}"`,
+      ],
       play: async (bench) => {
         const { own } = readOutsideAddresses(await bench.onNode(OUTSIDE, printOutsideAddresses))
         await patchLoadBalancer({ loadBalancerSourceRanges: [`${own}/32`] }).play?.(bench)

@@ -31,7 +31,8 @@ export type Variables = Record<'DIRECTOR' | 'D' | 'N1' | 'N2' | 'W1' | 'W2' | 'O
 export async function variables(bench: LabBench): Promise<Variables> {
   const [director, ...workers] = await bench.nodes()
   const [first, second] = workers.toSorted((one, other) => one.name.localeCompare(other.name))
-  if (!director || !first || !second) throw new Error('This lab needs a control-plane node and two workers.')
+  if (!director || !first || !second)
+    throw new Error('This lab needs a control-plane node and two workers.')
   const route = await bench.onNode(OUTSIDE, `ip -4 route get ${director.address}`)
   const OUT = /\bsrc (\S+)/.exec(route)?.[1] ?? ''
   return {
@@ -85,18 +86,29 @@ export const solution: LabSolution = {
     'unseen-hook': printed(
       answer,
       'unseen-hook',
-      ...onDirector(String.raw`iptables-save -c -t mangle | sed -n 's/^\[0:0\] -A \([A-Z]*\) .*lab-4$/\1/p'`),
+      ...onDirector(
+        String.raw`iptables-save -c -t mangle | sed -n 's/^\[0:0\] -A \([A-Z]*\) .*lab-4$/\1/p'`,
+      ),
     ),
     nat: readsOnly,
-    'seen-client': answer('seen-client', `"$(kubectl logs $RS -c nginx --tail=1 | cut -d' ' -f1)"`, loggedClient),
+    'seen-client': answer(
+      'seen-client',
+      `"$(kubectl logs $RS -c nginx --tail=1 | cut -d' ' -f1)"`,
+      loggedClient,
+    ),
     'direct-routing': exec(
-      ...[onDirector(`ip addr add ${SHARED}/32 dev lo`), ...onWorkers(`ip addr add ${SHARED}/32 dev lo`)],
+      ...[
+        onDirector(`ip addr add ${SHARED}/32 dev lo`),
+        ...onWorkers(`ip addr add ${SHARED}/32 dev lo`),
+      ],
       onDirector(onBoth(SHARED, 8091, '-g')),
     ),
     frame: printed(answer, 'frame', '$N1', '"cat /sys/class/net/eth0/address"'),
     tunnel: independent(
       exec(
-        ...onWorkers('modprobe ipip; ip link set tunl0 up; sysctl -w net.ipv4.conf.tunl0.rp_filter=0'),
+        ...onWorkers(
+          'modprobe ipip; ip link set tunl0 up; sysctl -w net.ipv4.conf.tunl0.rp_filter=0',
+        ),
         onDirector(onBoth(SHARED, 8092, '-i')),
       ),
     ),

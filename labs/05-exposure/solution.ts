@@ -37,13 +37,18 @@ const { exec, printed } = withVariables(variables)
 
 /** Nodes that run an agent, also one that terminates. */
 async function agentNodes({ client: { core } }: LabBench): Promise<string[]> {
-  const { items } = await core.listNamespacedPod({ namespace: 'default', labelSelector: 'app=node-agent' })
+  const { items } = await core.listNamespacedPod({
+    namespace: 'default',
+    labelSelector: 'app=node-agent',
+  })
   return [...new Set(items.flatMap(({ spec }) => spec?.nodeName ?? []))]
 }
 
 /** Binds the agents to another address. */
 const bindAgents = (value: string): SolutionStep => ({
-  commands: [`kubectl set env daemonset/node-agent ${value.includes('$') ? `'BIND=${value}'` : `BIND=${value}`}`],
+  commands: [
+    `kubectl set env daemonset/node-agent ${value.includes('$') ? `'BIND=${value}'` : `BIND=${value}`}`,
+  ],
   play: async (bench) => {
     const containers = [{ name: 'agent', env: [{ name: 'BIND', value }] }]
     await bench.patch('DaemonSet', 'node-agent', { spec: { template: { spec: { containers } } } })
@@ -54,17 +59,23 @@ const agentsReady = rolledOut('DaemonSet', 'node-agent', 60)
 /** The rules of 1.20 if the cluster can run any version; otherwise its own version's rules without the jump added in 1.26. */
 async function oldRules(bench: LabBench): Promise<void> {
   const { metadata } = await readDaemonSet(bench.client)
-  const any = bench.cluster.driver === 'embedded' && metadata?.annotations?.[genuineAnnotation] === undefined
+  const any =
+    bench.cluster.driver === 'embedded' && metadata?.annotations?.[genuineAnnotation] === undefined
   await bench.mode('ipvs', any ? { version: '1.20' } : {})
   const access = '-m comment --comment "kubernetes ipvs access filter" -j KUBE-IPVS-FILTER'
   await Promise.all(
-    (await agentNodes(bench)).map((node) => bench.onNode(node, `iptables -D INPUT ${access} 2>/dev/null || true`)),
+    (await agentNodes(bench)).map((node) =>
+      bench.onNode(node, `iptables -D INPUT ${access} 2>/dev/null || true`),
+    ),
   )
 }
 
-const FORWARD_RULE = 'FORWARD -s $CLIENT -p tcp --dport 80 -m comment --comment lab-5 -j REJECT --reject-with tcp-reset'
-const INPUT_RULE = 'INPUT -s $CLIENT -d $WEB -p tcp -m comment --comment lab-5 -j REJECT --reject-with tcp-reset'
-const onNode = (action: '-I' | '-D', rule: string) => ['$NODE', `"iptables ${action} ${rule}"`] as const
+const FORWARD_RULE =
+  'FORWARD -s $CLIENT -p tcp --dport 80 -m comment --comment lab-5 -j REJECT --reject-with tcp-reset'
+const INPUT_RULE =
+  'INPUT -s $CLIENT -d $WEB -p tcp -m comment --comment lab-5 -j REJECT --reject-with tcp-reset'
+const onNode = (action: '-I' | '-D', rule: string) =>
+  ['$NODE', `"iptables ${action} ${rule}"`] as const
 
 /** Adds or deletes the filter on every node with an agent. */
 function ownFilter(action: '-I' | '-D'): SolutionStep {
@@ -84,7 +95,8 @@ async function chainThatCounts(bench: LabBench): Promise<string> {
   const { NODE, CLIENT, WEB } = await variables(bench)
   const chains = ['INPUT', 'FORWARD']
   const rule = `-s ${CLIENT} -d ${WEB} -m comment --comment lab-5-count`
-  const all = (action: string) => chains.map((chain) => `iptables ${action} ${chain} ${rule}`).join('\n')
+  const all = (action: string) =>
+    chains.map((chain) => `iptables ${action} ${chain} ${rule}`).join('\n')
   await bench.onNode(NODE, all('-I'))
   const url = `http://${WEB}:${bench.variant.port}`
   await bench.inPod('client', `curl -s -o /dev/null --max-time 3 ${url} || true`)
@@ -108,7 +120,12 @@ export const solution: LabSolution = {
     closed: readsOnly,
     'forward-rule': independent(exec(onNode('-I', FORWARD_RULE))),
     exposed: { ...mode('ipvs', { version: '1.20' }), play: oldRules },
-    'gained-addresses': printed(answer, 'gained-addresses', '$NODE', "'ip -o -4 address show kube-ipvs0 | wc -l'"),
+    'gained-addresses': printed(
+      answer,
+      'gained-addresses',
+      '$NODE',
+      "'ip -o -4 address show kube-ipvs0 | wc -l'",
+    ),
     'not-asked': readsOnly,
     'filter-chain': answer(
       'filter-chain',
@@ -121,7 +138,10 @@ export const solution: LabSolution = {
     },
     'own-filter': { ...ownFilter('-I'), cleanup: ownFilter('-D') },
     bound: typing(bindAgents('$(HOST_IP)'), agentsReady),
-    'access-filter': typing(atOnce(bindAgents('0.0.0.0'), mode('ipvs', { version: 'own' })), agentsReady),
+    'access-filter': typing(
+      atOnce(bindAgents('0.0.0.0'), mode('ipvs', { version: 'own' })),
+      agentsReady,
+    ),
     'rejecting-set': printed(
       answer,
       'rejecting-set',
@@ -140,6 +160,9 @@ export const solution: LabSolution = {
   async reset(bench) {
     // New agents need the port that the old ones use until they have ended.
     const gone = async () => (await agentNodes(bench)).length === 0
-    await Promise.all([startOver(LAB, solution, bench), waitFor('the node agents to be gone', 30_000, gone)])
+    await Promise.all([
+      startOver(LAB, solution, bench),
+      waitFor('the node agents to be gone', 30_000, gone),
+    ])
   },
 }

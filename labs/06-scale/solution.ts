@@ -46,7 +46,11 @@ export const solution: LabSolution = {
         const run = await lastRun(bench.cluster, bench.client)
         if (!run) return
         const first = lastServiceSlowdown(run.iptables).find(({ part }) => part > 0.1)
-        await bench.answer(LAB, 'turning-point', first === undefined ? 'none' : String(first.services))
+        await bench.answer(
+          LAB,
+          'turning-point',
+          first === undefined ? 'none' : String(first.services),
+        )
       },
     },
     'keep-alive': readsOnly,

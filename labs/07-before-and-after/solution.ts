@@ -39,7 +39,8 @@ async function clientOfOneRequest(bench: LabBench): Promise<string> {
 }
 
 /** Shell: the mode in the table of lab 1 whose row continues with this text. */
-const modeInTable = (row: string) => `"$(sed -nE 's/^[|] (\\S+) [|]${row}.*/\\1/p' labs/01-iptables/README.md)"`
+const modeInTable = (row: string) =>
+  `"$(sed -nE 's/^[|] (\\S+) [|]${row}.*/\\1/p' labs/01-iptables/README.md)"`
 
 const MODE_NOW = 'curl -s localhost:10249/proxyMode'
 /** If every Service port has an entry in the list, the current mode is the one with the list. */
@@ -105,7 +106,11 @@ export const solution: LabSolution = {
     'choose-retry': answer('choose-retry', modeInTable(' in the kube-proxy process'), 'userspace'),
     'choose-list': printed(answer, 'choose-list', '', `'${MODE_WITH_LIST}'`),
     'choose-scheduler': answer('choose-scheduler', modeInTable('.*by a scheduler [|]'), 'ipvs'),
-    'choose-here': answer('choose-here', `"$(make -s exec CMD='${BEST_HERE}' | head -n 1)"`, bestHere),
+    'choose-here': answer(
+      'choose-here',
+      `"$(make -s exec CMD='${BEST_HERE}' | head -n 1)"`,
+      bestHere,
+    ),
     'choose-default': printed(answer, 'choose-default', '', `'${MODE_NOW}'`),
     'ipvs-ends': answer(
       'ipvs-ends',

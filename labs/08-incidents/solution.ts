@@ -15,7 +15,8 @@ const EXAMPLE = 'selector-typo'
 /** The open incident, or the one selected by SEED or INCIDENT. */
 async function opened(bench: LabBench) {
   const { SEED: seed, INCIDENT: id } = process.env
-  if (!(await currentNote(bench))) await openNext(bench, seed ? { seed } : { seed: EXAMPLE, id: id || EXAMPLE })
+  if (!(await currentNote(bench)))
+    await openNext(bench, seed ? { seed } : { seed: EXAMPLE, id: id || EXAMPLE })
   const found = await openIncident(await incidentNotes(bench))
   if (!found) throw new Error('The note of the incident can no longer be read: run `make reset-8`.')
   return { incident: found.incident, environment: found.secret.environment }

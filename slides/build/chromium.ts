@@ -8,7 +8,13 @@ import { cacheFolder } from '../../host/layout.ts'
 import type { Progress } from '../../host/progress.ts'
 import { GEOMETRY } from './style.ts'
 
-const NAMES = ['chromium', 'chromium-browser', 'chromium-headless-shell', 'google-chrome-stable', 'google-chrome']
+const NAMES = [
+  'chromium',
+  'chromium-browser',
+  'chromium-headless-shell',
+  'google-chrome-stable',
+  'google-chrome',
+]
 
 /**
  * Starts the Chromium of a tree of packages, wherever the tree is: with the libraries that the system lacks, and with the tree's
@@ -61,7 +67,10 @@ async function installedChromium(): Promise<string | undefined> {
 
 async function unpackedChromium(progress: Progress): Promise<string> {
   const packages = ['chromium-headless-shell', 'fonts-inter', 'fonts-dejavu-core']
-  const tree = await unpackPackages({ cache: cacheFolder, name: 'chromium', packages, closure: 'missing' }, progress)
+  const tree = await unpackPackages(
+    { cache: cacheFolder, name: 'chromium', packages, closure: 'missing' },
+    progress,
+  )
   const make = async (fresh: string) => {
     mkdirSync(fresh)
     writeFileSync(join(fresh, 'chromium'), RUN, { mode: 0o755 })
@@ -88,7 +97,11 @@ const MEASURE = `[...document.querySelectorAll('.slide')].map((slide, index) => 
 })`
 
 /** Measures the slides of a page in a window of this width. */
-export async function measureSlides(browser: Browser, html: string, width: number): Promise<Measured[]> {
+export async function measureSlides(
+  browser: Browser,
+  html: string,
+  width: number,
+): Promise<Measured[]> {
   return await withPage(browser, html, width, (page) => page.evaluate<Measured[]>(MEASURE))
 }
 
@@ -98,7 +111,12 @@ export async function printSlides(browser: Browser, html: string): Promise<Buffe
   return await withPage(browser, html, GEOMETRY.width, (page) => page.pdf(options))
 }
 
-async function withPage<Value>(browser: Browser, html: string, width: number, use: (page: Page) => Promise<Value>) {
+async function withPage<Value>(
+  browser: Browser,
+  html: string,
+  width: number,
+  use: (page: Page) => Promise<Value>,
+) {
   const page = await browser.newPage({ viewport: { width, height: GEOMETRY.height } })
   try {
     await page.setContent(html)

@@ -37,13 +37,19 @@ export function readDeck(name: string, text: string): Deck {
   }
   const faults: string[] = []
   const slides = parts.map((part, index) =>
-    readSlide(part, index, (line, sentence) => faults.push(`slides/${name}.md:${line}: ${sentence}.`)),
+    readSlide(part, index, (line, sentence) =>
+      faults.push(`slides/${name}.md:${line}: ${sentence}.`),
+    ),
   )
   if (faults.length > 0) throw new DeckError(faults.join('\n'))
   return { name, title: slides[0]?.title ?? name, slides }
 }
 
-function readSlide(tokens: readonly Token[], index: number, report: (line: number, sentence: string) => void): Slide {
+function readSlide(
+  tokens: readonly Token[],
+  index: number,
+  report: (line: number, sentence: string) => void,
+): Slide {
   const line = lineOf(tokens[0])
   const level = index === 0 ? 1 : 2
   const [open, heading, , ...rest] = tokens
@@ -73,15 +79,20 @@ function readSlide(tokens: readonly Token[], index: number, report: (line: numbe
 }
 
 const lineOf = (token: Token | undefined): number => (token?.map?.[0] ?? 0) + 1
-const htmlOf = (tokens: readonly Token[]): string => markdown.renderer.render([...tokens], markdown.options, {})
+const htmlOf = (tokens: readonly Token[]): string =>
+  markdown.renderer.render([...tokens], markdown.options, {})
 
 /** Throws Error for what may be in markdown, but not below the heading of a slide. */
 function requireMarkdown({ type, info, children }: Token, title: string): void {
-  if (type === 'heading_open') throw new Error(`"${title}" has a second heading; begin a new slide with a line "---"`)
+  if (type === 'heading_open')
+    throw new Error(`"${title}" has a second heading; begin a new slide with a line "---"`)
   if (type === 'fence' && /^bash\b/.test(info))
-    throw new Error("commands come from the lab's text, by <!-- fence: 02-ipvs/web#1 -->, so that tests run them")
+    throw new Error(
+      "commands come from the lab's text, by <!-- fence: 02-ipvs/web#1 -->, so that tests run them",
+    )
   const inline = children?.find((child) => child.type === 'html_inline' || child.type === 'image')
-  if (inline) throw new Error(`"${inline.content.slice(0, 40)}" can't be in a slide; use <!-- figure: … -->`)
+  if (inline)
+    throw new Error(`"${inline.content.slice(0, 40)}" can't be in a slide; use <!-- figure: … -->`)
 }
 
 /** Prevents line breaks after hyphens, so that `--match-set` and `KUBE-CLUSTER-IP` are not broken if they fit. */

@@ -25,13 +25,20 @@ const COMMENT = /^<!--\s*([a-z]+)(?::\s*([\s\S]*?))?\s*-->\s*$/
 export function readDirective(html: string): Directive {
   const [, kind, text = ''] = COMMENT.exec(html.trim()) ?? []
   if (kind === undefined)
-    throw new Error(`"${html.trim().slice(0, 40)}" is HTML; a slide is markdown and <!-- name: … -->`)
+    throw new Error(
+      `"${html.trim().slice(0, 40)}" is HTML; a slide is markdown and <!-- name: … -->`,
+    )
   const words = text.split(/\s+/).filter((word) => word !== '')
   const pairs = words.flatMap((word) => {
     const [, key, value] = /^([a-z]+)=(.*)$/.exec(word) ?? []
     return key === undefined || value === undefined ? [] : [[key, value] as const]
   })
-  return { kind, text, name: words.filter((word) => !/^[a-z]+=/.test(word)).join(' '), options: new Map(pairs) }
+  return {
+    kind,
+    text,
+    name: words.filter((word) => !/^[a-z]+=/.test(word)).join(' '),
+    options: new Map(pairs),
+  }
 }
 
 const REFERENCE = /^([0-9]{2}-[a-z0-9-]+)\/([a-z0-9-]+)#(\d+)$/
@@ -51,11 +58,14 @@ export function resolveFence(
     throw new Error(`"${reference}" is not a reference to a fence such as "02-ipvs/web#1"`)
   }
   const lab = readLab(folder)
-  if (!lab) throw new Error(`"${reference}" names a lab that does not exist, labs/${folder}/README.md`)
+  if (!lab)
+    throw new Error(`"${reference}" names a lab that does not exist, labs/${folder}/README.md`)
   const fences = fencesOf(lab, step)
   const fence = fences[Number(number) - 1]
   if (!fence) {
-    throw new Error(`"${reference}" does not exist: labs/${folder}/README.md has ${fences.length} fences of "${step}"`)
+    throw new Error(
+      `"${reference}" does not exist: labs/${folder}/README.md has ${fences.length} fences of "${step}"`,
+    )
   }
   const commands = lines === undefined ? fence : pick(fence, lines, reference)
   return commands
@@ -66,7 +76,9 @@ export function resolveFence(
 
 function fencesOf({ fences }: LabText, step: string): string[] {
   const first = fences.findIndex((fence) => fence.step !== undefined)
-  const own = fences.filter((fence, index) => (fence.step ?? (index < first ? 'start' : 'done')) === step)
+  const own = fences.filter(
+    (fence, index) => (fence.step ?? (index < first ? 'start' : 'done')) === step,
+  )
   return own.map(({ commands }) => commands)
 }
 
@@ -83,7 +95,8 @@ function pick(commands: string, lines: string, reference: string): string {
 
 const HTML: Readonly<Record<string, (directive: Directive) => string>> = {
   figure: ({ name, options }) => figureHtml(drawFigure(name, options)),
-  fence: ({ name, options }) => codeHtml(resolveFence(name, options.get('lines'), labText), `Commands of ${name}`),
+  fence: ({ name, options }) =>
+    codeHtml(resolveFence(name, options.get('lines'), labText), `Commands of ${name}`),
   rules: (directive) => codeHtml(rulesOf(directive), `The chain ${directive.name}`),
   labs: () => markdown.render(labTable()),
 }
@@ -91,7 +104,10 @@ const HTML: Readonly<Record<string, (directive: Directive) => string>> = {
 /** What replaces a directive in its slide. Throws Error for an unknown directive or reference, and for a figure that does not fit. */
 export function directiveHtml(directive: Directive): string {
   const html = HTML[directive.kind]
-  if (!html) throw new Error(`"${directive.kind}" is not a directive; use ${Object.keys(HTML).join(', ')} or notes`)
+  if (!html)
+    throw new Error(
+      `"${directive.kind}" is not a directive; use ${Object.keys(HTML).join(', ')} or notes`,
+    )
   return html(directive)
 }
 
@@ -116,7 +132,9 @@ function rulesOf({ name, options }: Directive): string {
   if (!chain) throw new Error(`"${recording}" has no chain "${name}" in the table ${table}`)
   const scale = chain.rules.length > 4 ? 1 : FOLD_SCALE
   return chain.rules
-    .map(({ spec }) => `-A ${name} ${spec}`.replace(/ -m comment --comment (?:"(?:\\.|[^"\\])*"|\S+)/, ''))
+    .map(({ spec }) =>
+      `-A ${name} ${spec}`.replace(/ -m comment --comment (?:"(?:\\.|[^"\\])*"|\S+)/, ''),
+    )
     .flatMap((rule) => foldCommand(rule, { end: '', scale }))
     .join('\n')
 }

@@ -34,7 +34,11 @@ const REPAIRS: readonly Bar[] = [
   { name: 'with one hint', effort: 1 },
   { name: 'one hint, one wrong cause', effort: 2 },
   { name: 'four hints', effort: 4 },
-].map(({ name, effort }) => ({ name, share: 1 - (effort * COST) / 100, value: String(100 - effort * COST) }))
+].map(({ name, effort }) => ({
+  name,
+  share: 1 - (effort * COST) / 100,
+  value: String(100 - effort * COST),
+}))
 
 type Draw = (options: ReadonlyMap<string, string>) => Figure
 
@@ -58,7 +62,9 @@ const FIGURES: Readonly<Record<string, Draw>> = {
   hooks: (options) => {
     const path = entryOf(PATHS, options.get('path') ?? 'none', 'path')
     const label =
-      path.length === 0 ? "Netfilter's five hooks and the steps between them." : `The path through ${path.join(', ')}.`
+      path.length === 0
+        ? "Netfilter's five hooks and the steps between them."
+        : `The path through ${path.join(', ')}.`
     return hooksFigure({ legs: legsAlong(path), local: 'process', rows: [], label })
   },
   packet: (options) => {
@@ -68,8 +74,12 @@ const FIGURES: Readonly<Record<string, Draw>> = {
     return hooksFigure(packetFigure(packetPath(recording.state, packet, given), { brief: true }))
   },
   chains: (options) =>
-    serviceChainsFigure(readRecording(need(options, 'recording')).state.iptables, destination(options)),
-  sets: (options) => serviceSetsFigure(readRecording(need(options, 'recording')).state, destination(options)),
+    serviceChainsFigure(
+      readRecording(need(options, 'recording')).state.iptables,
+      destination(options),
+    ),
+  sets: (options) =>
+    serviceSetsFigure(readRecording(need(options, 'recording')).state, destination(options)),
   probabilities: (options) => {
     const endpoints = Number(need(options, 'endpoints'))
     return barsFigure(
@@ -80,9 +90,12 @@ const FIGURES: Readonly<Record<string, Draw>> = {
   counts: (options) =>
     barsFigure(
       'Who answered',
-      countBars(countsOfFlow(need(options, 'recording'), need(options, 'from'), destination(options))),
+      countBars(
+        countsOfFlow(need(options, 'recording'), need(options, 'from'), destination(options)),
+      ),
     ),
-  local: (options) => barsFigure('Shares under Local', localShares(need(options, 'pods').split(',').map(Number))),
+  local: (options) =>
+    barsFigure('Shares under Local', localShares(need(options, 'pods').split(',').map(Number))),
   headers: (options) => {
     const name = need(options, 'journey')
     return headersFigure(entryOf(JOURNEYS, name, 'journey'), `Addresses of a packet (${name})`)
@@ -100,7 +113,8 @@ export function drawFigure(name: string, options: ReadonlyMap<string, string>): 
 
 function entryOf<Entry>(table: Readonly<Record<string, Entry>>, name: string, what: string): Entry {
   const entry = Object.hasOwn(table, name) ? table[name] : undefined
-  if (entry === undefined) throw new Error(`"${name}" is not a ${what}; use one of ${Object.keys(table).join(', ')}`)
+  if (entry === undefined)
+    throw new Error(`"${name}" is not a ${what}; use one of ${Object.keys(table).join(', ')}`)
   return entry
 }
 

@@ -36,7 +36,10 @@ const breakRank = ({ text, quote }: Word, before: string): number =>
  * command. Within double quotes the shell removes backslash and newline, so no space may be added there; within single quotes
  * a line is never broken. A rule is folded without them, as it is no command.
  */
-export function foldCommand(command: string, { end, scale } = { end: ' \\', scale: FOLD_SCALE }): string[] {
+export function foldCommand(
+  command: string,
+  { end, scale } = { end: ' \\', scale: FOLD_SCALE },
+): string[] {
   const room = CONTENT.width / scale - 2 * GEOMETRY.codePad
   const lines: string[] = []
   let words = splitWords(command)

@@ -30,11 +30,15 @@ export function indexPage(decks: readonly Deck[], pdf: ReadonlySet<string>, them
     const print = pdf.has(name) ? ` · <a href="${name}.pdf">PDF</a>` : ''
     return `<li><a href="${name}.html">${escapeText(title)}</a> <small>${slides.length} slides${print}</small></li>`
   })
-  return page('Slides', `<main class="list"><h1>Slides</h1><ul>\n${items.join('\n')}\n</ul></main>`, {
-    ...theme,
-    fit: '',
-    script: '',
-  })
+  return page(
+    'Slides',
+    `<main class="list"><h1>Slides</h1><ul>\n${items.join('\n')}\n</ul></main>`,
+    {
+      ...theme,
+      fit: '',
+      script: '',
+    },
+  )
 }
 
 function page(title: string, body: string, theme: Theme): string {
@@ -54,8 +58,15 @@ ${body}
 `
 }
 
-function slideSection({ level, heading, content, notes }: Slide, index: number, deck: Deck): string {
-  const foot = level === 1 ? '' : `<footer><span>${escapeText(deck.title)}</span><span>${index + 1}</span></footer>`
+function slideSection(
+  { level, heading, content, notes }: Slide,
+  index: number,
+  deck: Deck,
+): string {
+  const foot =
+    level === 1
+      ? ''
+      : `<footer><span>${escapeText(deck.title)}</span><span>${index + 1}</span></footer>`
   return `<section class="slide${level === 1 ? ' cover' : ''}" id="${index + 1}" aria-label="Slide ${index + 1} of ${deck.slides.length}">
 <div class="sheet">
 <h${level}>${heading}</h${level}>

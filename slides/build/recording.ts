@@ -18,7 +18,8 @@ const NODE = 'k8s-guide-worker'
 /** Reads one node of a recording: `v1.30.3/ipvs/web-clusterip` or `kind-v1.20.2/web-clusterip`. Throws Error that names it. */
 export function readRecording(name: string, node: string = NODE): Recording {
   const folder = join(RECORDINGS, name)
-  if (name.includes('..') || !existsSync(folder)) throw new Error(`there is no recording "${name}" in data/recordings`)
+  if (name.includes('..') || !existsSync(folder))
+    throw new Error(`there is no recording "${name}" in data/recordings`)
   const state = recordedNode(folder, node, undefined)
   const own = join(folder, 'objects.json')
   const objects = existsSync(own) ? own : join(RECORDINGS, 'objects', `${basename(name)}.json`)
@@ -27,10 +28,14 @@ export function readRecording(name: string, node: string = NODE): Recording {
 
 /** The Service `namespace/name` of a recording. Throws Error with the existing ones. */
 export function serviceOf(recording: Recording, name: string): Service {
-  const services = new Map(recording.objects.services.map((one) => [`${one.namespace}/${one.name}`, one]))
+  const services = new Map(
+    recording.objects.services.map((one) => [`${one.namespace}/${one.name}`, one]),
+  )
   const found = services.get(name)
   if (found) return found
-  throw new Error(`there is no Service "${name}" in the recording, only ${[...services.keys()].join(', ')}`)
+  throw new Error(
+    `there is no Service "${name}" in the recording, only ${[...services.keys()].join(', ')}`,
+  )
 }
 
 /** One entry of flows.json: where real connections ended with a genuine kube-proxy. */
@@ -47,8 +52,12 @@ interface Flow {
 export function countsOfFlow(name: string, from: string, to: string): Record<string, number> {
   const flows = JSON.parse(readFileSync(join(RECORDINGS, 'flows.json'), 'utf8')) as Flow[]
   const found = flows.find(
-    (flow) => `${flow.version}/${flow.mode}/${flow.scenario}` === name && flow.from === from && flow.to === to,
+    (flow) =>
+      `${flow.version}/${flow.mode}/${flow.scenario}` === name &&
+      flow.from === from &&
+      flow.to === to,
   )
-  if (!found?.counts) throw new Error(`flows.json has no connections of "${name}" from ${from} to ${to}`)
+  if (!found?.counts)
+    throw new Error(`flows.json has no connections of "${name}" from ${from} to ${to}`)
   return found.counts
 }

@@ -1,9 +1,18 @@
 import { readFile } from 'node:fs/promises'
 import { createServer, type ServerResponse } from 'node:http'
 import { extname, join } from 'node:path'
-import { closeServer, isLoopbackHost, listenOnLoopback, newToken, SAFE_HEADERS } from '../../host/loopback-server.ts'
+import {
+  closeServer,
+  isLoopbackHost,
+  listenOnLoopback,
+  newToken,
+  SAFE_HEADERS,
+} from '../../host/loopback-server.ts'
 
-const TYPES: Readonly<Record<string, string>> = { '.html': 'text/html; charset=utf-8', '.pdf': 'application/pdf' }
+const TYPES: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.pdf': 'application/pdf',
+}
 
 export interface SlideServer {
   /** The URL of the decks; the path contains the token. */
@@ -20,7 +29,9 @@ export async function serveSlides(folder: string, port = 0): Promise<SlideServer
   const token = newToken()
   let listening = port
   const server = createServer((request, response) => {
-    const name = isLoopbackHost(request.headers.host, listening) ? pageName(token, request.url) : undefined
+    const name = isLoopbackHost(request.headers.host, listening)
+      ? pageName(token, request.url)
+      : undefined
     void answer(folder, request.method === 'GET' ? name : undefined, response)
   })
   listening = await listenOnLoopback(server, port, 'present')
@@ -28,7 +39,8 @@ export async function serveSlides(folder: string, port = 0): Promise<SlideServer
 }
 
 async function answer(folder: string, name: string | undefined, response: ServerResponse) {
-  const body = name === undefined ? undefined : await readFile(join(folder, name)).catch(() => undefined)
+  const body =
+    name === undefined ? undefined : await readFile(join(folder, name)).catch(() => undefined)
   if (body === undefined || name === undefined) {
     response
       .writeHead(404, { 'content-type': 'text/plain; charset=utf-8' })

@@ -28,7 +28,9 @@ export type Colour = keyof typeof COLOURS
 type Palette = Readonly<Record<Colour, string>>
 
 const paletteOf = (window: 0 | 1) =>
-  Object.fromEntries(Object.entries(COLOURS).map(([name, colours]) => [name, colours[window]])) as Palette
+  Object.fromEntries(
+    Object.entries(COLOURS).map(([name, colours]) => [name, colours[window]]),
+  ) as Palette
 
 /** The colours of the slides. */
 export const PALETTE = paletteOf(0)
@@ -84,6 +86,8 @@ export const FOLD_SCALE = 1.2
 
 /** The measures as custom properties, in units of a slide's pixel. */
 export function geometryStyle(): string {
-  const names = Object.entries(GEOMETRY).map(([name, value]) => `--${name}:calc(${value} * var(--u))`)
+  const names = Object.entries(GEOMETRY).map(
+    ([name, value]) => `--${name}:calc(${value} * var(--u))`,
+  )
   return `.sheet,.content{--u:calc(100cqw / ${GEOMETRY.width} * var(--scale, 1));${names.join(';')}}`
 }

@@ -14,7 +14,11 @@ const SLIDES = join(projectRoot, 'slides')
 /** Reads slides/theme. */
 export function readTheme(): Theme {
   const read = (file: string) => readFileSync(join(SLIDES, 'theme', file), 'utf8')
-  return { style: `${read('figure.css')}${read('deck.css')}`, fit: read('fit.js'), script: read('deck.js') }
+  return {
+    style: `${read('figure.css')}${read('deck.css')}`,
+    fit: read('fit.js'),
+    script: read('deck.js'),
+  }
 }
 
 /** Names of all decks, in their order. */
@@ -68,9 +72,12 @@ export async function writeSlides(folder = SLIDES_FOLDER, { print = true } = {})
   const kept = print ? [] : decks.map(({ name }) => `${name}.pdf`)
   for (const file of await readdir(folder))
     if (!kept.includes(file)) await rm(join(folder, file), { recursive: true, force: true })
-  for (const deck of decks) await writeFile(join(folder, `${deck.name}.html`), deckPage(deck, theme))
+  for (const deck of decks)
+    await writeFile(join(folder, `${deck.name}.html`), deckPage(deck, theme))
   for (const [name, pdf] of printed) await writeFile(join(folder, `${name}.pdf`), pdf)
-  const pdf = new Set((await readdir(folder)).flatMap((file) => /^(.*)\.pdf$/.exec(file)?.[1] ?? []))
+  const pdf = new Set(
+    (await readdir(folder)).flatMap((file) => /^(.*)\.pdf$/.exec(file)?.[1] ?? []),
+  )
   await writeFile(join(folder, 'index.html'), indexPage(decks, pdf, theme))
   return { decks, pdf, without }
 }
@@ -100,7 +107,11 @@ async function printDecks(decks: readonly Deck[], theme: Theme): Promise<Printed
 }
 
 /** Throws DeckError with file and line of each slide that would be cut off. */
-export async function measureDecks(browser: Browser, decks: readonly Deck[], theme: Theme): Promise<void> {
+export async function measureDecks(
+  browser: Browser,
+  decks: readonly Deck[],
+  theme: Theme,
+): Promise<void> {
   const faults: string[] = []
   for (const deck of decks) {
     const html = deckPage(deck, { ...theme, script: '' })
@@ -108,9 +119,13 @@ export async function measureDecks(browser: Browser, decks: readonly Deck[], the
       for (const { slide, needs, overflowRight } of await measureSlides(browser, html, width)) {
         const where = `slides/${deck.name}.md:${deck.slides[slide - 1]?.line}: slide ${slide}`
         if (overflowRight > 1)
-          faults.push(`${where} overflows by ${Math.ceil(overflowRight)} px to the right at a width of ${width}.`)
+          faults.push(
+            `${where} overflows by ${Math.ceil(overflowRight)} px to the right at a width of ${width}.`,
+          )
         if (width === GEOMETRY.width && needs > CONTENT.height) {
-          faults.push(`${where} needs ${Math.ceil(needs)} px and has ${CONTENT.height}; split it into two slides.`)
+          faults.push(
+            `${where} needs ${Math.ceil(needs)} px and has ${CONTENT.height}; split it into two slides.`,
+          )
         }
       }
     }

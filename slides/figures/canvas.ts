@@ -38,7 +38,12 @@ export interface Box {
   height: number
 }
 
-export const boxAt = (x: number, y: number, width: number, height: number): Box => ({ x, y, width, height })
+export const boxAt = (x: number, y: number, width: number, height: number): Box => ({
+  x,
+  y,
+  width,
+  height,
+})
 
 type Point = readonly [x: number, y: number]
 
@@ -67,7 +72,9 @@ export class Canvas {
     const top = box.y + (box.height - lines.length * LINE) / 2
     for (const [index, line] of lines.entries()) {
       if (textWidth(line, TEXT, face) > box.width - 8 || lines.length * LINE > box.height) {
-        throw new Error(`the text "${line}" does not fit into its box, which is ${box.width}×${box.height}`)
+        throw new Error(
+          `the text "${line}" does not fit into its box, which is ${box.width}×${box.height}`,
+        )
       }
       this.#put(line, box.x + box.width / 2, top + index * LINE + 26, 'middle', face, `on ${tone}`)
     }
@@ -106,8 +113,13 @@ export class Canvas {
     const angle = Math.atan2(y - before[1], x - before[0])
     // The line ends inside the head, so that the tip stays sharp.
     const cut = Math.min(10, Math.hypot(x - before[0], y - before[1]) / 2)
-    const line = [...points.slice(0, -1), [x - cut * Math.cos(angle), y - cut * Math.sin(angle)] as const]
-    const path = line.map(([x, y], index) => `${index === 0 ? 'M' : 'L'}${round(x)} ${round(y)}`).join(' ')
+    const line = [
+      ...points.slice(0, -1),
+      [x - cut * Math.cos(angle), y - cut * Math.sin(angle)] as const,
+    ]
+    const path = line
+      .map(([x, y], index) => `${index === 0 ? 'M' : 'L'}${round(x)} ${round(y)}`)
+      .join(' ')
     const turn = `translate(${round(x)} ${round(y)}) rotate(${round((angle * 180) / Math.PI)})`
     this.#parts.push(
       `<path class="arrow ${tone}" d="${path}"/>`,
@@ -144,14 +156,19 @@ export class Canvas {
 
 /** Text for the inside of an element or an attribute in double quotes. */
 export function escapeText(text: string): string {
-  return text.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;').replace(/"/g, '&quot;')
+  return text
+    .replace(/&/g, '&amp;')
+    .replace(/</g, '&lt;')
+    .replace(/>/g, '&gt;')
+    .replace(/"/g, '&quot;')
 }
 
 /** The box with its axes exchanged: what holds across for it holds down for the box itself. */
 const turned = ({ x, y, width, height }: Box): Box => ({ x: y, y: x, width: height, height: width })
 
 /** The space beside a box up to another; negative if one is above the other. */
-const gapBetween = (from: Box, to: Box): number => Math.max(to.x - from.x - from.width, from.x - to.x - to.width)
+const gapBetween = (from: Box, to: Box): number =>
+  Math.max(to.x - from.x - from.width, from.x - to.x - to.width)
 
 /** The points of an arrow between the facing sides of two boxes that are side by side. */
 function arrowAcross(from: Box, to: Box): Point[] {

@@ -1,4 +1,9 @@
-import { countState, MEASURED_NODE, MEASURED_VERSION, syntheticCluster } from '../../course/scale/synthetic-cluster.ts'
+import {
+  countState,
+  MEASURED_NODE,
+  MEASURED_VERSION,
+  syntheticCluster,
+} from '../../course/scale/synthetic-cluster.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
@@ -21,7 +26,8 @@ export function barsFigure(title: string, bars: readonly Bar[]): Figure {
   const whole = Math.max(...bars.map(({ from = 0, share }) => from + share))
   const label = `${title}: ${bars.map(({ name, value }) => `${name}, ${value}`).join('; ')}.`
   return figure(label, (canvas, isWide) => {
-    const widest = (key: 'name' | 'value') => Math.max(...bars.map((bar) => textWidth(bar[key], TEXT)))
+    const widest = (key: 'name' | 'value') =>
+      Math.max(...bars.map((bar) => textWidth(bar[key], TEXT)))
     const left = isWide ? Math.ceil(widest('name')) + 20 : 0
     const room = canvas.width - left - Math.ceil(widest('value')) - 18
     if (room < 120) throw new Error('the names of the bars leave no space for the bars')
@@ -147,10 +153,14 @@ const thousands = (value: number) => value.toLocaleString('en')
  * growth is a straight line. Throws Error for labels that do not fit.
  */
 export function ruleGrowthFigure(endpoints: number): Figure {
-  const clusters = SIZES.map((services) => readObjects(syntheticCluster(services, endpoints)).objects)
+  const clusters = SIZES.map(
+    (services) => readObjects(syntheticCluster(services, endpoints)).objects,
+  )
   const rulesIn = (mode: SwitchedMode) =>
     clusters.map(
-      (objects) => countState(predict(objects, { node: MEASURED_NODE, mode, version: MEASURED_VERSION })).rules,
+      (objects) =>
+        countState(predict(objects, { node: MEASURED_NODE, mode, version: MEASURED_VERSION }))
+          .rules,
     )
   const curves = [
     { name: 'iptables', rules: rulesIn('iptables'), tone: 'path' },
@@ -162,7 +172,9 @@ export function ruleGrowthFigure(endpoints: number): Figure {
   const label = `Rules on a node with ${largest} Services of ${endpoints} endpoints: ${ends}.`
   return figure(label, (canvas, isWide) => {
     const left = Math.ceil(textWidth(thousands(highest), TEXT)) + 14
-    const right = isWide ? Math.ceil(Math.max(...curves.map(({ name }) => textWidth(name, TEXT)))) + 24 : 16
+    const right = isWide
+      ? Math.ceil(Math.max(...curves.map(({ name }) => textWidth(name, TEXT)))) + 24
+      : 16
     const width = canvas.width - left - right
     const top = isWide ? 14 : curves.length * 36 + 14
     const bottom = top + HEIGHT
@@ -173,7 +185,9 @@ export function ruleGrowthFigure(endpoints: number): Figure {
     canvas.text(thousands(highest), left - 10, top + 10, { anchor: 'end' })
     canvas.text('0', left - 10, bottom + 8, { anchor: 'end' })
     for (const size of SIZES)
-      canvas.text(thousands(size), x(size), bottom + AXIS - 6, { anchor: size === largest ? 'end' : 'middle' })
+      canvas.text(thousands(size), x(size), bottom + AXIS - 6, {
+        anchor: size === largest ? 'end' : 'middle',
+      })
     for (const [index, { name, rules, tone }] of curves.entries()) {
       const points = SIZES.map((size, at) => [x(size), y(rules[at] ?? 0)] as const)
       canvas.arrow(points, tone)

@@ -13,7 +13,12 @@ export function clusterFigure(nodes: readonly NodePlan[]): Figure {
     const width = isWide ? Math.floor((canvas.width - 2 * 40) / nodes.length) : 380
     for (const [index, node] of nodes.entries()) {
       const [x, y] = isWide ? [index * (width + 40), 140] : [50, 134 + index * 340]
-      const proxy = canvas.box({ x: x + 50, y, width: width - 100, height: 54 }, ['kube-proxy'], 'plain', 'mono')
+      const proxy = canvas.box(
+        { x: x + 50, y, width: width - 100, height: 54 },
+        ['kube-proxy'],
+        'plain',
+        'mono',
+      )
       const rules = { x: x + 20, y: y + 100, width: width - 40, height: 84 }
       const kernel = canvas.box(rules, ['rules, sets and', 'virtual servers'], 'path')
       canvas.connect(proxy, kernel, 'path')
@@ -37,11 +42,19 @@ export function lookupFigure(): Figure {
   })
 }
 
-const entryAt = (x: number, y: number, width: number, index: number) => boxAt(x, y + 44 + index * 64, width, 52)
+const entryAt = (x: number, y: number, width: number, index: number) =>
+  boxAt(x, y + 44 + index * 64, width, 52)
 
 function drawList(canvas: Canvas, x: number): void {
   canvas.text('a list: compare in turn', x, 24)
-  const names = ['Service 1: no', 'Service 2: no', 'Service 3: no', 'Service 4: no', 'Service 5: no', '…']
+  const names = [
+    'Service 1: no',
+    'Service 2: no',
+    'Service 3: no',
+    'Service 4: no',
+    'Service 5: no',
+    '…',
+  ]
   for (const [index, name] of [...names, 'Service n: match'].entries()) {
     const box = entryAt(x + 60, 0, 340, index)
     const middle = box.y + box.height / 2
@@ -56,7 +69,11 @@ function drawHashTable(canvas: Canvas, x: number, y: number): void {
   const key = canvas.box({ x, y: y + 170, width: 190, height: 84 }, ['address', 'and port'])
   for (let index = 0; index < ENTRIES; index++) {
     const isHit = index === 4
-    const box = canvas.box(entryAt(x + 290, y, 170, index), [isHit ? 'the entry' : ' '], isHit ? 'path' : 'plain')
+    const box = canvas.box(
+      entryAt(x + 290, y, 170, index),
+      [isHit ? 'the entry' : ' '],
+      isHit ? 'path' : 'plain',
+    )
     if (isHit) canvas.connect(key, box, 'path')
   }
 }
@@ -125,7 +142,8 @@ const SYMPTOMS: readonly Symptom[] = [
 /** How a request ends, what that means for the packet, and what to check first. */
 export function symptomsFigure(): Figure {
   const label = SYMPTOMS.map(
-    ({ seen, means, checkFirst }) => `${seen}: ${means.join(' ')}; check first: ${checkFirst.join(' ')}`,
+    ({ seen, means, checkFirst }) =>
+      `${seen}: ${means.join(' ')}; check first: ${checkFirst.join(' ')}`,
   ).join('. ')
   return figure(label, (canvas, isWide) => {
     for (const [index, { seen, tone, means, checkFirst }] of SYMPTOMS.entries()) {
@@ -144,7 +162,12 @@ export function symptomsFigure(): Figure {
 
 /** One path to a Pod that refuses the connection: what chooses the Pod, and the effect of the refusal. */
 const REFUSALS = [
-  { by: 'a rule', chooser: ['a rule of', 'the kernel'], effect: 'the refusal goes to the client', isRetried: false },
+  {
+    by: 'a rule',
+    chooser: ['a rule of', 'the kernel'],
+    effect: 'the refusal goes to the client',
+    isRetried: false,
+  },
   {
     by: 'a process',
     chooser: ['kube-proxy,', 'userspace mode'],
@@ -160,10 +183,21 @@ export function retryFigure(): Figure {
   return figure(label, (canvas, isWide) => {
     for (const [index, { by, chooser, isRetried, effect }] of REFUSALS.entries()) {
       const y = index * (isWide ? 284 : 490)
-      const box = (x: number, top: number, width: number, height: number) => boxAt(x, y + top, width, height)
+      const box = (x: number, top: number, width: number, height: number) =>
+        boxAt(x, y + top, width, height)
       const [start, middle, refuses, answers] = isWide
-        ? [box(0, 92, 170, 84), box(350, 92, 250, 84), box(820, 34, 330, 84), box(820, 150, 330, 84)]
-        : [box(150, 50, 180, 50), box(110, 140, 260, 84), box(0, 290, 225, 84), box(255, 290, 225, 84)]
+        ? [
+            box(0, 92, 170, 84),
+            box(350, 92, 250, 84),
+            box(820, 34, 330, 84),
+            box(820, 150, 330, 84),
+          ]
+        : [
+            box(150, 50, 180, 50),
+            box(110, 140, 260, 84),
+            box(0, 290, 225, 84),
+            box(255, 290, 225, 84),
+          ]
       canvas.text(`${by} has chosen`, 0, y + 26)
       const client = canvas.box(start, ['client'])
       const choosing = canvas.box(middle, chooser, 'path')
@@ -238,9 +272,14 @@ export function headersFigure(rows: readonly HeaderRow[], label: string): Figure
       const y = TOP + index * step
       const top = isWide ? y : y + 38
       canvas.text(at, 0, isWide ? y + 46 : y + 28)
-      const tone = (end: 'source' | 'destination') => (changed === end || changed === 'both' ? 'path' : 'plain')
+      const tone = (end: 'source' | 'destination') =>
+        changed === end || changed === 'both' ? 'path' : 'plain'
       const from = canvas.box({ x: left, y: top, width, height: HEIGHT }, [source], tone('source'))
-      const to = canvas.box({ x: right, y: top, width, height: HEIGHT }, [destination], tone('destination'))
+      const to = canvas.box(
+        { x: right, y: top, width, height: HEIGHT },
+        [destination],
+        tone('destination'),
+      )
       canvas.connect(from, to)
     }
   })

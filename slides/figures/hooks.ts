@@ -1,5 +1,14 @@
 import type { Place } from '../../dataplane/trace/path.ts'
-import { type Box, boxAt, type Canvas, type Figure, figure, TEXT, type Tone, wrapText } from './canvas.ts'
+import {
+  type Box,
+  boxAt,
+  type Canvas,
+  type Figure,
+  figure,
+  TEXT,
+  type Tone,
+  wrapText,
+} from './canvas.ts'
 
 /** Where a packet goes, and a row for each hook that it passes. */
 export interface HookFigure {
@@ -77,9 +86,11 @@ function drawHooks(canvas: Canvas, { legs, stop, local }: HookFigure, isWide: bo
   for (const place of Object.keys(PLACES) as Place[]) {
     const box = boxOf(place)
     const isHook = place === place.toUpperCase()
-    const tone = !isWhole && !passed.has(place) ? 'faint' : !isHook ? 'plain' : place === stop ? 'bad' : 'path'
+    const tone =
+      !isWhole && !passed.has(place) ? 'faint' : !isHook ? 'plain' : place === stop ? 'bad' : 'path'
     canvas.box(box, [place === 'process' ? local : place], tone, isHook ? 'mono' : 'sans')
-    if (place === stop) canvas.text('✗', box.x + box.width + 2, box.y + 16, { face: 'bold', tone: 'bad' })
+    if (place === stop)
+      canvas.text('✗', box.x + box.width + 2, box.y + 16, { face: 'bold', tone: 'bad' })
   }
 }
 
@@ -90,7 +101,12 @@ const BOXED = { height: 46, baseline: 32, tail: 20, gap: 24, beside: TITLE_WIDTH
 const BRIEF = { height: LINE, baseline: 0, tail: 0, gap: 0, beside: TITLE_WIDTH + 14, below: 0 }
 
 /** Rows from the top down, an arrow from each title to the next: in a wide figure the lines are beside their title, else below. */
-function drawRows(canvas: Canvas, { rows, brief = false }: HookFigure, top: number, isWide: boolean): void {
+function drawRows(
+  canvas: Canvas,
+  { rows, brief = false }: HookFigure,
+  top: number,
+  isWide: boolean,
+): void {
   const { height, baseline, tail, gap, beside, below } = brief ? BRIEF : BOXED
   const left = isWide ? beside : below
   let y = top

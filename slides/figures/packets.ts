@@ -19,9 +19,14 @@ export function packetFigure(path: PacketPath, { brief = false } = {}): HookFigu
     const isStop = hook === stop?.hook
     const lines = brief ? briefLines(actions) : actionLines(actions)
     if (isStop && stop.rule === '') lines.push({ text: `✗ ${stop.words}`, tone: 'bad' })
-    return { title: hook, tone: isStop ? 'bad' : 'path', lines: lines.length > 0 ? lines : [{ text: NOTHING }] }
+    return {
+      title: hook,
+      tone: isStop ? 'bad' : 'path',
+      lines: lines.length > 0 ? lines : [{ text: NOTHING }],
+    }
   })
-  if (!brief && conntrack) rows.push({ title: 'conntrack', tone: 'strong', lines: [{ text: conntrack }] })
+  if (!brief && conntrack)
+    rows.push({ title: 'conntrack', tone: 'strong', lines: [{ text: conntrack }] })
   if (!brief) rows.push(endRow(ends))
   const through = hooks.map(({ hook }) => hook).join(', ')
   const where = ends.map(({ to, verdict }) => to ?? verdict).join(' or ')
@@ -65,9 +70,13 @@ function briefLines(actions: readonly PathAction[]): Line[] {
     const [first] = group as [PathAction]
     const own = first.chains.findIndex((chain, index) => chain !== before?.chains[index])
     const isShortened = first.table === before?.table && own > 1
-    const place = isShortened ? `… → ${first.chains.slice(own).map(shortName).join(' → ')}` : placeOf(first)
+    const place = isShortened
+      ? `… → ${first.chains.slice(own).map(shortName).join(' → ')}`
+      : placeOf(first)
     before = first
-    const [action = '', ...others] = group.map(({ text }) => text.replace(/^MARK |(?<=^REJECT|^DROP): .*/g, ''))
+    const [action = '', ...others] = group.map(({ text }) =>
+      text.replace(/^MARK |(?<=^REJECT|^DROP): .*/g, ''),
+    )
     return {
       text: `${place}: ${[action, ...others.map((text) => text.replace(/^.* (to|becomes) /, ''))].join(' or ')}`,
     }
@@ -87,8 +96,11 @@ const actionLines = (actions: readonly PathAction[]): Line[] =>
 function endRow(ends: readonly PathEnd[]): HookRow {
   const lines = limited(ends, (end) => {
     const { to, verdict, masquerade, by } = end
-    if (to === undefined) return { text: `✗ ${verdict} by ${by}${shareOf(end)}${countOf(end)}`, tone: 'bad' }
-    return { text: `→ ${to}${shareOf(end)}, source ${masquerade ? 'masqueraded' : 'kept'}${countOf(end)}` }
+    if (to === undefined)
+      return { text: `✗ ${verdict} by ${by}${shareOf(end)}${countOf(end)}`, tone: 'bad' }
+    return {
+      text: `→ ${to}${shareOf(end)}, source ${masquerade ? 'masqueraded' : 'kept'}${countOf(end)}`,
+    }
   })
   const isStopped = ends.every(({ to }) => to === undefined)
   return { title: isStopped ? '✗ stopped' : 'end', tone: isStopped ? 'bad' : 'good', lines }
@@ -102,7 +114,8 @@ function limited<Item>(items: readonly Item[], print: (item: Item) => Line): Lin
 
 const shareOf = ({ probability }: PathEnd | PathAction): string =>
   probability < 0.999_999 ? `, ${Number((probability * 100).toFixed(1))} %` : ''
-const countOf = ({ counted }: PathEnd | PathAction): string => (counted === undefined ? '' : `, ${counted} counted`)
+const countOf = ({ counted }: PathEnd | PathAction): string =>
+  counted === undefined ? '' : `, ${counted} counted`
 
 /** The first four characters of the hash are enough to distinguish chains in a drawing. */
 export const shortName = (chain: string): string =>

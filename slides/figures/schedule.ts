@@ -16,7 +16,11 @@ function weightedRoundRobin(weights: readonly number[], requests: number): numbe
   const step = weights.reduce(commonDivisor)
   if (largest <= 0) throw new Error('no server has a weight above 0')
   const order: number[] = []
-  for (let threshold = largest; order.length < requests; threshold = threshold > step ? threshold - step : largest)
+  for (
+    let threshold = largest;
+    order.length < requests;
+    threshold = threshold > step ? threshold - step : largest
+  )
     for (const [server, weight] of weights.entries()) if (weight >= threshold) order.push(server)
   return order.slice(0, requests)
 }
@@ -42,9 +46,14 @@ export const SCHEDULES: Readonly<Record<string, Schedule>> = {
 }
 
 /** Requests in their order, each in the row of the server that gets it. Throws Error for an unknown scheduler. */
-export function scheduleFigure(scheduler: string, weights: readonly number[], requests: number): Figure {
+export function scheduleFigure(
+  scheduler: string,
+  weights: readonly number[],
+  requests: number,
+): Figure {
   const schedule = SCHEDULES[scheduler]
-  if (!schedule) throw new Error(`"${scheduler}" can't be drawn, only ${Object.keys(SCHEDULES).join(', ')}`)
+  if (!schedule)
+    throw new Error(`"${scheduler}" can't be drawn, only ${Object.keys(SCHEDULES).join(', ')}`)
   const order = schedule(weights, requests)
   const label = `${scheduler}: of ${requests} requests the servers get, in turn: ${order.map((server) => server + 1).join(', ')}.`
   return figure(label, (canvas, isWide) => {
@@ -55,7 +64,12 @@ export function scheduleFigure(scheduler: string, weights: readonly number[], re
       const y = server * row
       canvas.text(`server ${server + 1}, weight ${weight}`, 0, isWide ? y + 54 : y + 28)
       for (const [request, chosen] of shown.entries()) {
-        const box = { x: left + request * cell + 2, y: isWide ? y : y + 40, width: cell - 6, height }
+        const box = {
+          x: left + request * cell + 2,
+          y: isWide ? y : y + 40,
+          width: cell - 6,
+          height,
+        }
         const isOwn = chosen === server
         canvas.box(box, [isOwn ? `${request + 1}` : ' '], isOwn ? 'path' : 'faint')
       }

@@ -13,7 +13,9 @@ export function serviceChainsFigure(iptables: Ruleset, address: string): Figure 
   const list = rulesOf(iptables, 'KUBE-SERVICES')
   const index = list.findIndex(
     (rule) =>
-      rule.destination?.value === `${ip}/32` && option(rule, 'dport') === port && jump(rule).startsWith('KUBE-SVC-'),
+      rule.destination?.value === `${ip}/32` &&
+      option(rule, 'dport') === port &&
+      jump(rule).startsWith('KUBE-SVC-'),
   )
   const chain = jump(list[index])
   if (chain === '') throw new Error(`KUBE-SERVICES has no entry for "${address}"`)
@@ -45,7 +47,12 @@ export function serviceChainsFigure(iptables: Ruleset, address: string): Figure 
     for (const [index, endpoint] of endpoints.entries()) {
       const [y, below] = [index * 132, 266 + index * 186]
       const lines = [shortName(endpoint.chain), endpoint.chance]
-      const chosen = canvas.box(place(boxAt(622, y, 254, 112), boxAt(20, below, 440, 80)), lines, 'plain', 'mono')
+      const chosen = canvas.box(
+        place(boxAt(622, y, 254, 112), boxAt(20, below, 440, 80)),
+        lines,
+        'plain',
+        'mono',
+      )
       const pod = place(boxAt(918, y + 16, 234, 80), boxAt(120, below + 108, 240, 50))
       if (isWide || index === 0) canvas.connect(choice, chosen)
       canvas.connect(chosen, canvas.box(pod, [endpoint.backend], 'strong', 'mono'), 'strong')
@@ -57,7 +64,9 @@ export function serviceChainsFigure(iptables: Ruleset, address: string): Figure 
 function fraction(probability: string | undefined): string {
   if (probability === undefined) return 'all others'
   const whole = Math.round(1 / Number(probability))
-  return Math.abs(1 / whole - Number(probability)) < 1e-6 ? `chance 1/${whole}` : `chance ${Number(probability)}`
+  return Math.abs(1 / whole - Number(probability)) < 1e-6
+    ? `chance 1/${whole}`
+    : `chance ${Number(probability)}`
 }
 
 function rulesOf(iptables: Ruleset, chain: string): ParsedRule[] {
@@ -68,21 +77,30 @@ function rulesOf(iptables: Ruleset, chain: string): ParsedRule[] {
 const jump = (rule: ParsedRule | undefined): string => rule?.target?.name ?? ''
 
 function option(rule: ParsedRule, name: string): string | undefined {
-  return rule.matches.map((match) => match.options.get(`--${name}`)?.value[0]).find((value) => value !== undefined)
+  return rule.matches
+    .map((match) => match.options.get(`--${name}`)?.value[0])
+    .find((value) => value !== undefined)
 }
 
 /**
  * The TCP Service port at `address` (`10.96.0.10:53`) on a node in IPVS mode: a member of a set, an address of kube-ipvs0, a
  * virtual server. Throws Error if there is none.
  */
-export function serviceSetsFigure({ virtualServers, links, ipsets }: NodeState, address: string): Figure {
+export function serviceSetsFigure(
+  { virtualServers, links, ipsets }: NodeState,
+  address: string,
+): Figure {
   const [ip = '', port] = address.split(':')
-  const server = virtualServers.find((one) => one.protocol === 'TCP' && one.address === ip && `${one.port}` === port)
+  const server = virtualServers.find(
+    (one) => one.protocol === 'TCP' && one.address === ip && `${one.port}` === port,
+  )
   if (!server) throw new Error(`IPVS has no virtual server "${address}"`)
   const member = `${ip},tcp:${port}`
   const members = [...(ipsets.get('KUBE-CLUSTER-IP')?.members ?? [])]
   const device = links.find((link) => link.name === 'kube-ipvs0')
-  const addresses = (device?.addresses ?? []).flatMap((one) => (one.family === 'inet' ? [one.address] : []))
+  const addresses = (device?.addresses ?? []).flatMap((one) =>
+    one.family === 'inet' ? [one.address] : [],
+  )
   const realServers = server.realServers.map((real) => `${real.address}:${real.port}`)
   const label = `${member} is in the set KUBE-CLUSTER-IP, ${ip} is an address of kube-ipvs0, and the virtual server ${address} (${server.scheduler}) has ${realServers.join(' and ')}.`
   return figure(label, (canvas, isWide) => {
@@ -103,7 +121,12 @@ export function serviceSetsFigure({ virtualServers, links, ipsets }: NodeState, 
     let above = before?.last
     for (const [index, real] of realServers.entries()) {
       if (!above) break
-      const next = canvas.box({ ...above, y: above.y + above.height + 34 }, [real], 'strong', 'mono')
+      const next = canvas.box(
+        { ...above, y: above.y + above.height + 34 },
+        [real],
+        'strong',
+        'mono',
+      )
       if (index === 0) canvas.connect(above, next, 'strong')
       above = next
     }

@@ -30,7 +30,9 @@
   }
 
   function openDesk() {
-    desk = window.open(`${location.pathname}#presenter-${at + 1}`, 'desk', 'width=1100,height=760') ?? undefined
+    desk =
+      window.open(`${location.pathname}#presenter-${at + 1}`, 'desk', 'width=1100,height=760') ??
+      undefined
   }
 
   function showNotes() {
@@ -68,7 +70,10 @@
     Enter: () => show(true),
     Escape: () => show(false),
     p: openDesk,
-    f: () => (document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen()),
+    f: () =>
+      document.fullscreenElement
+        ? document.exitFullscreen()
+        : document.documentElement.requestFullscreen(),
   }
 
   addEventListener('keydown', (event) => {
@@ -84,7 +89,8 @@
     act()
   })
   addEventListener('message', (event) => {
-    if (desk && event.source === desk && Number.isInteger(event.data?.slide)) go(event.data.slide, true)
+    if (desk && event.source === desk && Number.isInteger(event.data?.slide))
+      go(event.data.slide, true)
   })
   addEventListener('hashchange', () => go(slideOf(location.hash)))
 

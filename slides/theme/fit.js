@@ -11,9 +11,13 @@
 
   function fits(sheet, content, heading) {
     const { paddingTop, paddingBottom, height } = getComputedStyle(sheet)
-    const room = parseFloat(height) * (1 - SPARE) - parseFloat(paddingTop) - parseFloat(paddingBottom)
-    const title = heading.getBoundingClientRect().height + parseFloat(getComputedStyle(heading).marginBottom)
-    const isTooWide = [...content.querySelectorAll('table')].some((table) => table.clientWidth > content.clientWidth)
+    const room =
+      parseFloat(height) * (1 - SPARE) - parseFloat(paddingTop) - parseFloat(paddingBottom)
+    const title =
+      heading.getBoundingClientRect().height + parseFloat(getComputedStyle(heading).marginBottom)
+    const isTooWide = [...content.querySelectorAll('table')].some(
+      (table) => table.clientWidth > content.clientWidth,
+    )
     return (
       title + content.getBoundingClientRect().height <= room &&
       !isTooWide &&
@@ -24,7 +28,9 @@
   function fitAll() {
     if (innerWidth < 720) return
     for (const slide of document.querySelectorAll('.slide:not(.cover)')) {
-      const [sheet, content, heading] = ['.sheet', '.content', 'h2'].map((part) => slide.querySelector(part))
+      const [sheet, content, heading] = ['.sheet', '.content', 'h2'].map((part) =>
+        slide.querySelector(part),
+      )
       if (sheet.clientHeight === 0 || content.style.getPropertyValue('--scale')) continue
       SCALES.find((scale) => {
         content.style.setProperty('--scale', scale)

@@ -27,10 +27,14 @@ const ENTRY = 'embedded/index.ts'
 
 const layers = [...LAYERS, ...TOP]
 const folderOf = (file: string) => file.split('/')[0] ?? ''
-const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.ts', '*.tsx'], {
-  cwd: projectRoot,
-  encoding: 'utf8',
-})
+const files = execFileSync(
+  'git',
+  ['ls-files', '--cached', '--others', '--exclude-standard', '*.ts', '*.tsx'],
+  {
+    cwd: projectRoot,
+    encoding: 'utf8',
+  },
+)
   .split('\n')
   .filter((file) => layers.includes(folderOf(file)) && !file.startsWith('embedded/test/'))
 const importsOf = (file: string): string[] =>
@@ -40,29 +44,39 @@ const importsOf = (file: string): string[] =>
     ),
   ].map(([, named, loaded]) => join(dirname(file), named ?? loaded ?? ''))
 const imports = new Map(files.map((file) => [file, importsOf(file)]))
-const arrows = [...imports].flatMap(([file, targets]) => targets.map((target) => [file, target] as const))
+const arrows = [...imports].flatMap(([file, targets]) =>
+  targets.map((target) => [file, target] as const),
+)
 
 test('no folder imports from one above it, and nothing imports from a command', () => {
   const upward = arrows.filter(([file, target]) => {
     const [from, to] = [folderOf(file), folderOf(target)]
-    return from !== to && ((TOP.includes(to) && to !== 'bench') || layers.indexOf(to) > layers.indexOf(from))
+    return (
+      from !== to &&
+      ((TOP.includes(to) && to !== 'bench') || layers.indexOf(to) > layers.indexOf(from))
+    )
   })
   expect(upward.map((arrow) => arrow.join(' -> '))).toEqual([])
 })
 
 test('dataplane knows nothing of this machine', () => {
-  const impure = arrows.filter(([file, target]) => folderOf(file) === 'dataplane' && folderOf(target) !== 'dataplane')
+  const impure = arrows.filter(
+    ([file, target]) => folderOf(file) === 'dataplane' && folderOf(target) !== 'dataplane',
+  )
   const io = files.filter(
     (file) =>
       folderOf(file) === 'dataplane' &&
-      /from '(node:(fs|child_process|net|http)|zx)/.test(readFileSync(join(projectRoot, file), 'utf8')),
+      /from '(node:(fs|child_process|net|http)|zx)/.test(
+        readFileSync(join(projectRoot, file), 'utf8'),
+      ),
   )
   expect([...impure.map((arrow) => arrow.join(' -> ')), ...io]).toEqual([])
 })
 
 test('the embedded cluster is entered by its entry file alone', () => {
   const past = arrows.filter(
-    ([file, target]) => folderOf(file) !== 'embedded' && folderOf(target) === 'embedded' && target !== ENTRY,
+    ([file, target]) =>
+      folderOf(file) !== 'embedded' && folderOf(target) === 'embedded' && target !== ENTRY,
   )
   expect(past.map((arrow) => arrow.join(' -> '))).toEqual([])
 })
@@ -85,15 +99,20 @@ test('no imports go in a circle', () => {
 function loadedBy(file: string): string[] {
   const text = readFileSync(join(projectRoot, file), 'utf8')
   const statements = [...text.matchAll(/^(?:import|export) (?!type )([^'`]*?) from '([^']+)'/gm)]
-  const values = statements.filter(([, names = '']) => /[{,]\s*(?!type )\w/.test(names) || !names.startsWith('{'))
-  return values.map(([, , target = '']) => (target.startsWith('.') ? join(dirname(file), target) : target))
+  const values = statements.filter(
+    ([, names = '']) => /[{,]\s*(?!type )\w/.test(names) || !names.startsWith('{'),
+  )
+  return values.map(([, , target = '']) =>
+    target.startsWith('.') ? join(dirname(file), target) : target,
+  )
 }
 
 test.each(['down', 'env', 'exec', 'status', 'up'])(
   '%s starts without schemas, YAML and the client of the API',
   (name) => {
     const loaded = new Set([`scripts/${name}.ts`])
-    for (const file of loaded) if (imports.has(file)) for (const target of loadedBy(file)) loaded.add(target)
+    for (const file of loaded)
+      if (imports.has(file)) for (const target of loadedBy(file)) loaded.add(target)
     expect(loaded).toContain('embedded/index.ts')
     expect([...loaded].filter((one) => /^(zod|yaml|@kubernetes\/.*)$/.test(one))).toEqual([])
   },

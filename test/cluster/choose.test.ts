@@ -3,9 +3,17 @@ import { chooseCluster, type ExistingClusters } from '../../cluster/doctor/choos
 import type { Facts } from '../../cluster/doctor/facts.ts'
 import { facts, kernel } from './able-machine.ts'
 
-const kindOf = (change: Partial<Facts['kind']>) => ({ ...facts, kind: { ...facts.kind, ...change } })
+const kindOf = (change: Partial<Facts['kind']>) => ({
+  ...facts,
+  kind: { ...facts.kind, ...change },
+})
 const noIpvs = kindOf({ kernel: { ...kernel, ipvs: false, schedulers: [], ipset: false } })
-const nothing: ExistingClusters = { name: 'ka', engine: 'docker', kindExists: false, kindWasMade: false }
+const nothing: ExistingClusters = {
+  name: 'ka',
+  engine: 'docker',
+  kindExists: false,
+  kindWasMade: false,
+}
 const kindThere: ExistingClusters = { ...nothing, kindExists: true, kindWasMade: true }
 const ipvsLab = { number: 2, kernel: ['ipvs', 'ipset'] as const }
 const plainLab = { number: 1, kernel: [] }
@@ -31,11 +39,21 @@ describe('the chosen cluster', () => {
   test('a lab that no cluster can run is refused with all reasons', () => {
     const choice = chooseCluster(
       kindThere,
-      { ...noIpvs, embedded: { trouble: 'it needs Linux', cached: false, confinement: undefined, kernel: undefined } },
+      {
+        ...noIpvs,
+        embedded: {
+          trouble: 'it needs Linux',
+          cached: false,
+          confinement: undefined,
+          kernel: undefined,
+        },
+      },
       ipvsLab,
     )
     expect(choice).toEqual({
-      refusal: expect.stringMatching(/^Lab 2 can't run here.*not on kind.*IPVS.*not on embedded \(it needs Linux\)/),
+      refusal: expect.stringMatching(
+        /^Lab 2 can't run here.*not on kind.*IPVS.*not on embedded \(it needs Linux\)/,
+      ),
     })
   })
 

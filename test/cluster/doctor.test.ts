@@ -24,7 +24,8 @@ const labs: LabNeeds[] = [
 const withKind = (change: Partial<KindFacts>): Facts => ({ ...facts, kind: { ...kind, ...change } })
 const withKernel = (change: Partial<KernelFacts>, other: Partial<EngineFacts> = {}) =>
   withKind({ kernel: { ...kernel, ...change }, engine: { ...engine, ...other } })
-const found = (results: DoctorResult[], what: string) => results.find((result) => result.what === what)
+const found = (results: DoctorResult[], what: string) =>
+  results.find((result) => result.what === what)
 const inKind = (judged: Facts, what: string) => found(diagnose(judged).kind, what)
 /** The clusters that a lab can run on. */
 const labOn = (judged: Facts, number: number) => {
@@ -36,7 +37,8 @@ const labOn = (judged: Facts, number: number) => {
 describe('a machine that has everything', () => {
   test('has no fault and no warning, and runs every lab on both, but for nftables on the embedded kernel', () => {
     const { machine, embedded, kind: kindly } = diagnose(facts)
-    for (const result of [...machine, ...embedded, ...kindly]) expect(result).toMatchObject({ severity: 'fine' })
+    for (const result of [...machine, ...embedded, ...kindly])
+      expect(result).toMatchObject({ severity: 'fine' })
     expect(labs.map(({ number }) => labOn(facts, number))).toEqual([
       ['embedded', 'kind'],
       ['embedded', 'kind'],
@@ -49,26 +51,42 @@ describe('confinement of the embedded kernel', () => {
   test.each([
     [{ files: 'landlock', systemCalls: true }, 'fine', /^Landlock and seccomp/],
     [{ files: 'landlock', systemCalls: false }, 'warning', /modes and times/],
-    [{ files: 'mounts', systemCalls: true }, 'note', /can read every file that you can, and change none/],
+    [
+      { files: 'mounts', systemCalls: true },
+      'note',
+      /can read every file that you can, and change none/,
+    ],
     [{ files: undefined, systemCalls: true }, 'warning', /can change every file that you can/],
   ] as [Confinement, string, RegExp][])('%j is reported', (confinement, severity, detail) => {
-    const result = found(diagnose({ ...facts, embedded: { ...facts.embedded, confinement } }).embedded, 'confinement')
+    const result = found(
+      diagnose({ ...facts, embedded: { ...facts.embedded, confinement } }).embedded,
+      'confinement',
+    )
     expect(result).toMatchObject({ severity, detail: expect.stringMatching(detail) })
     expect(result?.fix === undefined).toBe(severity === 'fine')
   })
 })
 
 const contains = (text: string) => expect.stringContaining(text)
-const lacking = (extension: string) => withKernel({ extensions: kernel.extensions.filter((one) => one !== extension) })
+const lacking = (extension: string) =>
+  withKernel({ extensions: kernel.extensions.filter((one) => one !== extension) })
 const reference = 'kindest/node:v1.34.11@sha256:44'
 const image = (held: boolean, registry: boolean) =>
   withKind({ image: { reference, held, registry }, kernel: undefined })
 const oldCgroups = { ...engine, cgroupVersion: '1' }
 const noEngine = withKind({ engine: undefined, image: undefined, kernel: undefined })
-const onHost = (change: Partial<Facts['host']>) => ({ ...noEngine, host: { ...facts.host, ...change } })
+const onHost = (change: Partial<Facts['host']>) => ({
+  ...noEngine,
+  host: { ...facts.host, ...change },
+})
 
 test.each<[string, Facts, what: string, result: object]>([
-  ['a kernel without ip_vs', withKernel({ ipvs: false, schedulers: [] }), 'IPVS', { severity: 'warning' }],
+  [
+    'a kernel without ip_vs',
+    withKernel({ ipvs: false, schedulers: [] }),
+    'IPVS',
+    { severity: 'warning' },
+  ],
   [
     'missing schedulers that kube-proxy requires',
     withKernel({ schedulers: ['rr', 'lc'] }),
@@ -79,7 +97,12 @@ test.each<[string, Facts, what: string, result: object]>([
       fix: contains('modprobe -a ip_vs_wrr ip_vs_sh'),
     },
   ],
-  ['the schedulers that it requires', withKernel({ schedulers: ['rr', 'wrr', 'sh'] }), 'IPVS', { severity: 'fine' }],
+  [
+    'the schedulers that it requires',
+    withKernel({ schedulers: ['rr', 'wrr', 'sh'] }),
+    'IPVS',
+    { severity: 'fine' },
+  ],
   ['no ipset', withKernel({ ipset: false }), 'ipset', { fix: contains('ip_set xt_set') }],
   ['no dummy device', withKernel({ dummy: false }), 'dummy device', { fix: contains('dummy') }],
   [
@@ -88,14 +111,24 @@ test.each<[string, Facts, what: string, result: object]>([
     'iptables',
     { severity: 'fault', detail: contains('statistic') },
   ],
-  ['no xt_recent', lacking('recent'), 'xt_recent', { severity: 'warning', fix: contains('xt_recent') }],
+  [
+    'no xt_recent',
+    lacking('recent'),
+    'xt_recent',
+    { severity: 'warning', fix: contains('xt_recent') },
+  ],
   [
     'one working back end',
     withKernel({ natLegacy: false }),
     'iptables NAT',
     { severity: 'fine', detail: contains('only nft works') },
   ],
-  ['a node that would use another back end', withKernel({ natNft: false }), 'iptables NAT', { severity: 'fault' }],
+  [
+    'a node that would use another back end',
+    withKernel({ natNft: false }),
+    'iptables NAT',
+    { severity: 'fault' },
+  ],
   [
     'few inotify instances',
     withKernel({ inotifyInstances: 128 }),
@@ -108,10 +141,18 @@ test.each<[string, Facts, what: string, result: object]>([
     'inotify',
     { fix: 'colima ssh -- sudo sysctl fs.inotify.max_user_instances=512' },
   ],
-  ['cgroup version 1 with an older node image', withKind({ engine: oldCgroups }), 'cgroups', { severity: 'note' }],
+  [
+    'cgroup version 1 with an older node image',
+    withKind({ engine: oldCgroups }),
+    'cgroups',
+    { severity: 'note' },
+  ],
   [
     'cgroup version 1 with a new node image',
-    withKind({ engine: oldCgroups, image: { reference: 'kindest/node:v1.35.8', held: true, registry: true } }),
+    withKind({
+      engine: oldCgroups,
+      image: { reference: 'kindest/node:v1.35.8', held: true, registry: true },
+    }),
     'cgroups',
     { severity: 'fault' },
   ],
@@ -127,9 +168,24 @@ test.each<[string, Facts, what: string, result: object]>([
     'memory',
     { severity: 'warning', fix: contains('3.0 GB') },
   ],
-  ['little disk', withKernel({ freeDisk: gigabyte }), 'disk', { fix: contains('docker system prune') }],
-  ['no engine on Linux', noEngine, 'engine', { severity: 'fault', fix: contains('systemctl start docker') }],
-  ['no engine on macOS', onHost({ platform: 'darwin' }), 'engine', { fix: contains('colima start') }],
+  [
+    'little disk',
+    withKernel({ freeDisk: gigabyte }),
+    'disk',
+    { fix: contains('docker system prune') },
+  ],
+  [
+    'no engine on Linux',
+    noEngine,
+    'engine',
+    { severity: 'fault', fix: contains('systemctl start docker') },
+  ],
+  [
+    'no engine on macOS',
+    onHost({ platform: 'darwin' }),
+    'engine',
+    { fix: contains('colima start') },
+  ],
   ['no engine in WSL', onHost({ wsl: true }), 'engine', { fix: contains('WSL integration') }],
   [
     'an image that cannot be fetched',
@@ -192,10 +248,20 @@ test.each<[string, Facts, lab: number, places: string[]]>([
   ['a kernel without ip_vs', withKernel({ ipvs: false }), 2, ['embedded']],
   ['a kernel without ipset', withKernel({ ipset: false }), 2, ['embedded']],
   ['a kernel that lacks what every rule needs', lacking('statistic'), 1, ['embedded']],
-  ['no xt_recent does not prevent a lab without session affinity', lacking('recent'), 1, ['embedded', 'kind']],
+  [
+    'no xt_recent does not prevent a lab without session affinity',
+    lacking('recent'),
+    1,
+    ['embedded', 'kind'],
+  ],
   ['no NAT in nf_tables anywhere', withKernel({ natNft: false, nodeBackend: 'legacy' }), 7, []],
   ['no engine', noEngine, 2, ['embedded']],
-  ['an image that will be fetched does not prevent a lab', image(false, true), 2, ['embedded', 'kind']],
+  [
+    'an image that will be fetched does not prevent a lab',
+    image(false, true),
+    2,
+    ['embedded', 'kind'],
+  ],
   ['neither cluster can run', { ...noEngine, embedded: neither }, 1, []],
 ])('where labs can run: %s', (_fault, judged, lab, places) => {
   expect(labOn(judged, lab)).toEqual(places)
@@ -215,8 +281,15 @@ describe('the table', () => {
     doctorRows(judged, course, wishes).rows.find(({ of }) => of === `lab ${number}`)
 
   test('names for each lab where it runs now, and why not elsewhere', () => {
-    expect(lab(here, 1)).toMatchObject({ what: 'KERNEL=uml', severity: 'fine', detail: 'or KERNEL=host' })
-    expect(lab(here, 2)).toMatchObject({ what: 'KERNEL=uml', detail: 'KERNEL=host: its kernel has no IPVS' })
+    expect(lab(here, 1)).toMatchObject({
+      what: 'KERNEL=uml',
+      severity: 'fine',
+      detail: 'or KERNEL=host',
+    })
+    expect(lab(here, 2)).toMatchObject({
+      what: 'KERNEL=uml',
+      detail: 'KERNEL=host: its kernel has no IPVS',
+    })
     expect(lab(here, 7)).toMatchObject({
       what: 'KERNEL=host',
       detail: 'or KERNEL=uml without the steps that need NAT in nf_tables',
@@ -225,13 +298,19 @@ describe('the table', () => {
   })
 
   test('follows CLUSTER and KERNEL, also where they can not be followed', () => {
-    expect(lab(facts, 1, { cluster: 'embedded' })).toMatchObject({ what: 'KERNEL=uml', detail: 'or kind' })
+    expect(lab(facts, 1, { cluster: 'embedded' })).toMatchObject({
+      what: 'KERNEL=uml',
+      detail: 'or kind',
+    })
     expect(lab(here, 2, { kernel: 'host' })).toMatchObject({
       severity: 'fault',
       what: 'KERNEL=host',
       detail: 'its kernel has no IPVS; KERNEL=uml can run it',
     })
-    const forbidden = { ...here, embedded: { ...embedded, hostKernel: { trouble: { detail: 'AppArmor forbids it' } } } }
+    const forbidden = {
+      ...here,
+      embedded: { ...embedded, hostKernel: { trouble: { detail: 'AppArmor forbids it' } } },
+    }
     expect(lab(forbidden, 1, { kernel: 'host' })).toMatchObject({
       severity: 'fault',
       what: 'KERNEL=host',
@@ -242,16 +321,26 @@ describe('the table', () => {
 
   test('names the context that CLUSTER selects, but for a lab that measures in User-Mode Linux where that can not run', () => {
     const wishes = { cluster: 'context:work' }
-    const context = { what: 'context', severity: 'note', detail: '"work", which is not examined here' }
+    const context = {
+      what: 'context',
+      severity: 'note',
+      detail: '"work", which is not examined here',
+    }
     expect(lab(here, 2, wishes)).toMatchObject(context)
     expect(lab(here, 6, wishes)).toMatchObject(context)
-    const arm: Facts = { ...here, embedded: { ...embedded, uml: 'User-Mode Linux is built for x86-64 only' } }
+    const arm: Facts = {
+      ...here,
+      embedded: { ...embedded, uml: 'User-Mode Linux is built for x86-64 only' },
+    }
     expect(lab(arm, 2, wishes)).toMatchObject(context)
     expect(lab(arm, 6, wishes)).toMatchObject({ severity: 'fault', what: 'nowhere yet' })
   })
 
   test('on a processor without User-Mode Linux, labs that need IPVS run nowhere', () => {
-    const arm: Facts = { ...here, embedded: { ...embedded, uml: 'User-Mode Linux is built for x86-64 only' } }
+    const arm: Facts = {
+      ...here,
+      embedded: { ...embedded, uml: 'User-Mode Linux is built for x86-64 only' },
+    }
     expect(lab(arm, 1)).toMatchObject({ what: 'KERNEL=host', severity: 'fine' })
     expect(lab(arm, 2)).toMatchObject({ severity: 'fault', what: 'nowhere yet' })
     expect(lab(arm, 2)?.detail).toBe(
@@ -259,7 +348,10 @@ describe('the table', () => {
     )
     expect(doctorRows(arm, course).able).toEqual([1, 7])
     expect(doctorRows(here, course).able).toEqual([1, 2, 6, 7])
-    const neither = { ...arm, embedded: { ...arm.embedded, hostKernel: { trouble: { detail: 'no namespaces' } } } }
+    const neither = {
+      ...arm,
+      embedded: { ...arm.embedded, hostKernel: { trouble: { detail: 'no namespaces' } } },
+    }
     expect(doctorRows(neither, course).able).toEqual([])
     expect(found(diagnose(neither).embedded, 'KERNEL=host')).toMatchObject({ severity: 'fault' })
   })
@@ -312,7 +404,8 @@ describe('the table', () => {
       expect(lines.filter((line) => line.length > Math.min(width, 80))).toEqual([])
       const words = lines.join(' ').split(/\s+/)
       for (const { what, detail, fix = '' } of rows)
-        for (const word of `${what} ${detail} ${fix}`.split(/\s+/).filter(Boolean)) expect(words).toContain(word)
+        for (const word of `${what} ${detail} ${fix}`.split(/\s+/).filter(Boolean))
+          expect(words).toContain(word)
       const [head = ''] = lines
       const column = head.indexOf('result')
       for (const line of lines.slice(1).filter((one) => /^ \S/.test(one)))
@@ -325,7 +418,11 @@ describe('IPVS of this machine', () => {
   const without = { ...kernel, ipvs: false }
   test.each([
     ['6.12.0', false, { detail: 'it was built without ip_vs' }],
-    ['6.8.0-45-generic', true, { detail: "up to Linux 6.10 ip_vs can't be used in user namespaces" }],
+    [
+      '6.8.0-45-generic',
+      true,
+      { detail: "up to Linux 6.10 ip_vs can't be used in user namespaces" },
+    ],
     ['5.15.0', true, { detail: "up to Linux 6.10 ip_vs can't be used in user namespaces" }],
     ['6.11.0', true, { fix: expect.stringMatching(/^sudo modprobe -a ip_vs .*dummy$/) }],
     ['7.0', true, { fix: expect.stringContaining('dummy') }],
@@ -335,12 +432,17 @@ describe('IPVS of this machine', () => {
 
   test('works where a virtual server could be made, and the device for its addresses', () => {
     expect(ipvsTrouble({ ...kernel, release: '6.11.0' }, true)).toBeUndefined()
-    expect(ipvsTrouble({ ...kernel, release: '6.11.0', dummy: false }, true)?.fix).toContain('dummy')
+    expect(ipvsTrouble({ ...kernel, release: '6.11.0', dummy: false }, true)?.fix).toContain(
+      'dummy',
+    )
   })
 
   test('is reported with what fixes it', () => {
     const trouble = ipvsTrouble({ ...without, release: '6.12.1' }, true)
-    const judged = { ...facts, embedded: { ...facts.embedded, hostKernel: { kernel: without, ipvsTrouble: trouble } } }
+    const judged = {
+      ...facts,
+      embedded: { ...facts.embedded, hostKernel: { kernel: without, ipvsTrouble: trouble } },
+    }
     expect(found(diagnose(judged).embedded, 'KERNEL=host')).toMatchObject({
       detail: "this machine's own, 6.1.0-18-amd64, without IPVS: its modules are not loaded",
       fix: expect.stringContaining('modprobe'),
@@ -404,7 +506,14 @@ describe('what engines and kernels say', () => {
       'release=6.1\nipvs=yes\nscheduler=rr\nscheduler=sh\nextension=recent\nnat=nft\nbackend=nft\ninotify-instances=128\ndisk=1024\n'
     expect(readKernelProbe(output)).toBeUndefined()
     expect(readKernelProbe(`${output}end=yes\n`)).toEqual({
-      ...{ release: '6.1', ipvs: true, schedulers: ['rr', 'sh'], ipset: false, dummy: false, extensions: ['recent'] },
+      ...{
+        release: '6.1',
+        ipvs: true,
+        schedulers: ['rr', 'sh'],
+        ipset: false,
+        dummy: false,
+        extensions: ['recent'],
+      },
       ...{ natLegacy: false, natNft: true, nodeBackend: 'nft' },
       ...{ inotifyInstances: 128, inotifyWatches: 0, freeDisk: 1024 ** 2 },
     })

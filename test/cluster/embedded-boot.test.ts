@@ -11,7 +11,11 @@ beforeAll(async () => {
   vi.stubEnv('KERNEL', 'uml')
   // Other tests of this process have imported the real ones.
   vi.resetModules()
-  vi.doMock(product, async (original) => ({ ...(await original<object>()), ensurePackages, provePackages }))
+  vi.doMock(product, async (original) => ({
+    ...(await original<object>()),
+    ensurePackages,
+    provePackages,
+  }))
   EmbeddedCluster = (await import('../../cluster/embedded.ts')).EmbeddedCluster
 })
 

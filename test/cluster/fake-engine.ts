@@ -1,4 +1,12 @@
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -67,7 +75,13 @@ export class FakeEngine {
       writeFileSync(join(this.folder, 'bin', name), script)
       chmodSync(join(this.folder, 'bin', name), 0o755)
     }
-    for (const [file, text] of Object.entries({ containers: '', images: '', log: '', label: '', release: 'v0.33.0' }))
+    for (const [file, text] of Object.entries({
+      containers: '',
+      images: '',
+      log: '',
+      label: '',
+      release: 'v0.33.0',
+    }))
       this.write(file, text)
     this.write('engine')
     this.#server = createServer((request, response) => {
@@ -77,7 +91,9 @@ export class FakeEngine {
         const [name = `node-${index}`, lastHeartbeatTime] = heard[index] ?? []
         return {
           metadata: { name },
-          status: { conditions: [{ type: 'Ready', status: ready ? 'True' : 'False', lastHeartbeatTime }] },
+          status: {
+            conditions: [{ type: 'Ready', status: ready ? 'True' : 'False', lastHeartbeatTime }],
+          },
         }
       })
       response.setHeader('content-type', 'application/json')
@@ -132,7 +148,9 @@ export class FakeEngine {
 
   /** What was asked for that changes something: `kind create`, `kind delete`, `docker start` … without their options. */
   deeds(): string[] {
-    const deeds = this.read('log').match(/^(kind (create|delete|export)|docker (start|unpause|build))/gm)
+    const deeds = this.read('log').match(
+      /^(kind (create|delete|export)|docker (start|unpause|build))/gm,
+    )
     return deeds ?? []
   }
 }

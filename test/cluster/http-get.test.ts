@@ -16,7 +16,10 @@ beforeAll(async () => {
 })
 afterAll(() => void server.close())
 
-const portOf = (any: { listen(port: number, host: string, done: () => void): unknown; address(): unknown }) =>
+const portOf = (any: {
+  listen(port: number, host: string, done: () => void): unknown
+  address(): unknown
+}) =>
   new Promise<number>((resolve) =>
     any.listen(0, '127.0.0.1', () => resolve((any.address() as AddressInfo | null)?.port ?? 0)),
   )

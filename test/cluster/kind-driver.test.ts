@@ -74,7 +74,11 @@ describe('make up on kind', () => {
     expect(engine.deeds()).toEqual(['kind create'])
     expect(engine.read('log')).toContain(`--kubeconfig ${cluster.kubeconfig}`)
     expect(engine.read('log')).not.toContain('--image')
-    expect(await cluster.nodes()).toEqual([`${name}-control-plane`, `${name}-worker`, `${name}-worker2`])
+    expect(await cluster.nodes()).toEqual([
+      `${name}-control-plane`,
+      `${name}-worker`,
+      `${name}-worker2`,
+    ])
     await cluster.up(silent)
     expect(engine.deeds()).toEqual(['kind create'])
   })
@@ -137,23 +141,26 @@ describe('make up on kind', () => {
         engine.writeContainers(name, { ...whole, worker: 'exited' })
       },
     ],
-  ])('does not remove a cluster that was complete once without consent: %s', async (_what, damage) => {
-    await cluster.up(silent)
-    engine.write('initialised')
-    engine.write('log')
-    damage()
-    await expect(cluster.up(silent)).rejects.toThrow(
-      /^The kind cluster ".*" can't be restarted: .*Nothing was removed.*`YES=1 make up` removes it/,
-    )
-    expect(engine.deeds()).not.toContain('kind delete')
-    expect(await cluster.exists()).toBe(true)
-    vi.stubEnv('YES', '1')
-    const up = cluster.up(silent)
-    await waitFor('the creation', 5000, async () => engine.deeds().includes('kind create'))
-    engine.apiNodes = [true, true, true]
-    await up
-    expect(engine.deeds().slice(-2)).toEqual(['kind delete', 'kind create'])
-  })
+  ])(
+    'does not remove a cluster that was complete once without consent: %s',
+    async (_what, damage) => {
+      await cluster.up(silent)
+      engine.write('initialised')
+      engine.write('log')
+      damage()
+      await expect(cluster.up(silent)).rejects.toThrow(
+        /^The kind cluster ".*" can't be restarted: .*Nothing was removed.*`YES=1 make up` removes it/,
+      )
+      expect(engine.deeds()).not.toContain('kind delete')
+      expect(await cluster.exists()).toBe(true)
+      vi.stubEnv('YES', '1')
+      const up = cluster.up(silent)
+      await waitFor('the creation', 5000, async () => engine.deeds().includes('kind create'))
+      engine.apiNodes = [true, true, true]
+      await up
+      expect(engine.deeds().slice(-2)).toEqual(['kind delete', 'kind create'])
+    },
+  )
 
   test('waits for an API server that is slow after a restart of the engine, and reports it', async () => {
     await cluster.up(silent)
@@ -162,24 +169,36 @@ describe('make up on kind', () => {
     engine.apiAnswers = false
     const lines: string[] = []
     const up = cluster.up({ ...silent, start: (line) => lines.push(line) })
-    await waitFor('the look', 10_000, async () => lines.some((line) => /Waiting for the API server/.test(line)))
+    await waitFor('the look', 10_000, async () =>
+      lines.some((line) => /Waiting for the API server/.test(line)),
+    )
     engine.apiAnswers = true
     await up
-    expect(lines.join()).toContain(`Waiting for the API server of "${name}" (up to ${300 * timeoutScale()} s)`)
+    expect(lines.join()).toContain(
+      `Waiting for the API server of "${name}" (up to ${300 * timeoutScale()} s)`,
+    )
     expect(engine.deeds()).toEqual(['kind export'])
   })
 
   test('restarts nodes in the order of their addresses if a restart has exchanged them', async () => {
     const nodes = ['worker', 'control-plane', 'worker2'].map((node) => `${name}-${node}`)
-    engine.write('addresses', nodes.map((node, index) => `/${node} 172.18.0.${index + 9}\n`).join(''))
+    engine.write(
+      'addresses',
+      nodes.map((node, index) => `/${node} 172.18.0.${index + 9}\n`).join(''),
+    )
     await cluster.up(silent)
     engine.write('initialised')
     engine.write('log')
-    engine.write('addresses', nodes.map((node, index) => `/${node} 172.18.0.${11 - index}\n`).join(''))
+    engine.write(
+      'addresses',
+      nodes.map((node, index) => `/${node} 172.18.0.${11 - index}\n`).join(''),
+    )
     engine.writeContainers(name, { ...whole, worker: 'exited' })
     const notes: string[] = []
     await cluster.up({ ...silent, note: (line) => notes.push(line) })
-    expect(notes.join()).toMatch(/exchanged addresses of nodes: .*-worker 172.18.0.11 instead of 172.18.0.9/)
+    expect(notes.join()).toMatch(
+      /exchanged addresses of nodes: .*-worker 172.18.0.11 instead of 172.18.0.9/,
+    )
     expect(engine.read('log').match(/(?<=docker )(stop|start) .*/g)).toEqual([
       `start ${name}-worker`,
       expect.stringMatching(/^stop /),
@@ -197,7 +216,10 @@ describe('make up on kind', () => {
     engine.write('log')
     engine.writeContainers(name, { ...whole, worker: 'paused', worker2: 'exited' })
     expect(await cluster.running()).toBe(false)
-    expect(await cluster.stoppedNodes()).toEqual([`${name}-worker (paused)`, `${name}-worker2 (exited)`])
+    expect(await cluster.stoppedNodes()).toEqual([
+      `${name}-worker (paused)`,
+      `${name}-worker2 (exited)`,
+    ])
     await cluster.up(silent)
     expect(engine.read('log')).toContain(`docker unpause ${name}-worker\n`)
     expect(engine.read('log')).toContain(`docker start ${name}-worker2\n`)
@@ -223,9 +245,9 @@ describe('make up on kind', () => {
       /is exited, so the command was interrupted/,
     )
     expect((await cluster.exec(`${name}-worker`, ['sh', '-c', 'exit 7'])).exitCode).toBe(7)
-    await expect(cluster.exec(`${name}-worker`, ['sleep', '30'], { timeoutMs: 300 })).rejects.toThrow(
-      /did not end within 0.3 s/,
-    )
+    await expect(
+      cluster.exec(`${name}-worker`, ['sleep', '30'], { timeoutMs: 300 }),
+    ).rejects.toThrow(/did not end within 0.3 s/)
   })
 
   test('a shell runs on this terminal, and its exit code is that of its command', async () => {
@@ -235,13 +257,17 @@ describe('make up on kind', () => {
 
   test('reports the reason of kind when it cannot create a cluster', async () => {
     engine.write('refuse')
-    await expect(cluster.up(silent)).rejects.toThrow(/ERROR: failed to create cluster: no space left.*make doctor/)
+    await expect(cluster.up(silent)).rejects.toThrow(
+      /ERROR: failed to create cluster: no space left.*make doctor/,
+    )
   })
 
   test('uses the image that IMAGE names, or the one with the tools baked in', async () => {
     const baked = await bakeNodeImage('docker', pinnedImage(), silent)
     expect(baked).toBe(bakedName(pinnedImage()))
-    expect(engine.read('recipe')).toMatch(/^FROM kindest\/node:\S+@sha256:\S+\nRUN apt-get .*ipset ipvsadm/)
+    expect(engine.read('recipe')).toMatch(
+      /^FROM kindest\/node:\S+@sha256:\S+\nRUN apt-get .*ipset ipvsadm/,
+    )
     expect(await nodeImage('docker')).toBe(pinnedImage())
     engine.write('label', `${pinnedImage()}\n`)
     expect(await nodeImage('docker')).toBe(baked)
@@ -253,9 +279,16 @@ describe('make up on kind', () => {
 
   test('an image that cannot be built is one sentence with the reason, also if that has no word such as "error"', async () => {
     engine.write('broken-build', 'E: Unable to locate package ipset\n')
-    await expect(bakeNodeImage('docker', pinnedImage(), silent)).rejects.toThrow(/Unable to locate package ipset/)
-    engine.write('broken-build', 'Get "https://registry.test/v2/": dial tcp: lookup registry.test: no such host\n')
-    await expect(bakeNodeImage('docker', pinnedImage(), silent)).rejects.toThrow(/\(Get .* no such host\)/)
+    await expect(bakeNodeImage('docker', pinnedImage(), silent)).rejects.toThrow(
+      /Unable to locate package ipset/,
+    )
+    engine.write(
+      'broken-build',
+      'Get "https://registry.test/v2/": dial tcp: lookup registry.test: no such host\n',
+    )
+    await expect(bakeNodeImage('docker', pinnedImage(), silent)).rejects.toThrow(
+      /\(Get .* no such host\)/,
+    )
   })
 
   test('an image that lost its digest in `docker load` is found, used and extended', async () => {
@@ -281,10 +314,16 @@ describe('the images of the labs', () => {
     expect(files.length).toBeGreaterThan(8)
     for (const file of files)
       for (const document of parseAllDocuments(readFileSync(file, 'utf8'))) {
-        const { spec } = document.toJS() as { spec?: { template?: { spec?: Containers }; containers?: Container[] } }
-        for (const { image, imagePullPolicy } of spec?.containers ?? spec?.template?.spec?.containers ?? []) {
+        const { spec } = document.toJS() as {
+          spec?: { template?: { spec?: Containers }; containers?: Container[] }
+        }
+        for (const { image, imagePullPolicy } of spec?.containers ??
+          spec?.template?.spec?.containers ??
+          []) {
           expect(podImages, file).toContain(image.includes(':') ? image : `${image}:latest`)
-          expect(image.includes(':') ? 'IfNotPresent' : imagePullPolicy, `${file} ${image}`).toBe('IfNotPresent')
+          expect(image.includes(':') ? 'IfNotPresent' : imagePullPolicy, `${file} ${image}`).toBe(
+            'IfNotPresent',
+          )
         }
       }
   })
@@ -296,10 +335,15 @@ describe('the images of the labs', () => {
     await cluster.up(silent)
     const netshoot = 'nicolaka/netshoot@sha256:[0-9a-f]{64}'
     expect(engine.read('log')).toMatch(new RegExp(`docker pull ${netshoot}$`, 'm'))
-    expect(engine.read('log')).toMatch(new RegExp(`docker tag ${netshoot} nicolaka/netshoot:latest$`, 'm'))
+    expect(engine.read('log')).toMatch(
+      new RegExp(`docker tag ${netshoot} nicolaka/netshoot:latest$`, 'm'),
+    )
     expect(engine.read('log')).not.toMatch(/docker pull nginx/)
     expect(engine.read('log')).toMatch(
-      new RegExp(`^kind load docker-image --name ${name} nginx:latest nicolaka/netshoot:latest ${agent}$`, 'm'),
+      new RegExp(
+        `^kind load docker-image --name ${name} nginx:latest nicolaka/netshoot:latest ${agent}$`,
+        'm',
+      ),
     )
   })
 
@@ -310,7 +354,9 @@ describe('the images of the labs', () => {
     vi.stubEnv('AGENT_IMAGE', 'example.test/tools:7')
     await cluster.up(silent)
     const pulled = engine.read('log').match(/(?<=docker pull ).*/g) ?? []
-    expect(pulled.filter((image) => !/@sha256:[0-9a-f]{64}$/.test(image))).toEqual(['example.test/tools:7'])
+    expect(pulled.filter((image) => !/@sha256:[0-9a-f]{64}$/.test(image))).toEqual([
+      'example.test/tools:7',
+    ])
     expect(pulled).toHaveLength(podImages.length + 1)
   })
 
@@ -326,7 +372,9 @@ describe('the images of the labs', () => {
     engine.write('log')
     engine.write(
       'node-images',
-      [...podImages, agent].map((image) => `docker.io/${image.includes('/') ? '' : 'library/'}${image}\n`).join(''),
+      [...podImages, agent]
+        .map((image) => `docker.io/${image.includes('/') ? '' : 'library/'}${image}\n`)
+        .join(''),
     )
     await cluster.up(silent)
     expect(engine.read('log')).not.toMatch(/docker (pull|manifest)|kind load/)
@@ -445,7 +493,9 @@ test('an engine that stops responding does not hold up a command', async () => {
 describe('CLUSTER=auto', () => {
   const chosen = async (purpose?: Purpose) => {
     const words: string[] = []
-    const write = vi.spyOn(process.stderr, 'write').mockImplementation((text) => words.push(String(text)) > 0)
+    const write = vi
+      .spyOn(process.stderr, 'write')
+      .mockImplementation((text) => words.push(String(text)) > 0)
     try {
       const { driver } = await selectCluster('auto', name, purpose)
       return { driver, words: words.join('') }
@@ -474,20 +524,27 @@ describe('CLUSTER=auto', () => {
     expect(await chosen()).toEqual({ driver: 'embedded', words: '' })
   })
 
-  test.skipIf(existsSync(cachedKind()))('is embedded if kind can not be fetched for a new cluster', async () => {
-    engine.write('images', `${pinnedImage()}\n`)
-    engine.remove('bin/kind')
-    vi.stubEnv('PATH', `${join(engine.folder, 'bin')}:/usr/bin:/bin`)
-    vi.stubEnv('KIND_MIRROR', 'http://127.0.0.1:9/mirror')
-    const { driver, words } = await chosen({ creating: silent })
-    expect(driver).toBe('embedded')
-    expect(words).toMatch(/^ • docker answers, but kind v\S+ is not installed and could not be fetched: [^\n]+\n$/)
-  })
+  test.skipIf(existsSync(cachedKind()))(
+    'is embedded if kind can not be fetched for a new cluster',
+    async () => {
+      engine.write('images', `${pinnedImage()}\n`)
+      engine.remove('bin/kind')
+      vi.stubEnv('PATH', `${join(engine.folder, 'bin')}:/usr/bin:/bin`)
+      vi.stubEnv('KIND_MIRROR', 'http://127.0.0.1:9/mirror')
+      const { driver, words } = await chosen({ creating: silent })
+      expect(driver).toBe('embedded')
+      expect(words).toMatch(
+        /^ • docker answers, but kind v\S+ is not installed and could not be fetched: [^\n]+\n$/,
+      )
+    },
+  )
 
   test('names the engine of a kind cluster that was created here and whose engine is down, for every command', async () => {
     keepKubeconfig()
     engine.remove('engine')
-    await expect(selectCluster('auto', name)).rejects.toThrow(/^The kind cluster ".*" was created here, but no Docker/)
+    await expect(selectCluster('auto', name)).rejects.toThrow(
+      /^The kind cluster ".*" was created here, but no Docker/,
+    )
   })
 
   test('a lab that measures is refused before anything is started where its kernel can not run, on whichever cluster', async () => {
@@ -510,7 +567,9 @@ describe('CLUSTER=auto', () => {
   test('other values select their cluster, and unknown ones are refused with the known ones', async () => {
     expect(await selectCluster('embedded', name)).toBeInstanceOf(EmbeddedCluster)
     expect(await selectCluster('kind', name)).toBeInstanceOf(KindCluster)
-    await expect(selectCluster('minikube', name)).rejects.toThrow(/CLUSTER="minikube" is not known: use "auto"/)
+    await expect(selectCluster('minikube', name)).rejects.toThrow(
+      /CLUSTER="minikube" is not known: use "auto"/,
+    )
   })
 
   test('kind without an engine reports what to do, before anything is fetched', async () => {

@@ -16,7 +16,10 @@ const namespace = 'default'
 const ours = { 'app.kubernetes.io/managed-by': 'kube-service-labs' }
 /** Every request that changes something, and what it sent. */
 let writes: { request: string; body: string }[] = []
-let objects: Record<string, { metadata: { name: string; labels?: Record<string, string> }; spec?: object }> = {}
+let objects: Record<
+  string,
+  { metadata: { name: string; labels?: Record<string, string> }; spec?: object }
+> = {}
 let resources: object
 let server: Server
 let answer: RequestListener
@@ -36,8 +39,15 @@ beforeEach(async () => {
     request.on('end', () => {
       if (request.method !== 'GET') writes.push({ request: `${request.method} ${path}`, body })
       const items = Object.entries(objects).filter(([key]) => key.startsWith(`${path}/`))
-      const found = path === '/api/v1' ? resources : request.method === 'GET' ? objects[path] : JSON.parse(body || '{}')
-      const list = /\/(pods|services)$/.test(path) ? { items: items.map(([, object]) => object) } : undefined
+      const found =
+        path === '/api/v1'
+          ? resources
+          : request.method === 'GET'
+            ? objects[path]
+            : JSON.parse(body || '{}')
+      const list = /\/(pods|services)$/.test(path)
+        ? { items: items.map(([, object]) => object) }
+        : undefined
       response.statusCode = found || list ? 200 : 404
       response.setHeader('content-type', 'application/json')
       response.end(JSON.stringify(found ?? list ?? { kind: 'Status', code: 404 }))
@@ -62,7 +72,10 @@ async function client(driver: DriverName = 'context', below = '') {
     apiVersion: 'v1',
     kind: 'Config',
     clusters: [
-      { name: 'x', cluster: { server: `http://127.0.0.1:${port}${below}`, 'insecure-skip-tls-verify': true } },
+      {
+        name: 'x',
+        cluster: { server: `http://127.0.0.1:${port}${below}`, 'insecure-skip-tls-verify': true },
+      },
     ],
     users: [{ name: 'x', user: {} }],
     contexts: [{ name: 'x', context: { cluster: 'x', user: 'x' } }],
@@ -93,15 +106,24 @@ describe('a cluster that is not ours', () => {
     vi.stubEnv('YES', '1')
     const { core, apps } = await client()
     objects['/apis/apps/v1/namespaces/default/deployments/web'] = { metadata: { name: 'web' } }
-    objects['/api/v1/namespaces/default/configmaps/lab-1'] = { metadata: { name: 'lab-1', labels: { app: 'x' } } }
+    objects['/api/v1/namespaces/default/configmaps/lab-1'] = {
+      metadata: { name: 'lab-1', labels: { app: 'x' } },
+    }
     objects['/api/v1/namespaces/kube-system/configmaps/coredns'] = { metadata: { name: 'coredns' } }
-    objects['/api/v1/namespaces/kube-system/configmaps/kube-proxy'] = { metadata: { name: 'kube-proxy' } }
+    objects['/api/v1/namespaces/kube-system/configmaps/kube-proxy'] = {
+      metadata: { name: 'kube-proxy' },
+    }
     objects['/api/v1/nodes/one'] = { metadata: { name: 'one' } }
     for (const write of [
       () => apps.deleteNamespacedDeployment({ namespace, name: 'web' }),
       () => apps.patchNamespacedDeploymentScale({ namespace, name: 'web', body: {} }),
       () => core.createNamespacedConfigMap({ namespace, body: { metadata: { name: 'lab-1' } } }),
-      () => core.replaceNamespacedConfigMap({ namespace, name: 'lab-1', body: { metadata: { name: 'lab-1' } } }),
+      () =>
+        core.replaceNamespacedConfigMap({
+          namespace,
+          name: 'lab-1',
+          body: { metadata: { name: 'lab-1' } },
+        }),
       () => core.patchNamespacedConfigMap({ namespace: 'kube-system', name: 'coredns', body: {} }),
       () => core.deleteNode({ name: 'one' }),
       () => core.deleteCollectionNamespacedPod({ namespace }),
@@ -119,13 +141,18 @@ describe('a cluster that is not ours', () => {
     vi.stubEnv('YES', '1')
     const { apps } = await client()
     const template = { metadata: { labels: { app: 'web' } } }
-    const body = { metadata: { name: 'web' }, spec: { selector: { matchLabels: { app: 'web' } }, template } }
+    const body = {
+      metadata: { name: 'web' },
+      spec: { selector: { matchLabels: { app: 'web' } }, template },
+    }
     await apps.createNamespacedDeployment({ namespace, body })
     expect(JSON.parse(writes[0]?.body ?? '')).toMatchObject({
       metadata: { name: 'web', labels: ours },
       spec: { template: { metadata: { labels: { app: 'web', ...ours } } } },
     })
-    objects['/apis/apps/v1/namespaces/default/deployments/web'] = { metadata: { name: 'web', labels: ours } }
+    objects['/apis/apps/v1/namespaces/default/deployments/web'] = {
+      metadata: { name: 'web', labels: ours },
+    }
     await apps.deleteNamespacedDeployment({ namespace, name: 'web' })
     expect(writes.at(-1)?.request).toBe('DELETE /apis/apps/v1/namespaces/default/deployments/web')
   })
@@ -133,15 +160,21 @@ describe('a cluster that is not ours', () => {
   test('never has Services of others that select our Pods, nor ours that select theirs', async () => {
     vi.stubEnv('YES', '1')
     const { core } = await client()
-    objects['/api/v1/namespaces/default/pods/theirs'] = { metadata: { name: 'theirs', labels: { app: 'web' } } }
+    objects['/api/v1/namespaces/default/pods/theirs'] = {
+      metadata: { name: 'theirs', labels: { app: 'web' } },
+    }
     objects['/api/v1/namespaces/default/services/theirs'] = {
       metadata: { name: 'theirs' },
       spec: { selector: { app: 'client' } },
     }
     const service = { metadata: { name: 'web' }, spec: { selector: { app: 'web' } } }
     const pod = { metadata: { name: 'client', labels: { app: 'client' } } }
-    await expect(core.createNamespacedService({ namespace, body: service })).rejects.toThrow(/mix with Pod "theirs"/)
-    await expect(core.createNamespacedPod({ namespace, body: pod })).rejects.toThrow(ForeignObjectError)
+    await expect(core.createNamespacedService({ namespace, body: service })).rejects.toThrow(
+      /mix with Pod "theirs"/,
+    )
+    await expect(core.createNamespacedPod({ namespace, body: pod })).rejects.toThrow(
+      ForeignObjectError,
+    )
     expect(writes).toEqual([])
   })
 
@@ -149,11 +182,19 @@ describe('a cluster that is not ours', () => {
     vi.stubEnv('YES', '1')
     const below = '/k8s/clusters/c-1'
     const { core, read } = await client('context', below)
-    objects[`${below}/api/v1/namespaces/default/pods/theirs`] = { metadata: { name: 'theirs', labels: { app: 'web' } } }
+    objects[`${below}/api/v1/namespaces/default/pods/theirs`] = {
+      metadata: { name: 'theirs', labels: { app: 'web' } },
+    }
     const body = { metadata: { name: 'web' }, spec: { selector: { app: 'web' } } }
-    await expect(core.createNamespacedService({ namespace, body })).rejects.toThrow(/mix with Pod "theirs"/)
-    await expect(core.deleteNamespacedPod({ namespace, name: 'theirs' })).rejects.toThrow(/does not belong/)
-    expect(await read('/api/v1/namespaces/default/pods/theirs')).toMatchObject({ metadata: { name: 'theirs' } })
+    await expect(core.createNamespacedService({ namespace, body })).rejects.toThrow(
+      /mix with Pod "theirs"/,
+    )
+    await expect(core.deleteNamespacedPod({ namespace, name: 'theirs' })).rejects.toThrow(
+      /does not belong/,
+    )
+    expect(await read('/api/v1/namespaces/default/pods/theirs')).toMatchObject({
+      metadata: { name: 'theirs' },
+    })
     expect(await read('/api/v1/namespaces/default/pods/nobody')).toBeUndefined()
   })
 
@@ -161,7 +202,10 @@ describe('a cluster that is not ours', () => {
     const { core } = await client('kind')
     await core.createNamespacedConfigMap({ namespace, body: { metadata: { name: 'lab-1' } } })
     expect(writes).toEqual([
-      { request: 'POST /api/v1/namespaces/default/configmaps', body: JSON.stringify({ metadata: { name: 'lab-1' } }) },
+      {
+        request: 'POST /api/v1/namespaces/default/configmaps',
+        body: JSON.stringify({ metadata: { name: 'lab-1' } }),
+      },
     ])
   })
 })
@@ -194,12 +238,18 @@ describe('a context', () => {
     )
     writeFileSync(join(folder, 'broken'), '{ clusters: [')
     vi.stubEnv('KUBECONFIG', join(folder, 'broken'))
-    await expect(ownKubeconfig('nope', folder)).rejects.toThrow(/^"\S*broken" is not a kubeconfig: [^\n]*$/)
+    await expect(ownKubeconfig('nope', folder)).rejects.toThrow(
+      /^"\S*broken" is not a kubeconfig: [^\n]*$/,
+    )
   })
 })
 
 test.each([
-  [403, JSON.stringify({ kind: 'Status', message: 'nodes is forbidden: no rights' }), 'nodes is forbidden: no rights'],
+  [
+    403,
+    JSON.stringify({ kind: 'Status', message: 'nodes is forbidden: no rights' }),
+    'nodes is forbidden: no rights',
+  ],
   [500, JSON.stringify({ kind: 'Status', message: 'x'.repeat(1000) }), 'x'.repeat(300)],
   [502, '<html>Bad Gateway</html>', '<html>Bad Gateway</html>'],
   [500, 'null', 'null'],
@@ -212,7 +262,7 @@ test.each([
 })
 
 test('a cluster without a kubeconfig is not up, and the message names no file', async () => {
-  await expect(kubeClient({ driver: 'kind', name: 'ka', kubeconfig: '/nonexistent/kubeconfig' })).rejects.toThrow(
-    'The cluster "ka" is not up: run `make up`.',
-  )
+  await expect(
+    kubeClient({ driver: 'kind', name: 'ka', kubeconfig: '/nonexistent/kubeconfig' }),
+  ).rejects.toThrow('The cluster "ka" is not up: run `make up`.')
 })

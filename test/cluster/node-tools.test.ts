@@ -32,25 +32,43 @@ function makePackage(name: string, depends?: string): string {
     `Architecture: ${architecture}`,
     'Maintainer: nobody <n@example.org>',
   ]
-  const control = [...fields, ...(depends ? [`Depends: ${depends}`] : []), 'Description: a test', '']
+  const control = [
+    ...fields,
+    ...(depends ? [`Depends: ${depends}`] : []),
+    'Description: a test',
+    '',
+  ]
   writeFileSync(join(tree, 'DEBIAN', 'control'), control.join('\n'))
-  execFileSync('dpkg-deb', ['--root-owner-group', '--build', tree, at('repository', `${name}_1.0.deb`)])
+  execFileSync('dpkg-deb', [
+    '--root-owner-group',
+    '--build',
+    tree,
+    at('repository', `${name}_1.0.deb`),
+  ])
   const content = readFileSync(at('repository', `${name}_1.0.deb`))
   const sum = createHash('sha256').update(content).digest('hex')
-  return [...control.slice(0, -1), `Filename: ./${name}_1.0.deb`, `Size: ${content.length}`, `SHA256: ${sum}`, ''].join(
-    '\n',
-  )
+  return [
+    ...control.slice(0, -1),
+    `Filename: ./${name}_1.0.deb`,
+    `Size: ${content.length}`,
+    `SHA256: ${sum}`,
+    '',
+  ].join('\n')
 }
 
 /** A pretended node: commands run here, with its own programs before the system's, and files below a folder. */
 function nodeCluster(): Cluster {
   const exec: Cluster['exec'] = async (_node, [program = '', ...words], { stdin } = {}) => {
     const inNode = words.map((word) =>
-      word.replaceAll('/run/kube-', `${folder}/node/run/kube-`).replace('cd / ', `cd ${folder}/node `),
+      word
+        .replaceAll('/run/kube-', `${folder}/node/run/kube-`)
+        .replace('cd / ', `cd ${folder}/node `),
     )
     const env = { ...process.env, PATH: `${at('bin')}:/usr/bin:/bin` }
     const onlyItsOwn = inNode.map((word) =>
-      word.includes('command -v') ? word.replace(/^case :\$PATH: .*$/m, `PATH=${at('tools')}`) : word,
+      word.includes('command -v')
+        ? word.replace(/^case :\$PATH: .*$/m, `PATH=${at('tools')}`)
+        : word,
     )
     const result = spawnSync(program, onlyItsOwn, {
       env,
@@ -69,10 +87,13 @@ const program = (folderName: string, name: string, body: string) => {
 }
 const install = () => {
   const cluster = nodeCluster()
-  return installNodeTools(cluster, 'n', (node, names) => fetchForNode(cluster, node, names, at('cache')))
+  return installNodeTools(cluster, 'n', (node, names) =>
+    fetchForNode(cluster, node, names, at('cache')),
+  )
 }
 const offline = "echo 'E: Unable to locate package ipset' >&2; exit 100"
-const bringsTools = () => `cp ${at('template')} ${at('tools', 'ipset')}; cp ${at('template')} ${at('tools', 'ipvsadm')}`
+const bringsTools = () =>
+  `cp ${at('template')} ${at('tools', 'ipset')}; cp ${at('template')} ${at('tools', 'ipvsadm')}`
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'node-tools-'))
@@ -96,13 +117,21 @@ test('a node that has the tools is not changed', async () => {
   program('tools', 'ipvsadm', '')
   program('bin', 'apt-get', `touch ${at('apt-was-run')}`)
   const report = await install()
-  expect(report).toEqual({ installed: [], from: undefined, paths: [at('tools/ipset'), at('tools/ipvsadm')] })
+  expect(report).toEqual({
+    installed: [],
+    from: undefined,
+    paths: [at('tools/ipset'), at('tools/ipvsadm')],
+  })
   expect(existsSync(at('apt-was-run'))).toBe(false)
 })
 
 test('a node with a network gets the missing tools from its own apt, and nothing else', async () => {
   program('tools', 'ipset', '')
-  program('bin', 'apt-get', `case $* in *install*) echo "$@" >${at('asked')}; ${bringsTools()} ;; esac`)
+  program(
+    'bin',
+    'apt-get',
+    `case $* in *install*) echo "$@" >${at('asked')}; ${bringsTools()} ;; esac`,
+  )
   const report = await install()
   expect(report).toMatchObject({ installed: ['ipvsadm'], from: "the node's apt" })
   expect(readFileSync(at('asked'), 'utf8')).toMatch(/ ipvsadm\n$/)
@@ -124,7 +153,11 @@ test('an installation has the time that LAB_TIMEOUT_SCALE gives it', async () =>
 test("a node without a network gets packages and dependencies from this machine's apt, fetched once", async () => {
   const cluster = nodeCluster()
   const archives = await fetchForNode(cluster, 'n', ['ipset', 'ipvsadm'], at('cache'))
-  expect(archives.map((path) => basename(path).replace(/_.*/, '')).sort()).toEqual(['ipset', 'ipvsadm', 'libfake'])
+  expect(archives.map((path) => basename(path).replace(/_.*/, '')).sort()).toEqual([
+    'ipset',
+    'ipvsadm',
+    'libfake',
+  ])
   rmSync(at('repository'), { recursive: true })
   expect(await fetchForNode(cluster, 'n', ['ipset', 'ipvsadm'], at('cache'))).toEqual(archives)
   await expect(fetchForNode(cluster, 'n', ['ipvsadm'], at('cache'))).rejects.toThrow(
@@ -169,7 +202,10 @@ test('packages that the node has are not fetched', async () => {
     'Version: 1.0',
     `Architecture: ${architecture}`,
   ]
-  writeFileSync(at('node/var/lib/dpkg/status'), `${installed.join('\n')}\nMaintainer: n\nDescription: a test\n`)
+  writeFileSync(
+    at('node/var/lib/dpkg/status'),
+    `${installed.join('\n')}\nMaintainer: n\nDescription: a test\n`,
+  )
   const archives = await fetchForNode(nodeCluster(), 'n', ['ipset'], at('cache'))
   expect(archives.map((path) => basename(path))).toEqual([expect.stringMatching(/^ipset_/)])
 })
@@ -187,14 +223,18 @@ test('where both fail, one sentence names both and the image as the alternative'
 test('keys are read below the copied root, wherever the sources name them', () => {
   const deb822 = 'Types: deb\nSigned-By: /usr/share/keyrings/archive.gpg\n'
   expect(withOwnKeys(deb822, '/copy')).toContain('Signed-By: /copy/usr/share/keyrings/archive.gpg')
-  expect(withOwnKeys('deb [arch=amd64 signed-by=/etc/apt/keyrings/k.asc] http://x y z', '/copy')).toContain(
-    'signed-by=/copy/etc/apt/keyrings/k.asc]',
-  )
+  expect(
+    withOwnKeys('deb [arch=amd64 signed-by=/etc/apt/keyrings/k.asc] http://x y z', '/copy'),
+  ).toContain('signed-by=/copy/etc/apt/keyrings/k.asc]')
   expect(withOwnKeys('deb http://x/usr/share/ y z', '/copy')).toBe('deb http://x/usr/share/ y z')
 })
 
 test('packages are copied in and installed by dpkg, which leaves no file behind', async () => {
-  program('bin', 'apt-get', `case "$*" in *Dir::State*) exec /usr/bin/apt-get "$@" ;; *) ${offline} ;; esac`)
+  program(
+    'bin',
+    'apt-get',
+    `case "$*" in *Dir::State*) exec /usr/bin/apt-get "$@" ;; *) ${offline} ;; esac`,
+  )
   const report = await install()
   expect(report).toMatchObject({ installed: ['ipset', 'ipvsadm'], from: "this machine's apt" })
   const names = readFileSync(at('installed'), 'utf8').match(/[^/ ]+\.deb/g)

@@ -24,7 +24,10 @@ beforeEach(async () => {
   })
   await once(server.listen(0, '127.0.0.1'), 'listening')
   const { port } = server.address() as AddressInfo
-  config.loadFromClusterAndUser({ name: 'x', server: `http://127.0.0.1:${port}`, skipTLSVerify: true }, { name: 'x' })
+  config.loadFromClusterAndUser(
+    { name: 'x', server: `http://127.0.0.1:${port}`, skipTLSVerify: true },
+    { name: 'x' },
+  )
 })
 afterEach(() => void server.close())
 
@@ -49,12 +52,16 @@ test('a connection that is lost, or refused, is no exit code', async () => {
   const lost = execInPod({ config }, pod, ['true'])
   await isAsked
   ;(await accept()).terminate()
-  await expect(lost).rejects.toThrow('A command could not be run in Pod "client": the connection was lost.')
+  await expect(lost).rejects.toThrow(
+    'A command could not be run in Pod "client": the connection was lost.',
+  )
 })
 
 test('a connection that opens after the deadline is closed', async () => {
   const late = execInPod({ config }, pod, ['true'], { timeoutMs: 50 })
-  await expect(late).rejects.toThrow('A command could not be run in Pod "client": it did not finish in time.')
+  await expect(late).rejects.toThrow(
+    'A command could not be run in Pod "client": it did not finish in time.',
+  )
   await isAsked
   await once(await accept(), 'close')
 })

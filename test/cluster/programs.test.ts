@@ -74,7 +74,9 @@ test('without a network and without kind, one sentence names the alternatives', 
 
 test('a file with another checksum is removed', async () => {
   withKind()
-  await expect(kindPath(progress, { cache, sum: sum.replace(/^./, 'x') })).rejects.toThrow(/has the SHA-256/)
+  await expect(kindPath(progress, { cache, sum: sum.replace(/^./, 'x') })).rejects.toThrow(
+    /has the SHA-256/,
+  )
   expect(existsSync(cachedKind(cache))).toBe(false)
 })
 

@@ -19,7 +19,9 @@ function podWith(family: Family = 'ipv4', state = RUNNING): V1Pod {
     },
     status: {
       podIP: ADDRESSES[family][1],
-      containerStatuses: [{ name: 'nginx', image: '', imageID: '', ready: false, restartCount: 0, state }],
+      containerStatuses: [
+        { name: 'nginx', image: '', imageID: '', ready: false, restartCount: 0, state },
+      ],
     },
   }
 }
@@ -27,11 +29,22 @@ function podWith(family: Family = 'ipv4', state = RUNNING): V1Pod {
 /** What a learner is told about a Pod on a node with these rules in its table filter. */
 function toldWith(rules: string, pod = podWith(), family: Family = 'ipv4'): string | undefined {
   const [local] = ADDRESSES[family]
-  const inet = { family: family === 'ipv4' ? 'inet' : 'inet6', local, prefixlen: 16, scope: 'global' }
-  const links = [{ ifindex: 2, ifname: 'eth0', flags: ['UP'], mtu: 1500, operstate: 'UP', addr_info: [inet] }]
+  const inet = {
+    family: family === 'ipv4' ? 'inet' : 'inet6',
+    local,
+    prefixlen: 16,
+    scope: 'global',
+  }
+  const links = [
+    { ifindex: 2, ifname: 'eth0', flags: ['UP'], mtu: 1500, operstate: 'UP', addr_info: [inet] },
+  ]
   const output = rules.startsWith(':OUTPUT') ? '' : ':OUTPUT ACCEPT [0:0]\n'
   const table = `*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n${output}${rules}\nCOMMIT\n`
-  const files = { 'iptables-save': table, 'ip6tables-save': table, 'ip-addr.json': JSON.stringify(links) }
+  const files = {
+    'iptables-save': table,
+    'ip6tables-save': table,
+    'ip-addr.json': JSON.stringify(links),
+  }
   const { state, faults } = readCapturedNode(new Map(Object.entries(files)), { family })
   expect(faults).toEqual([])
   const probe = probeOf(pod)

@@ -18,14 +18,20 @@ const curriculum = Object.entries(PARTS).flatMap(([part, count]) =>
 )
 
 test('every claim is proven, and nothing else is claimed', () => {
-  const untaught = Object.entries(ONLY_IN).flatMap(([lab, claims]) => (numbers.includes(Number(lab)) ? [] : claims))
+  const untaught = Object.entries(ONLY_IN).flatMap(([lab, claims]) =>
+    numbers.includes(Number(lab)) ? [] : claims,
+  )
   const claimed = Object.keys(readClaims())
-  expect(curriculum.filter((claim) => !claimed.includes(claim) && !untaught.includes(claim))).toEqual([])
+  expect(
+    curriculum.filter((claim) => !claimed.includes(claim) && !untaught.includes(claim)),
+  ).toEqual([])
   expect(claimed.filter((claim) => !curriculum.includes(claim))).toEqual([])
 })
 
 test('by steps that exist', () => {
-  const steps = numbers.flatMap((number) => readLab(number).steps.map(({ id }) => `${number}/${id}`))
+  const steps = numbers.flatMap((number) =>
+    readLab(number).steps.map(({ id }) => `${number}/${id}`),
+  )
   const named = Object.values(readClaims()).flat()
   expect(named.filter((step) => !steps.includes(step))).toEqual([])
 })

@@ -7,7 +7,12 @@ import {
   type GuideState,
   startGuide,
 } from '../../course/guide/guide-state.ts'
-import { type GuideLab, type GuideNote, pointsOf, startProgress } from '../../course/lab-progress.ts'
+import {
+  type GuideLab,
+  type GuideNote,
+  pointsOf,
+  startProgress,
+} from '../../course/lab-progress.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 
@@ -31,15 +36,26 @@ const failed = (id: string, actual = 'none'): StepOutcome => ({
   verdict: 'failed',
   failure: { node: 'worker', inspect: 'look', expected: 'two', actual },
 })
-const unsent = (id: string): StepOutcome => ({ id, verdict: 'not yet', unsent: true, reason: 'not sent' })
+const unsent = (id: string): StepOutcome => ({
+  id,
+  verdict: 'not yet',
+  unsent: true,
+  reason: 'not sent',
+})
 const observed = (...outcomes: StepOutcome[]): GuideEvent => ({ type: 'observed', outcomes })
 
 /** Applies keys and events, and collects the effects. */
-function play(state: GuideState, ...events: (string | GuideEvent)[]): { state: GuideState; effects: GuideEffect[] } {
+function play(
+  state: GuideState,
+  ...events: (string | GuideEvent)[]
+): { state: GuideState; effects: GuideEffect[] } {
   const effects: GuideEffect[] = []
   let now = state
   for (const event of events) {
-    const [next, requested] = advance(now, typeof event === 'string' ? { type: 'key', key: event } : event)
+    const [next, requested] = advance(
+      now,
+      typeof event === 'string' ? { type: 'key', key: event } : event,
+    )
     now = next
     effects.push(...requested)
   }
@@ -62,9 +78,14 @@ describe('every step is shown', () => {
       expect(state.isExplained).toBe(true)
       state = play(state, 'enter').state
     }
-    expect(titles).toEqual(definition.steps.map(({ title }) => `already passed: ${title}. Press Enter to continue.`))
+    expect(titles).toEqual(
+      definition.steps.map(({ title }) => `already passed: ${title}. Press Enter to continue.`),
+    )
     expect(state.busy).toBe('Grading every step')
-    expect(play(state, { type: 'finished', summary: 'Done' }).state).toMatchObject({ place: 'end', summary: 'Done' })
+    expect(play(state, { type: 'finished', summary: 'Done' }).state).toMatchObject({
+      place: 'end',
+      summary: 'Done',
+    })
   })
 
   test('and stays until Enter when it passes', () => {
@@ -85,12 +106,19 @@ describe('the live line', () => {
 
   test('reports the node, the expected and the actual state, and their changes', () => {
     expect(line(observed(failed(first, 'one')))).toBe('worker: found one; expected two')
-    expect(line(observed(failed(first, 'one')), observed(failed(first, 'three')))).toContain('found three')
+    expect(line(observed(failed(first, 'one')), observed(failed(first, 'three')))).toContain(
+      'found three',
+    )
   })
 
   test('reports the step that blocks this one, and its failure', () => {
     const state = { ...begun(), at: 1 }
-    const waiting: StepOutcome = { id: second, verdict: 'not yet', waitsFor: [first], reason: 'waits' }
+    const waiting: StepOutcome = {
+      id: second,
+      verdict: 'not yet',
+      waitsFor: [first],
+      reason: 'waits',
+    }
     expect(statusOf(play(state, observed(failed(first, 'nothing'), waiting)).state).text).toBe(
       `waits for step 1, ${first}: found nothing`,
     )
@@ -110,14 +138,23 @@ describe('Enter', () => {
   test('sends the requests that a step needs, and shows the explanation when they succeed', () => {
     const sent = play(begun(), observed(unsent(first)), 'enter')
     expect(sent.effects).toContainEqual({ do: 'check', step: first })
-    const proved = play(sent.state, { type: 'checked', outcome: passed(first) }, observed(unsent(first)))
+    const proved = play(
+      sent.state,
+      { type: 'checked', outcome: passed(first) },
+      observed(unsent(first)),
+    )
     expect(proved.state.isExplained).toBe(true)
     expect(statusOf(proved.state).text).toMatch(/^passed/)
   })
 
   test('shows why a step failed, and closes the panel', () => {
-    const { state } = play(begun(), observed(failed(first)), 'enter', { type: 'checked', outcome: failed(first) })
-    expect(state.panel?.parts.map(({ text }) => text)).toEqual(expect.arrayContaining(['worker', 'two', 'none']))
+    const { state } = play(begun(), observed(failed(first)), 'enter', {
+      type: 'checked',
+      outcome: failed(first),
+    })
+    expect(state.panel?.parts.map(({ text }) => text)).toEqual(
+      expect.arrayContaining(['worker', 'two', 'none']),
+    )
     expect(play(state, 'enter').state.panel).toBeUndefined()
   })
 
@@ -132,12 +169,18 @@ test('b goes back from the explanation to the task, and then to the previous ste
   const { state } = play(begun(), observed(passed(first)), 'enter', 'enter')
   expect(state).toMatchObject({ at: 1, isExplained: false })
   expect(play(state, 'b').state).toMatchObject({ at: 0, isExplained: false })
-  expect(play(state, observed(passed(second)), 'enter', 'b').state).toMatchObject({ at: 1, isExplained: false })
+  expect(play(state, observed(passed(second)), 'enter', 'b').state).toMatchObject({
+    at: 1,
+    isExplained: false,
+  })
   expect(play(state, 'b', 'b').state.place).toBe('intro')
 })
 
 test('n shows the next step although this one is open', () => {
-  expect(play(begun(), observed(failed(first)), 'n').state).toMatchObject({ at: 1, isExplained: false })
+  expect(play(begun(), observed(failed(first)), 'n').state).toMatchObject({
+    at: 1,
+    isExplained: false,
+  })
 })
 
 describe('a hint', () => {
@@ -178,7 +221,10 @@ test('an answer can be typed, corrected and submitted; q is an ordinary letter',
     ...lab,
     steps: lab.steps.map((step) => ({
       ...step,
-      definition: { ...step.definition, question: { ask: 'Which one is it?', choices: [], many: false } },
+      definition: {
+        ...step.definition,
+        question: { ask: 'Which one is it?', choices: [], many: false },
+      },
     })),
   }
   const state = play(start(undefined, asks), 'enter', 'a', 'q', 'x', 'backspace', '1').state

@@ -13,8 +13,16 @@ test('a guide of plain lines prints nothing after the learner has quit, although
   vi.stubEnv('TERM', 'dumb')
   const print = vi.spyOn(console, 'log').mockImplementation(() => {})
   const definition = readLab(2)
-  const steps = definition.steps.map((step) => ({ definition: step, task: '', seen: '', hints: [], solution: [] }))
-  const state = startGuide(startProgress({ definition, intro: '', outro: '', steps }, undefined, new Map()))
+  const steps = definition.steps.map((step) => ({
+    definition: step,
+    task: '',
+    seen: '',
+    hints: [],
+    solution: [],
+  }))
+  const state = startGuide(
+    startProgress({ definition, intro: '', outro: '', steps }, undefined, new Map()),
+  )
   const terminal = ownTerminal(() => {})
   terminal.take()
   terminal.show({ ...state, place: 'end', summary: 'First.' })

@@ -26,7 +26,12 @@ const environment: IncidentEnvironment = {
   customer: '10.244.1.7',
   shop: '10.96.7.7',
   nodePort: 30880,
-  facts: { address: '10.96.8.8', warehouse: '172.18.0.1', branch: '172.18.0.9', chain: 'KUBE-SEP-X' },
+  facts: {
+    address: '10.96.8.8',
+    warehouse: '172.18.0.1',
+    branch: '172.18.0.9',
+    chain: 'KUBE-SEP-X',
+  },
 }
 const everything: ReadonlySet<Need> = new Set(['ipvs', 'outside', 'embedded'])
 
@@ -34,32 +39,39 @@ test('every incident has an id of its own', () => {
   expect(new Set(incidents.map(({ id }) => id)).size).toBe(incidents.length)
 })
 
-describe.each(incidents.map((incident) => [incident.id, incident] as const))('%s', (id, incident) => {
-  test('is reported in words of a user, which contain neither the id nor the sentence of the cause', () => {
-    const report = incident.report(environment)
-    expect(report).not.toContain(id)
-    expect(report).not.toContain(incident.cause)
-    expect(report).not.toContain('undefined')
-    expect(report.length).toBeLessThan(320)
-  })
+describe.each(incidents.map((incident) => [incident.id, incident] as const))(
+  '%s',
+  (id, incident) => {
+    test('is reported in words of a user, which contain neither the id nor the sentence of the cause', () => {
+      const report = incident.report(environment)
+      expect(report).not.toContain(id)
+      expect(report).not.toContain(incident.cause)
+      expect(report).not.toContain('undefined')
+      expect(report.length).toBeLessThan(320)
+    })
 
-  test('has a sign by which it is recognised, and which does not name it', () => {
-    expect(incident.sign).toMatch(/^(If|With|Without) .*\.$/)
-    expect(incident.sign).not.toContain(id)
-  })
+    test('has a sign by which it is recognised, and which does not name it', () => {
+      expect(incident.sign).toMatch(/^(If|With|Without) .*\.$/)
+      expect(incident.sign).not.toContain(id)
+    })
 
-  test('has hints, a command to repair it and a story', () => {
-    expect(incident.hints.length).toBeGreaterThanOrEqual(3)
-    for (const command of incident.fix(environment).commands) expect(command).toMatch(/^(make|kubectl) /)
-    expect(incident.debrief.split('\n').every((line) => line.length <= 132)).toBe(true)
-  })
-})
+    test('has hints, a command to repair it and a story', () => {
+      expect(incident.hints.length).toBeGreaterThanOrEqual(3)
+      for (const command of incident.fix(environment).commands)
+        expect(command).toMatch(/^(make|kubectl) /)
+      expect(incident.debrief.split('\n').every((line) => line.length <= 132)).toBe(true)
+    })
+  },
+)
 
 test.each([60, 100])('what make incident prints fits a terminal of %d columns', (columns) => {
   const choices = incidents.map(({ id }) => id)
   const report = incidents.map((incident) => incident.report(environment)).join(' ')
   const note = { sealed: '', choices, seed: '7', openedAt: '', hints: 0, report }
-  for (const text of [describeIncident(note, incidents, columns), listIncidents(incidents, columns)]) {
+  for (const text of [
+    describeIncident(note, incidents, columns),
+    listIncidents(incidents, columns),
+  ]) {
     const widths = stripVTControlCharacters(text)
       .split('\n')
       .map((line) => line.length)
@@ -69,7 +81,9 @@ test.each([60, 100])('what make incident prints fits a terminal of %d columns', 
 
 describe('the draw', () => {
   test('is decided by the seed', () => {
-    fc.assert(fc.property(fc.string(), (seed) => draw(incidents, seed) === draw([...incidents], seed)))
+    fc.assert(
+      fc.property(fc.string(), (seed) => draw(incidents, seed) === draw([...incidents], seed)),
+    )
   })
 
   test('by chance passes over what was solved, and its seed draws the same again', () => {
@@ -92,7 +106,9 @@ describe('the draw', () => {
   })
 
   test('reaches every incident', () => {
-    const drawn = new Set(Array.from({ length: 40 * incidents.length }, (_, seed) => draw(incidents, `${seed}`).id))
+    const drawn = new Set(
+      Array.from({ length: 40 * incidents.length }, (_, seed) => draw(incidents, `${seed}`).id),
+    )
     expect(drawn.size).toBe(incidents.length)
   })
 
@@ -114,20 +130,30 @@ describe('the draw', () => {
 })
 
 describe('the incidents of a lab', () => {
-  test.each([...incidentsByLab])('lab %d: each has an end of its packet, and is one of four causes', (_lab, own) => {
-    expect(own.choices).toHaveLength(4)
-    for (const incident of own.draws) {
-      expect(own.choices).toContain(incident)
-      expect(incident.stops, incident.id).toBeDefined()
-      expect(incident.needs ?? []).not.toContain('embedded')
-    }
-    expect(new Set(own.draws.map(({ mode }) => mode)).size).toBe(1)
-    expect(own.draws.filter(({ from }) => from !== undefined)).toEqual([])
-  })
+  test.each([...incidentsByLab])(
+    'lab %d: each has an end of its packet, and is one of four causes',
+    (_lab, own) => {
+      expect(own.choices).toHaveLength(4)
+      for (const incident of own.draws) {
+        expect(own.choices).toContain(incident)
+        expect(incident.stops, incident.id).toBeDefined()
+        expect(incident.needs ?? []).not.toContain('embedded')
+      }
+      expect(new Set(own.draws.map(({ mode }) => mode)).size).toBe(1)
+      expect(own.draws.filter(({ from }) => from !== undefined)).toEqual([])
+    },
+  )
 
   test('leave the other notes of their lab, and lab 8 keeps what was solved', () => {
     const of = (lab: number) => (key: string) => belongsToIncident(lab, key)
-    const own = ['incident', 'closed', 'attempt', 'answer.incident', 'predicted.incident', 'wrong-try.incident.1a']
+    const own = [
+      'incident',
+      'closed',
+      'attempt',
+      'answer.incident',
+      'predicted.incident',
+      'wrong-try.incident.1a',
+    ]
     const others = ['guide', 'answer.mode', 'endpoints']
     expect([...own, ...others].filter(of(1))).toEqual(own)
     const ofLab8 = ['guide', 'guess.12', 'answer.diagnosis', 'answered.diagnosis']
@@ -137,7 +163,11 @@ describe('the incidents of a lab', () => {
 
 describe('the seal', () => {
   test.each(incidents.map(({ id }) => id))('hides %s, and opens again', (id) => {
-    const secret = { id, environment, baseline: { foreign: {}, config: defaultConfig(), configText: '', services: {} } }
+    const secret = {
+      id,
+      environment,
+      baseline: { foreign: {}, config: defaultConfig(), configText: '', services: {} },
+    }
     const sealed = seal(secret)
     expect(sealed).not.toContain(id)
     expect(Buffer.from(sealed, 'base64').toString('latin1')).not.toContain(id)
@@ -150,7 +180,11 @@ describe('the seal', () => {
 })
 
 test.each([
-  ['nat PREROUTING -d 10.96.0.1/32 -j ACCEPT', 'new', 'iptables -t nat -D PREROUTING -d 10.96.0.1/32 -j ACCEPT'],
+  [
+    'nat PREROUTING -d 10.96.0.1/32 -j ACCEPT',
+    'new',
+    'iptables -t nat -D PREROUTING -d 10.96.0.1/32 -j ACCEPT',
+  ],
   ['raw OUTPUT -p tcp -j CT --notrack', 'gone', 'iptables -t raw -A OUTPUT -p tcp -j CT --notrack'],
   [
     'filter OUTPUT -m comment --comment "`id` $HOME, it\\\'s \\"\\\\\\"" -j DROP',

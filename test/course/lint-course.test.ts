@@ -9,7 +9,10 @@ import { good, goodCourse, madeLab, solution } from './made-course.ts'
 const said = (course: CourseFiles) => lintCourse(course).map(({ file, text }) => `${file}: ${text}`)
 const { definition, text } = good
 
-const predicting = definition.replace('points: 20', 'points: 20\n    predict: How many members are there?')
+const predicting = definition.replace(
+  'points: 20',
+  'points: 20\n    predict: How many members are there?',
+)
 const quoted = (ask: string, command: string) =>
   text.replace('```bash', `> **Predict.** ${ask}\n> \`make answer ${command}\`\n\n\`\`\`bash`)
 
@@ -19,26 +22,42 @@ test('the course of this checkout has nothing to complain of', async () => {
 
 test('a solution and a spec that load without what they must export are complained of', async () => {
   const root = mkdtempSync(join(tmpdir(), 'lint-course-'))
-  for (const folder of ['labs/07-made', 'checks']) mkdirSync(join(root, folder), { recursive: true })
+  for (const folder of ['labs/07-made', 'checks'])
+    mkdirSync(join(root, folder), { recursive: true })
   for (const file of ['labs/07-made/solution.ts', 'checks/07-made.check.ts'])
     writeFileSync(join(root, file), 'export const another = 1\n')
   const complaints = said(await readCourse(root))
   rmSync(root, { recursive: true })
-  expect(complaints).toContain('labs/07-made/solution.ts: can\'t be loaded: it has no export "solution"')
-  expect(complaints).toContain('checks/07-made.check.ts: can\'t be loaded: it has no export "default"')
+  expect(complaints).toContain(
+    'labs/07-made/solution.ts: can\'t be loaded: it has no export "solution"',
+  )
+  expect(complaints).toContain(
+    'checks/07-made.check.ts: can\'t be loaded: it has no export "default"',
+  )
 })
 
 test('nor has a small one', () => expect(said(goodCourse())).toEqual([]))
 
 test('what comes by a pipe is no file', () => {
-  const piped = text.replace('kubectl apply -f labs/07-made/manifests/one.yaml', 'echo | kubectl apply -f -')
+  const piped = text.replace(
+    'kubectl apply -f labs/07-made/manifests/one.yaml',
+    'echo | kubectl apply -f -',
+  )
   expect(said(goodCourse({ text: piped }, { exists: (path) => path !== '-' }))).toEqual([])
 })
 
 test.each<[string, CourseFiles, RegExp]>([
-  ['no definition', goodCourse({ definition: undefined }, { claims: 'A1: [1/x]' }), /lab\.yaml: is missing/],
+  [
+    'no definition',
+    goodCourse({ definition: undefined }, { claims: 'A1: [1/x]' }),
+    /lab\.yaml: is missing/,
+  ],
   ['no text', goodCourse({ text: undefined }), /README\.md: is missing/],
-  ['no solution', goodCourse({ source: undefined, solution: undefined }), /solution\.ts: is missing/],
+  [
+    'no solution',
+    goodCourse({ source: undefined, solution: undefined }),
+    /solution\.ts: is missing/,
+  ],
   ['no spec', goodCourse({ spec: undefined }), /checks\/07-made\.check\.ts: is missing/],
   [
     'a spec that does not load',
@@ -47,14 +66,25 @@ test.each<[string, CourseFiles, RegExp]>([
   ],
   [
     'a solution that does not load',
-    goodCourse({ solution: undefined, unloadable: [{ file: 'solution.ts', text: 'no such file' }] }),
+    goodCourse({
+      solution: undefined,
+      unloadable: [{ file: 'solution.ts', text: 'no such file' }],
+    }),
     /no such file/,
   ],
   ['an invalid definition', goodCourse({ definition: 'id: 7\ntitle: Half a lab' }), /is not a lab/],
   ['invalid YAML', goodCourse({ definition: 'id: [' }), /lab\.yaml: /],
   ['another number', goodCourse({ definition: definition.replace('id: 7', 'id: 8') }), /id is 8/],
-  ['only one hint', goodCourse({ definition: definition.replace('Look around., ', '') }), /is not a lab.*hints/],
-  ['points', goodCourse({ definition: definition.replace('points: 20', 'points: 19') }), /add up to 99, not 100/],
+  [
+    'only one hint',
+    goodCourse({ definition: definition.replace('Look around., ', '') }),
+    /is not a lab.*hints/,
+  ],
+  [
+    'points',
+    goodCourse({ definition: definition.replace('points: 20', 'points: 19') }),
+    /add up to 99, not 100/,
+  ],
   [
     'a command as the first hint',
     goodCourse({ definition: definition.replace('Look around.', 'Run `kubectl get pods`.') }),
@@ -83,7 +113,10 @@ test.each<[string, CourseFiles, RegExp]>([
   [
     'sections out of order',
     goodCourse({
-      text: text.replace('step: one', 'step: x').replace('step: two', 'step: one').replace('step: x', 'step: two'),
+      text: text
+        .replace('step: one', 'step: x')
+        .replace('step: two', 'step: one')
+        .replace('step: x', 'step: two'),
     }),
     /order of the steps/,
   ],
@@ -102,8 +135,16 @@ test.each<[string, CourseFiles, RegExp]>([
     goodCourse({ text: text.replace('make web', 'make exec NODE=k8s-guide-worker2 CMD=true') }),
     /README\.md:\d+: "k8s-guide-worker2" exists only in a cluster without NAME=/,
   ],
-  ['a missing file', goodCourse({}, { exists: (path) => !path.includes('four') }), /four\.yaml" does not exist/],
-  ['a fence with an unknown attribute', goodCourse({ text: text.replace('```bash', '```bash twice=2') }), /twice=2/],
+  [
+    'a missing file',
+    goodCourse({}, { exists: (path) => !path.includes('four') }),
+    /four\.yaml" does not exist/,
+  ],
+  [
+    'a fence with an unknown attribute',
+    goodCourse({ text: text.replace('```bash', '```bash twice=2') }),
+    /twice=2/,
+  ],
   [
     'a command that is missing from the text',
     goodCourse({ solution: solution({ two: { commands: ['make iptables'] } }) }),
@@ -112,7 +153,9 @@ test.each<[string, CourseFiles, RegExp]>([
   [
     'a cleanup command that is missing from the text',
     goodCourse({
-      solution: solution({ two: { commands: [], cleanup: { commands: ['rm x'], play: async () => undefined } } }),
+      solution: solution({
+        two: { commands: [], cleanup: { commands: ['rm x'], play: async () => undefined } },
+      }),
     }),
     /step "two" runs "rm x"/,
   ],
@@ -148,7 +191,10 @@ test.each<[string, CourseFiles, RegExp]>([
   ],
   [
     'a blockquote without a command',
-    goodCourse({ definition: predicting, text: quoted('How many members are there?', 'LAB=7 Q=one') }),
+    goodCourse({
+      definition: predicting,
+      text: quoted('How many members are there?', 'LAB=7 Q=one'),
+    }),
     /must end with `make answer LAB=7 Q=one A=…`/,
   ],
   ['invalid claims', goodCourse({}, { claims: 'Z1: [7/one]' }), /claims\.yaml: /],
@@ -170,7 +216,10 @@ test.each<[string, CourseFiles, RegExp]>([
   ],
 ])('says so of %s', (_what, course, complaint) => {
   const complaints = said(course)
-  expect(complaints.filter((line) => complaint.test(line)).length, complaints.join('\n')).toBeGreaterThan(0)
+  expect(
+    complaints.filter((line) => complaint.test(line)).length,
+    complaints.join('\n'),
+  ).toBeGreaterThan(0)
 })
 
 test('a complaint is one line, and names a file', () => {

@@ -37,7 +37,14 @@ interface MadeLab extends Partial<Pick<LabFiles, 'folder' | 'solution' | 'unload
 }
 
 export function madeLab(lab: MadeLab = {}): LabFiles {
-  const made = { folder: '07-made', ...good, source: 'written', spec: 'written', unloadable: [], ...lab }
+  const made = {
+    folder: '07-made',
+    ...good,
+    source: 'written',
+    spec: 'written',
+    unloadable: [],
+    ...lab,
+  }
   const paths = filesOfLab(made.folder)
   const texts = [
     [paths.definition, made.definition],
@@ -49,7 +56,9 @@ export function madeLab(lab: MadeLab = {}): LabFiles {
 }
 
 export function solution(steps: LabSolution['steps']): LabSolution {
-  const all: LabSolution['steps'] = Object.fromEntries(ids.map((id) => [id, { commands: ['make web'] }]))
+  const all: LabSolution['steps'] = Object.fromEntries(
+    ids.map((id) => [id, { commands: ['make web'] }]),
+  )
   return { steps: { ...all, ...steps }, reset: nothing }
 }
 

@@ -23,13 +23,18 @@ describe('a new lab', () => {
       `checks/${folder}.check.ts`,
       'test/labs/lab-9-text.test.ts',
     ])
-    expect(parseLab(files[`labs/${folder}/lab.yaml`] ?? '', 'lab.yaml').steps.map(({ id }) => id)).toEqual(['web'])
+    expect(
+      parseLab(files[`labs/${folder}/lab.yaml`] ?? '', 'lab.yaml').steps.map(({ id }) => id),
+    ).toEqual(['web'])
     for (const [path, text] of Object.entries(files))
-      if (path.endsWith('.ts')) await expect(transform(text, { loader: 'ts' })).resolves.toBeTruthy()
+      if (path.endsWith('.ts'))
+        await expect(transform(text, { loader: 'ts' })).resolves.toBeTruthy()
   })
 
   test('fails the linter in each file until that is written', () => {
-    const complaints = lintCourse({ ...goodCourse(), labs: [madeLab(), made] }).map(({ file }) => file.split(':')[0])
+    const complaints = lintCourse({ ...goodCourse(), labs: [madeLab(), made] }).map(
+      ({ file }) => file.split(':')[0],
+    )
     expect(complaints).toEqual(
       expect.arrayContaining([
         ...Object.keys(files).filter((path) => !path.startsWith('test/')),

@@ -37,15 +37,20 @@ test.each([
   [3, []],
   [5, ['client']],
   [7, ['client', 'deaf']],
-])('starting lab %i over deletes the Pods that it creates, once, and no others', async (lab, pods) => {
-  expect(await deletedPods(lab)).toEqual(pods)
-})
+])(
+  'starting lab %i over deletes the Pods that it creates, once, and no others',
+  async (lab, pods) => {
+    expect(await deletedPods(lab)).toEqual(pods)
+  },
+)
 
 test('starting lab 1 removes the leftovers of the other labs that were begun, and the rules of all of them', async () => {
   const removed: string[] = []
   const scripts: string[] = []
   const notes = ['lab-1', 'lab-2', 'lab-5', 'learner'].map((name) => ({ metadata: { name } }))
-  const core: Partial<KubeClient['core']> = { listNamespacedConfigMap: async () => ({ items: notes }) }
+  const core: Partial<KubeClient['core']> = {
+    listNamespacedConfigMap: async () => ({ items: notes }),
+  }
   const cluster: Partial<Cluster> = {
     driver: 'embedded',
     nodes: async () => ['worker'],
@@ -61,8 +66,10 @@ test('starting lab 1 removes the leftovers of the other labs that were begun, an
     delete: async () => {},
   }
   await leaveOthers(1, bench as LabBench)
-  expect(new Set(removed.map((file) => file.split('/')[1]))).toEqual(new Set(['02-ipvs', '05-exposure']))
-  expect(scripts.map((text) => text.split('\n').find((line) => line.startsWith('set -- ')))).toEqual([
-    "set -- 'probe|lab-5'",
-  ])
+  expect(new Set(removed.map((file) => file.split('/')[1]))).toEqual(
+    new Set(['02-ipvs', '05-exposure']),
+  )
+  expect(
+    scripts.map((text) => text.split('\n').find((line) => line.startsWith('set -- '))),
+  ).toEqual(["set -- 'probe|lab-5'"])
 })

@@ -29,7 +29,9 @@ describe.each(WIDTHS)('at %i columns', (width) => {
   test('wide characters take two columns', () => {
     const rows = rowsOf(`${'服务网格'.repeat(30)} und 🐳 ${'数据平面 '.repeat(20)}`, width)
     for (const row of rows) expect(stringWidth(row)).toBeLessThanOrEqual(width)
-    expect(rows.join('').replace(/\s/g, '')).toBe(`${'服务网格'.repeat(30)}und🐳${'数据平面'.repeat(20)}`)
+    expect(rows.join('').replace(/\s/g, '')).toBe(
+      `${'服务网格'.repeat(30)}und🐳${'数据平面'.repeat(20)}`,
+    )
   })
 
   test('a command is one line, however wide the screen', () => {
@@ -47,7 +49,8 @@ describe.each(WIDTHS)('at %i columns', (width) => {
 
 test('words stay whole and lines are filled again', () => {
   expect(rowsOf('one two\nthree four\n\nfive', 40)).toEqual(['one two three four', '', 'five'])
-  for (const row of rowsOf(readLabText('02-ipvs').intro, 40)) expect(row).not.toMatch(/\bSer$|^vices/)
+  for (const row of rowsOf(readLabText('02-ipvs').intro, 40))
+    expect(row).not.toMatch(/\bSer$|^vices/)
 })
 
 test('marks become styles, and no mark is left', () => {
@@ -58,7 +61,8 @@ test('marks become styles, and no mark is left', () => {
 })
 
 describe('a table', () => {
-  const table = '| mode | where it looks |\n|---|---|\n| ipvs | 集合 in a hash table |\n| iptables | a list |'
+  const table =
+    '| mode | where it looks |\n|---|---|\n| ipvs | 集合 in a hash table |\n| iptables | a list |'
 
   test('has columns that line up', () => {
     expect(rowsOf(table, 80)).toEqual([
@@ -70,7 +74,9 @@ describe('a table', () => {
   })
 
   test('has a head in bold', () => {
-    expect(rowsOf(table, 80, STYLED)[0]?.replaceAll(/\x1b\[\d+m/g, '')).toBe('mode      where it looks')
+    expect(rowsOf(table, 80, STYLED)[0]?.replaceAll(/\x1b\[\d+m/g, '')).toBe(
+      'mode      where it looks',
+    )
   })
 
   test('breaks in its cells, and is a list where there is no room for that', () => {

@@ -1,6 +1,13 @@
 import { expect, test } from 'vitest'
 import type { LabBench } from '../../course/lab-bench.ts'
-import { answers, mode, podsReady, predictions, typing, withVariables } from '../../course/typed-commands.ts'
+import {
+  answers,
+  mode,
+  podsReady,
+  predictions,
+  typing,
+  withVariables,
+} from '../../course/typed-commands.ts'
 import { variantFor } from '../../grading/variant.ts'
 
 /** A bench that records the commands on machines and the answers. */
@@ -22,7 +29,10 @@ const { exec, printed } = withVariables(async () => ({ NODE: 'worker', WEB: '10.
 
 test('a command between double quotes gets the variables and its escaped dollar signs, one between single quotes none', async () => {
   const { calls, bench } = recordingBench()
-  const step = exec(['$NODE', '"for P in 1 2; do curl $WEB:\\$P $OTHER; done"'], ['$NODE', "'echo $WEB'"])
+  const step = exec(
+    ['$NODE', '"for P in 1 2; do curl $WEB:\\$P $OTHER; done"'],
+    ['$NODE', "'echo $WEB'"],
+  )
   expect(step.commands).toEqual([
     'make exec NODE=$NODE CMD="for P in 1 2; do curl $WEB:\\$P $OTHER; done"',
     "make exec NODE=$NODE CMD='echo $WEB'",
@@ -48,7 +58,9 @@ test('an answer that a command prints is read from the machine, with the names o
 })
 
 test('words joined to one step print all their commands', () => {
-  expect(typing(mode('ipvs', { scheduler: 'lc', version: '1.20' }), podsReady('a', 'b')).commands).toEqual([
+  expect(
+    typing(mode('ipvs', { scheduler: 'lc', version: '1.20' }), podsReady('a', 'b')).commands,
+  ).toEqual([
     'make ipvs SCHEDULER=lc KUBE_PROXY_VERSION=1.20',
     'kubectl wait --for=condition=Ready pod/a pod/b --timeout=90s',
   ])
@@ -56,7 +68,11 @@ test('words joined to one step print all their commands', () => {
 
 test('a step predicts before its commands and answers after them; only the commands change the cluster', async () => {
   const { calls, bench } = recordingBench()
-  const step = typing(predictions(2)('sets', '23', '23'), exec(['$NODE', "'ipset list'"]), answers(2)('sets', '6', '6'))
+  const step = typing(
+    predictions(2)('sets', '23', '23'),
+    exec(['$NODE', "'ipset list'"]),
+    answers(2)('sets', '6', '6'),
+  )
   expect(step.commands).toEqual([
     'make answer LAB=2 Q=sets A=23',
     "make exec NODE=$NODE CMD='ipset list'",

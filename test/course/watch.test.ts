@@ -10,8 +10,17 @@ import { waitFor } from '../../host/wait.ts'
 test('the pause between two reads grows while nothing happens, less far where started programs are not reported', () => {
   const minutes = 60_000
   for (const reports of [true, false]) {
-    const pauses = [0, 2000, 8000, 16_000, minutes, 60 * minutes].map((quietMs) => quietPauseMs(quietMs, reports))
-    expect(pauses).toEqual([350, 1000, 4000, reports ? 8000 : 5000, reports ? 20_000 : 5000, reports ? 20_000 : 5000])
+    const pauses = [0, 2000, 8000, 16_000, minutes, 60 * minutes].map((quietMs) =>
+      quietPauseMs(quietMs, reports),
+    )
+    expect(pauses).toEqual([
+      350,
+      1000,
+      4000,
+      reports ? 8000 : 5000,
+      reports ? 20_000 : 5000,
+      reports ? 20_000 : 5000,
+    ])
   }
 })
 
@@ -24,7 +33,11 @@ test('a watch of the API that ends begins again, each time without one listener 
   await once(server, 'listening')
   const config = new KubeConfig()
   config.loadFromClusterAndUser(
-    { name: 'one', server: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, skipTLSVerify: true },
+    {
+      name: 'one',
+      server: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+      skipTLSVerify: true,
+    },
     { name: 'one' },
   )
   const cluster = {
@@ -33,7 +46,11 @@ test('a watch of the API that ends begins again, each time without one listener 
   const over = new AbortController()
   let signs = 0
   const watching = watchObjects(cluster, () => signs++, over.signal)
-  await waitFor('three rounds', 30_000, async () => asked.filter((url) => url.includes('/services')).length === 3)
+  await waitFor(
+    'three rounds',
+    30_000,
+    async () => asked.filter((url) => url.includes('/services')).length === 3,
+  )
   expect(signs).toBeGreaterThanOrEqual(asked.length - 5)
   // Those of the pauses come and go.
   expect(getEventListeners(over.signal, 'abort').length).toBeLessThanOrEqual(6)

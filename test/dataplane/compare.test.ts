@@ -1,7 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { compareNodeState, type Finding } from '../../dataplane/compare.ts'
-import { type Chain, parseIptablesSave, type Rule, type Ruleset } from '../../dataplane/iptables-save.ts'
+import {
+  type Chain,
+  parseIptablesSave,
+  type Rule,
+  type Ruleset,
+} from '../../dataplane/iptables-save.ts'
 import type { IpvsProtocol } from '../../dataplane/ipvsadm-save.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { commentOf } from '../../dataplane/rule.ts'
@@ -11,10 +16,16 @@ const ipvs = 'v1.30.3/ipvs/random-20'
 const iptables = 'v1.30.3/iptables/random-20'
 
 function chainsOf(ruleset: Ruleset): { table: string; chain: Chain }[] {
-  return [...ruleset].flatMap(([table, chains]) => [...chains.values()].map((chain) => ({ table, chain })))
+  return [...ruleset].flatMap(([table, chains]) =>
+    [...chains.values()].map((chain) => ({ table, chain })),
+  )
 }
 
-function compareWith(folder: string, mode: 'iptables' | 'ipvs', change: (actual: NodeState) => void): Finding[] {
+function compareWith(
+  folder: string,
+  mode: 'iptables' | 'ipvs',
+  change: (actual: NodeState) => void,
+): Finding[] {
   const actual = stateAt(folder)
   change(actual)
   return compareNodeState(stateAt(folder), actual, { mode })
@@ -33,7 +44,9 @@ function chain(actual: NodeState, table: string, name: string): Chain {
 describe('compareNodeState', () => {
   it('finds no difference between a recorded node and itself', () => {
     for (const folder of recordedFolders)
-      expect(compareNodeState(stateAt(folder), stateAt(folder), { mode: 'ipvs' }), folder).toEqual([])
+      expect(compareNodeState(stateAt(folder), stateAt(folder), { mode: 'ipvs' }), folder).toEqual(
+        [],
+      )
   })
 
   it('ignores chains, rules, sets and links of other programs', () => {
@@ -42,9 +55,13 @@ describe('compareNodeState', () => {
         [
           '*nat',
           ':POSTROUTING ACCEPT [0:0]',
-          ...['KIND-MASQ-AGENT', 'DOCKER_OUTPUT', 'CNI-HOSTPORT', 'ts-postrouting', 'KUBE-KUBELET-CANARY'].map(
-            (name) => `:${name} - [0:0]`,
-          ),
+          ...[
+            'KIND-MASQ-AGENT',
+            'DOCKER_OUTPUT',
+            'CNI-HOSTPORT',
+            'ts-postrouting',
+            'KUBE-KUBELET-CANARY',
+          ].map((name) => `:${name} - [0:0]`),
           '-A KIND-MASQ-AGENT -m comment --comment "see KUBE-SERVICES" -j MASQUERADE',
           '-A POSTROUTING -j KIND-MASQ-AGENT',
           'COMMIT',
@@ -55,13 +72,22 @@ describe('compareNodeState', () => {
         if (present) present.rules.push(...added.rules)
         else actual.iptables.get('nat')?.set(name, added)
       }
-      actual.iptables
-        .get('nat')
-        ?.set('KUBE-MARK-DROP', { name: 'KUBE-MARK-DROP', policy: '-', rules: [{ spec: '-j MARK' }] })
-      chain(actual, 'filter', 'KUBE-FIREWALL').rules.push({ spec: '-m mark --mark 0x8000/0x8000 -j DROP' })
+      actual.iptables.get('nat')?.set('KUBE-MARK-DROP', {
+        name: 'KUBE-MARK-DROP',
+        policy: '-',
+        rules: [{ spec: '-j MARK' }],
+      })
+      chain(actual, 'filter', 'KUBE-FIREWALL').rules.push({
+        spec: '-m mark --mark 0x8000/0x8000 -j DROP',
+      })
       chain(actual, 'filter', 'INPUT').rules.reverse()
       chain(actual, 'filter', 'INPUT').policy = 'DROP'
-      actual.ipsets.set('cali40', { name: 'cali40', type: 'hash:ip', options: {}, members: new Set(['10.0.0.1']) })
+      actual.ipsets.set('cali40', {
+        name: 'cali40',
+        type: 'hash:ip',
+        options: {},
+        members: new Set(['10.0.0.1']),
+      })
       actual.links.push({ name: 'dummy0', flags: [], operstate: 'DOWN', addresses: [] })
     })
     expect(findings).toEqual([])
@@ -70,7 +96,8 @@ describe('compareNodeState', () => {
   it('ignores counters, hash sizes, and the order of Services and virtual servers', () => {
     const shuffle = (actual: NodeState) => {
       for (const set of actual.ipsets.values()) set.options.hashsize = '64'
-      for (const { chain } of chainsOf(actual.iptables)) for (const rule of chain.rules) rule.packets = 7
+      for (const { chain } of chainsOf(actual.iptables))
+        for (const rule of chain.rules) rule.packets = 7
       actual.virtualServers.reverse()
     }
     expect(compareWith(ipvs, 'ipvs', shuffle)).toEqual([])
@@ -80,14 +107,21 @@ describe('compareNodeState', () => {
       rules.splice(
         0,
         rules.length - 1,
-        ...rules.slice(0, -1).sort((a, b) => (service(a) < service(b) ? 1 : -1) * Number(service(a) !== service(b))),
+        ...rules
+          .slice(0, -1)
+          .sort((a, b) => (service(a) < service(b) ? 1 : -1) * Number(service(a) !== service(b))),
       )
     })
     expect(services).toEqual([])
   })
 
   describe('an unexpected virtual server', () => {
-    const added = (address: string, port: number, protocol: IpvsProtocol = 'TCP', local = '192.0.2.9') =>
+    const added = (
+      address: string,
+      port: number,
+      protocol: IpvsProtocol = 'TCP',
+      local = '192.0.2.9',
+    ) =>
       compareWith(ipvs, 'ipvs', (actual) => {
         actual.links.push({
           name: 'dummy0',
@@ -95,7 +129,14 @@ describe('compareNodeState', () => {
           operstate: 'DOWN',
           addresses: [{ family: 'inet', address: local, prefixLength: 32 }],
         })
-        actual.virtualServers.push({ protocol, address, port, scheduler: 'rr', flags: [], realServers: [] })
+        actual.virtualServers.push({
+          protocol,
+          address,
+          port,
+          scheduler: 'rr',
+          flags: [],
+          realServers: [],
+        })
       }).map(({ kind, where }) => ({ kind, where }))
     const stale = (virtualServer: string) => [{ kind: 'stale', where: { virtualServer } }]
 
@@ -128,38 +169,47 @@ describe('compareNodeState', () => {
   it.each([
     ['iptables', iptables],
     ['ipvs', ipvs],
-  ] as const)('finds each deleted, duplicate or altered rule in %s mode, and nothing else', (mode, folder) => {
-    const owned = chainsOf(stateAt(folder).iptables).filter(
-      ({ chain }) => /^KUBE-/.test(chain.name) && chain.rules.length > 0,
-    )
-    const places = owned.flatMap(({ table, chain }) =>
-      chain.rules.map((_, index) => ({ table, name: chain.name, index })),
-    )
-    const change = fc.constantFrom('missing' as const, 'stale' as const, 'wrong' as const)
-    fc.assert(
-      fc.property(fc.constantFrom(...places), change, ({ table, name, index }, kind) => {
-        const findings = compareWith(folder, mode, (actual) => {
-          const { rules } = chain(actual, table, name)
-          const rule = rules[index] as Rule
-          if (kind === 'missing') rules.splice(index, 1)
-          else if (kind === 'stale') rules.push({ ...rule })
-          else {
-            const elsewhere = rule.spec.replace(/ -j \S+/, ' -j KUBE-NOWHERE')
-            // A rule that only counts, or only jumps, gets another source instead.
-            rules[index] = { spec: elsewhere === rule.spec ? `-s 10.9.9.9/32 ${rule.spec}` : elsewhere }
-          }
-        })
-        if (table === 'filter' && name === 'KUBE-FIREWALL') expect(kinds(findings)).not.toContain('order')
-        else expect(findings.length).toBeGreaterThan(0)
-        for (const finding of findings) expect(finding.where).toEqual({ table, chain: name })
-        if (kind === 'missing') expect(kinds(findings)).toEqual(['missing'])
-      }),
-    )
-  })
+  ] as const)(
+    'finds each deleted, duplicate or altered rule in %s mode, and nothing else',
+    (mode, folder) => {
+      const owned = chainsOf(stateAt(folder).iptables).filter(
+        ({ chain }) => /^KUBE-/.test(chain.name) && chain.rules.length > 0,
+      )
+      const places = owned.flatMap(({ table, chain }) =>
+        chain.rules.map((_, index) => ({ table, name: chain.name, index })),
+      )
+      const change = fc.constantFrom('missing' as const, 'stale' as const, 'wrong' as const)
+      fc.assert(
+        fc.property(fc.constantFrom(...places), change, ({ table, name, index }, kind) => {
+          const findings = compareWith(folder, mode, (actual) => {
+            const { rules } = chain(actual, table, name)
+            const rule = rules[index] as Rule
+            if (kind === 'missing') rules.splice(index, 1)
+            else if (kind === 'stale') rules.push({ ...rule })
+            else {
+              const elsewhere = rule.spec.replace(/ -j \S+/, ' -j KUBE-NOWHERE')
+              // A rule that only counts, or only jumps, gets another source instead.
+              rules[index] = {
+                spec: elsewhere === rule.spec ? `-s 10.9.9.9/32 ${rule.spec}` : elsewhere,
+              }
+            }
+          })
+          if (table === 'filter' && name === 'KUBE-FIREWALL')
+            expect(kinds(findings)).not.toContain('order')
+          else expect(findings.length).toBeGreaterThan(0)
+          for (const finding of findings) expect(finding.where).toEqual({ table, chain: name })
+          if (kind === 'missing') expect(kinds(findings)).toEqual(['missing'])
+        }),
+      )
+    },
+  )
 
   it('finds two swapped rules of one Service', () => {
     const ordered = chainsOf(stateAt(iptables).iptables).filter(({ chain }) => {
-      return /^KUBE-(SVC|EXT|SEP)-/.test(chain.name) && new Set(chain.rules.map(({ spec }) => spec)).size > 1
+      return (
+        /^KUBE-(SVC|EXT|SEP)-/.test(chain.name) &&
+        new Set(chain.rules.map(({ spec }) => spec)).size > 1
+      )
     })
     for (const {
       table,
@@ -177,7 +227,8 @@ describe('compareNodeState', () => {
     [
       'a member removed',
       'missing',
-      (actual: NodeState) => actual.ipsets.get('KUBE-CLUSTER-IP')?.members.delete('10.96.0.1,tcp:443'),
+      (actual: NodeState) =>
+        actual.ipsets.get('KUBE-CLUSTER-IP')?.members.delete('10.96.0.1,tcp:443'),
     ],
     [
       'a member added',
@@ -191,8 +242,16 @@ describe('compareNodeState', () => {
       'wrong',
       (actual: NodeState) => first(actual.virtualServers, (server) => (server.scheduler = 'wlc')),
     ],
-    ['a real server reweighted', 'wrong', (actual: NodeState) => first(reals(actual), (real) => (real.weight = 0))],
-    ['a real server altered', 'wrong', (actual: NodeState) => first(reals(actual), (real) => (real.forward = 'route'))],
+    [
+      'a real server reweighted',
+      'wrong',
+      (actual: NodeState) => first(reals(actual), (real) => (real.weight = 0)),
+    ],
+    [
+      'a real server altered',
+      'wrong',
+      (actual: NodeState) => first(reals(actual), (real) => (real.forward = 'route')),
+    ],
     ['an address removed', 'missing', (actual: NodeState) => ipvsLink(actual)?.addresses.pop()],
     ['a link removed', 'missing', (actual: NodeState) => actual.links.pop()],
     [
@@ -204,14 +263,21 @@ describe('compareNodeState', () => {
       'a chain left behind',
       'stale',
       (actual: NodeState) => {
-        actual.iptables.get('nat')?.set('KUBE-SVC-X', { name: 'KUBE-SVC-X', policy: '-', rules: [] })
+        actual.iptables
+          .get('nat')
+          ?.set('KUBE-SVC-X', { name: 'KUBE-SVC-X', policy: '-', rules: [] })
       },
     ],
-    ['a jump removed', 'missing', (actual: NodeState) => chain(actual, 'nat', 'PREROUTING').rules.pop()],
+    [
+      'a jump removed',
+      'missing',
+      (actual: NodeState) => chain(actual, 'nat', 'PREROUTING').rules.pop(),
+    ],
     [
       'a jump left behind',
       'stale',
-      (actual: NodeState) => chain(actual, 'filter', 'INPUT').rules.push({ spec: '-j KUBE-SERVICES' }),
+      (actual: NodeState) =>
+        chain(actual, 'filter', 'INPUT').rules.push({ spec: '-j KUBE-SERVICES' }),
     ],
   ])('finds %s', (_, kind, change) => {
     expect(kinds(compareWith(ipvs, 'ipvs', change))).toEqual([kind])
@@ -219,7 +285,12 @@ describe('compareNodeState', () => {
 
   it('ignores an additional real server of weight 0, which is being terminated', () => {
     const add = (weight: number) => (actual: NodeState) => {
-      actual.virtualServers[0]?.realServers.push({ address: '10.9.9.9', port: 80, forward: 'masq', weight })
+      actual.virtualServers[0]?.realServers.push({
+        address: '10.9.9.9',
+        port: 80,
+        forward: 'masq',
+        weight,
+      })
     }
     expect(compareWith(ipvs, 'ipvs', add(0))).toEqual([])
     expect(kinds(compareWith(ipvs, 'ipvs', add(1)))).toEqual(['stale'])

@@ -30,7 +30,9 @@ describe('ipset save', () => {
     ['fd00::1,17:53,17:2::3 timeout 30', 'fd00::1,udp:53,17:2::3'],
     ['fd00::1,17:2::3', 'fd00::1,17:2::3'],
   ])('reads the member %s as %s', (text, member) =>
-    expect(parseIpsetSave(`create A hash:net\nadd A ${text}\n`).get('A')?.members).toEqual(new Set([member])),
+    expect(parseIpsetSave(`create A hash:net\nadd A ${text}\n`).get('A')?.members).toEqual(
+      new Set([member]),
+    ),
   )
 
   it.each([
@@ -49,8 +51,12 @@ describe('ipset save', () => {
     const member = fc.tuple(fc.ipV4(), fc.constantFrom('tcp', 'udp', 'sctp'), fc.nat(65535))
     fc.assert(
       fc.property(fc.array(member), (members) => {
-        const texts = new Set(members.map(([address, protocol, port]) => `${address},${protocol}:${port}`))
-        const sets = new Map([['A', { name: 'A', type: 'hash:ip,port', options: { family: 'inet' }, members: texts }]])
+        const texts = new Set(
+          members.map(([address, protocol, port]) => `${address},${protocol}:${port}`),
+        )
+        const sets = new Map([
+          ['A', { name: 'A', type: 'hash:ip,port', options: { family: 'inet' }, members: texts }],
+        ])
         expect(parseIpsetSave(printIpsetSave(sets))).toEqual(sets)
       }),
     )

@@ -1,6 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Chain, parseIptablesSave, printIptablesSave, type Ruleset } from '../../dataplane/iptables-save.ts'
+import {
+  type Chain,
+  parseIptablesSave,
+  printIptablesSave,
+  type Ruleset,
+} from '../../dataplane/iptables-save.ts'
 import { ParseError } from '../../dataplane/program-output.ts'
 import { recordedFiles } from './recordings.ts'
 
@@ -30,7 +35,12 @@ const ruleset: fc.Arbitrary<Ruleset> = fc
   .uniqueArray(fc.tuple(fc.constantFrom('nat', 'filter', 'mangle', 'raw'), fc.array(chain)), {
     selector: ([name]) => name,
   })
-  .map((tables) => new Map(tables.map(([name, chains]) => [name, new Map(chains.map((each) => [each.name, each]))])))
+  .map(
+    (tables) =>
+      new Map(
+        tables.map(([name, chains]) => [name, new Map(chains.map((each) => [each.name, each]))]),
+      ),
+  )
 
 /** Time of a processor, so that other processes on a busy machine do not count. */
 function millisecondsSince(start: NodeJS.CpuUsage): number {
@@ -47,7 +57,9 @@ describe('iptables-save', () => {
       const order = (printed: string) =>
         text.includes('-A KUBE-IPVS-OUT-FILTER') ? printed.split('\n').sort().join('\n') : printed
       // iptables-save adds dated lines.
-      expect(order(printIptablesSave(parseIptablesSave(text))), path).toBe(order(text.replace(/^#.*\n/gm, '')))
+      expect(order(printIptablesSave(parseIptablesSave(text))), path).toBe(
+        order(text.replace(/^#.*\n/gm, '')),
+      )
     }
   })
 
@@ -60,7 +72,8 @@ describe('iptables-save', () => {
   })
 
   it('keeps the later of two listings of one table, as iptables-restore does', () => {
-    const text = '*nat\n:A - [0:0]\n-A A -j ACCEPT\nCOMMIT\n*filter\nCOMMIT\n*nat\n:B - [0:0]\nCOMMIT\n'
+    const text =
+      '*nat\n:A - [0:0]\n-A A -j ACCEPT\nCOMMIT\n*filter\nCOMMIT\n*nat\n:B - [0:0]\nCOMMIT\n'
     const rules = parseIptablesSave(text)
     expect([...rules.keys()]).toEqual(['nat', 'filter'])
     expect([...(rules.get('nat')?.keys() ?? [])]).toEqual(['B'])
@@ -81,7 +94,9 @@ describe('iptables-save', () => {
       policy: 'ACCEPT',
       packets: 12,
       bytes: 3456,
-      rules: [{ spec: '-m comment --comment "a \\"b\\" COMMIT" -j ACCEPT', packets: 7, bytes: 420 }],
+      rules: [
+        { spec: '-m comment --comment "a \\"b\\" COMMIT" -j ACCEPT', packets: 7, bytes: 420 },
+      ],
     })
   })
 
@@ -137,11 +152,19 @@ describe('iptables-save', () => {
 
   it('reads 430,000 lines in under a second', () => {
     const chains = 36_000
-    const names = Array.from({ length: chains }, (_, index) => `KUBE-SVC-${String(index).padStart(16, '0')}`)
+    const names = Array.from(
+      { length: chains },
+      (_, index) => `KUBE-SVC-${String(index).padStart(16, '0')}`,
+    )
     const rules = names.flatMap((name) => {
-      return Array.from({ length: 11 }, (_, index) => `-A ${name} -m comment --comment "a/b" -j KUBE-SEP-${index}`)
+      return Array.from(
+        { length: 11 },
+        (_, index) => `-A ${name} -m comment --comment "a/b" -j KUBE-SEP-${index}`,
+      )
     })
-    const text = ['*nat', ...names.map((name) => `:${name} - [0:0]`), ...rules, 'COMMIT', ''].join('\n')
+    const text = ['*nat', ...names.map((name) => `:${name} - [0:0]`), ...rules, 'COMMIT', ''].join(
+      '\n',
+    )
     let best = Number.POSITIVE_INFINITY
     for (let run = 0; run < 5 && best >= 1000; run++) {
       const started = process.cpuUsage()
@@ -154,7 +177,9 @@ describe('iptables-save', () => {
   it('reads one very long line in linear time', () => {
     const line = `-A A ${'-m comment --comment "'.repeat(200_000)}`
     const started = process.cpuUsage()
-    expect(parseIptablesSave(`*nat\n:A - [0:0]\n${line}\nCOMMIT\n`).get('nat')?.get('A')?.rules).toHaveLength(1)
+    expect(
+      parseIptablesSave(`*nat\n:A - [0:0]\n${line}\nCOMMIT\n`).get('nat')?.get('A')?.rules,
+    ).toHaveLength(1)
     expect(millisecondsSince(started)).toBeLessThan(500)
   })
 })

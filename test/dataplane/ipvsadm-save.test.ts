@@ -1,6 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { parseIpvsadmSave, printIpvsadmSave, type VirtualServer } from '../../dataplane/ipvsadm-save.ts'
+import {
+  parseIpvsadmSave,
+  printIpvsadmSave,
+  type VirtualServer,
+} from '../../dataplane/ipvsadm-save.ts'
 import { ParseError } from '../../dataplane/program-output.ts'
 import { recordedFiles } from './recordings.ts'
 
@@ -20,9 +24,18 @@ const rest = {
   flags: fc.subarray(['mh-port', 'mh-fallback', 'pe=sip', 'ops']),
   realServers: fc.array(realServer, { maxLength: 4 }),
 }
-const optional = { persistent: fc.integer({ min: 1, max: 86400 }), netmask: fc.constantFrom('255.255.255.0', '64') }
+const optional = {
+  persistent: fc.integer({ min: 1, max: 86400 }),
+  netmask: fc.constantFrom('255.255.255.0', '64'),
+}
 const byAddress = fc.record(
-  { protocol: fc.constantFrom('TCP' as const, 'UDP' as const, 'SCTP' as const), address, port, ...rest, ...optional },
+  {
+    protocol: fc.constantFrom('TCP' as const, 'UDP' as const, 'SCTP' as const),
+    address,
+    port,
+    ...rest,
+    ...optional,
+  },
   { requiredKeys: ['protocol', 'address', 'port', 'scheduler', 'flags', 'realServers'] },
 )
 const byMark = fc.record({

@@ -52,7 +52,9 @@ describe('the order of jumps in built-in chains', () => {
   )
 
   it('is not compared on a node whose mode was switched or whose jumps were restored', () =>
-    expect(changed(iptables, ['filter', 'INPUT'], toBottom('KUBE-PROXY-FIREWALL'), false)).toEqual([]))
+    expect(changed(iptables, ['filter', 'INPUT'], toBottom('KUBE-PROXY-FIREWALL'), false)).toEqual(
+      [],
+    ))
 
   it('may have a jump that the kubelet or the other mode also creates below the others, but not above', () => {
     for (const [chain, target] of [
@@ -68,7 +70,12 @@ describe('the order of jumps in built-in chains', () => {
     for (const untouched of [true, false]) {
       const append = (rules: Rule[]) => rules.push({ spec: agent })
       expect(changed(iptables, ['nat', 'POSTROUTING'], append, untouched)).toEqual([])
-      const [below] = changed(iptables, ['nat', 'POSTROUTING'], (rules) => rules.unshift({ spec: agent }), untouched)
+      const [below] = changed(
+        iptables,
+        ['nat', 'POSTROUTING'],
+        (rules) => rules.unshift({ spec: agent }),
+        untouched,
+      )
       expect(below).toMatchObject({ kind: 'order', where: { table: 'nat', chain: 'POSTROUTING' } })
     }
   })
@@ -92,12 +99,17 @@ describe('the order of jumps in built-in chains', () => {
     )
     const folder = fc.constantFrom(iptables, ipvs)
     fc.assert(
-      fc.property(folder, place, fc.array(fc.tuple(foreign, fc.nat(8)), { maxLength: 6 }), (where, chain, added) => {
-        const insert = (rules: Rule[]) => {
-          for (const [spec, at] of added) rules.splice(at, 0, { spec })
-        }
-        expect(changed(where, chain, insert)).toEqual([])
-      }),
+      fc.property(
+        folder,
+        place,
+        fc.array(fc.tuple(foreign, fc.nat(8)), { maxLength: 6 }),
+        (where, chain, added) => {
+          const insert = (rules: Rule[]) => {
+            for (const [spec, at] of added) rules.splice(at, 0, { spec })
+          }
+          expect(changed(where, chain, insert)).toEqual([])
+        },
+      ),
       { numRuns: 100 },
     )
   })
@@ -117,7 +129,9 @@ describe('the order of jumps in built-in chains', () => {
 
 describe('the last rules of KUBE-SERVICES', () => {
   it('jump to KUBE-NODEPORTS for each address of nodePortAddresses, in any order', () => {
-    const tail = (address: string) => ({ spec: `-d ${address}/32 -m comment --comment "nodeports" -j KUBE-NODEPORTS` })
+    const tail = (address: string) => ({
+      spec: `-d ${address}/32 -m comment --comment "nodeports" -j KUBE-NODEPORTS`,
+    })
     const state = (...addresses: string[]) => {
       const state = stateAt(iptables)
       state.iptables

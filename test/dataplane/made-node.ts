@@ -13,7 +13,9 @@ export function node(
   const text = Object.entries(rules).flatMap(([table, lines]) => {
     const chains = new Set(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'])
     const policies = lines.filter((line) => line.startsWith(':'))
-    const builtIn = [...chains].filter((name) => !policies.some((line) => line.startsWith(`:${name} `)))
+    const builtIn = [...chains].filter(
+      (name) => !policies.some((line) => line.startsWith(`:${name} `)),
+    )
     return [
       `*${table}`,
       ...builtIn.map((name) => `:${name} ACCEPT [0:0]`),
@@ -23,7 +25,12 @@ export function node(
     ]
   })
   const link = (name: string, address: string, prefixLength: number, flags: string[] = []) => {
-    return { name, flags, operstate: 'UP', addresses: [{ family: 'inet' as const, address, prefixLength }] }
+    return {
+      name,
+      flags,
+      operstate: 'UP',
+      addresses: [{ family: 'inet' as const, address, prefixLength }],
+    }
   }
   return {
     iptables: parseIptablesSave(text.join('\n')),
@@ -39,7 +46,8 @@ export function node(
 }
 
 /** Traces a packet given as on the command line. */
-export const trace = (state: NodeState, from: string, to: string): Trace => tracePacket(state, parsePacket(from, to))
+export const trace = (state: NodeState, from: string, to: string): Trace =>
+  tracePacket(state, parsePacket(from, to))
 
 export const pod = 'pod:10.244.1.9'
 export const external = 'external:203.0.113.9'

@@ -36,12 +36,22 @@ const FLOWS: Record<string, string[]> = {
   ],
   'web-three-endpoints': [`client ${CLUSTER_IP}`, `web ${CLUSTER_IP}`, `stranger ${CLUSTER_IP}`],
   'web-external-ip': anybody('192.0.2.10:80'),
-  'web-lb': [...anybody(BALANCER), ...anybody(node(31428)), `stranger ${BALANCER}`, `web ${BALANCER}`],
+  'web-lb': [
+    ...anybody(BALANCER),
+    ...anybody(node(31428)),
+    `stranger ${BALANCER}`,
+    `web ${BALANCER}`,
+  ],
   'web-lb-source-ranges': [...anybody(BALANCER), `stranger ${BALANCER}`, ...anybody(node(31428))],
   'x-lb-ranges-with-node': [...anybody(BALANCER), `stranger ${BALANCER}`],
   'x-lb-ranges-all': anybody(BALANCER),
   'web-lb-local': [...anybody(BALANCER), `stranger ${BALANCER}`, `stranger ${node(31428)}`],
-  'web-nodeport': [...anybody(node(31730)), `web ${node(31730)}`, `stranger ${node(31730)}`, 'host 127.0.0.1:31730'],
+  'web-nodeport': [
+    ...anybody(node(31730)),
+    `web ${node(31730)}`,
+    `stranger ${node(31730)}`,
+    'host 127.0.0.1:31730',
+  ],
   'web-nodeport-local': [...anybody(node(31730)), `web ${node(31730)}`, `stranger ${node(31730)}`],
   'web-no-endpoints': anybody(CLUSTER_IP),
   'x-nodeport-no-endpoints': [...anybody(CLUSTER_IP), ...anybody(node(31730))],
@@ -70,7 +80,11 @@ interface Sent {
 }
 
 const LAYOUTS = ['1.31', '1.34', '1.36']
-const endsOf = ({ verdict, outcomes, lost }: Trace) => ({ verdict, outcomes, lost: lost.map((one) => one.verdict) })
+const endsOf = ({ verdict, outcomes, lost }: Trace) => ({
+  verdict,
+  outcomes,
+  lost: lost.map((one) => one.verdict),
+})
 
 async function sendAll(kernel: NftNode, scenario: string, version: string): Promise<Sent[]> {
   const tables = predictedTables(scenario, version)
@@ -79,14 +93,18 @@ async function sendAll(kernel: NftNode, scenario: string, version: string): Prom
   let state = await kernel.read()
   for (const flow of FLOWS[scenario] ?? []) {
     const [who = '', to = '', how] = flow.split(' ')
-    const sender: { net: string; from: string; source?: string } = SENDERS[who as keyof typeof SENDERS]
+    const sender: { net: string; from: string; source?: string } =
+      SENDERS[who as keyof typeof SENDERS]
     const packet = parsePacket(sender.from, to)
     // Connections change only the sets of session affinity.
     if (scenario.includes('affinity')) state = await kernel.read()
     const trace = tracePacket(state, packet)
     if (!scenario.includes('affinity')) {
       const predicted: NodeState = { ...state, nftables: tables }
-      expect({ flow, ...endsOf(tracePacket(predicted, packet)) }).toEqual({ flow, ...endsOf(trace) })
+      expect({ flow, ...endsOf(tracePacket(predicted, packet)) }).toEqual({
+        flow,
+        ...endsOf(trace),
+      })
     }
     const isAnswered = trace.outcomes.length > 0 && how !== 'silent'
     const count = isAnswered && how !== 'once' && trace.outcomes.length > 1 ? ENOUGH : 1
@@ -151,19 +169,29 @@ describe.skipIf(reason !== undefined)(
     })
     afterAll(() => kernel?.stop())
 
-    it.each(LAYOUTS)('%s: a trace has the matching rules and the destinations of real packets', async (version) => {
-      const sent: Sent[] = []
-      for (const scenario of Object.keys(FLOWS)) sent.push(...(await sendAll(kernel, scenario, version)))
-      expect(sent.map(faultsOf).filter((faults) => faults !== undefined)).toEqual([])
-      expect(sent.length).toBeGreaterThanOrEqual(40)
-      expect(new Set(sent.map(({ trace }) => trace.verdict))).toEqual(new Set(['dnat', 'accept', 'reject', 'drop']))
-      // A trace that leaves out a rule, names one too many, or another end is found out.
-      const [one] = sent as [Sent, ...Sent[]]
-      const { hops, outcomes } = one.trace
-      const extra = { ...hops[0], table: 'ip kube-proxy', rule: 'drop' } as Trace['hops'][number]
-      for (const wrong of [{ hops: hops.slice(1) }, { hops: [...hops, extra] }, { outcomes: outcomes.slice(1) }])
-        expect(faultsOf({ ...one, trace: { ...one.trace, ...wrong } })).toBeDefined()
-      console.log(`nftables ${version}: ${sent.length} flows`)
-    })
+    it.each(LAYOUTS)(
+      '%s: a trace has the matching rules and the destinations of real packets',
+      async (version) => {
+        const sent: Sent[] = []
+        for (const scenario of Object.keys(FLOWS))
+          sent.push(...(await sendAll(kernel, scenario, version)))
+        expect(sent.map(faultsOf).filter((faults) => faults !== undefined)).toEqual([])
+        expect(sent.length).toBeGreaterThanOrEqual(40)
+        expect(new Set(sent.map(({ trace }) => trace.verdict))).toEqual(
+          new Set(['dnat', 'accept', 'reject', 'drop']),
+        )
+        // A trace that leaves out a rule, names one too many, or another end is found out.
+        const [one] = sent as [Sent, ...Sent[]]
+        const { hops, outcomes } = one.trace
+        const extra = { ...hops[0], table: 'ip kube-proxy', rule: 'drop' } as Trace['hops'][number]
+        for (const wrong of [
+          { hops: hops.slice(1) },
+          { hops: [...hops, extra] },
+          { outcomes: outcomes.slice(1) },
+        ])
+          expect(faultsOf({ ...one, trace: { ...one.trace, ...wrong } })).toBeDefined()
+        console.log(`nftables ${version}: ${sent.length} flows`)
+      },
+    )
   },
 )

@@ -147,7 +147,9 @@ table ip tracer {
 
 /** `nft` of this machine, else the one that the embedded cluster unpacked. */
 const PACKAGES = join(import.meta.dirname, '../../.cache/packages')
-const trees = existsSync(PACKAGES) ? readdirSync(PACKAGES).map((name) => join(PACKAGES, name, 'usr')) : []
+const trees = existsSync(PACKAGES)
+  ? readdirSync(PACKAGES).map((name) => join(PACKAGES, name, 'usr'))
+  : []
 const paths = (...folders: string[]): string =>
   trees.flatMap((tree) => folders.map((folder) => join(tree, folder))).join(':')
 const env = {
@@ -161,7 +163,10 @@ export function whyNot(): string | undefined {
   const script = `mount -t tmpfs t /run && ip netns add a && ip netns exec a nft -f - <<'END'
 table ip t { chain c { type nat hook postrouting priority 100; masquerade fully-random; }; }
 END`
-  const { status, stderr, error } = spawnSync('unshare', ['-Urnm', 'sh', '-c', script], { encoding: 'utf8', env })
+  const { status, stderr, error } = spawnSync('unshare', ['-Urnm', 'sh', '-c', script], {
+    encoding: 'utf8',
+    env,
+  })
   if (error) return error.message
   return status === 0 ? undefined : stderr.trim().split('\n')[0] || `unshare ended with ${status}`
 }
@@ -186,7 +191,9 @@ export class NftNode {
 
   constructor() {
     const script = `${SETUP}\nexec perl -e "$DRIVER"`
-    this.#process = spawn('unshare', ['-Urnmpf', '--kill-child', 'bash', '-c', script], { env: { ...env, DRIVER } })
+    this.#process = spawn('unshare', ['-Urnmpf', '--kill-child', 'bash', '-c', script], {
+      env: { ...env, DRIVER },
+    })
     this.#process.stderr.on('data', (data) => {
       this.#errors += data
     })
@@ -221,7 +228,12 @@ export class NftNode {
   async read(): Promise<NodeState> {
     const text = (await this.#ask('read\n')).join('\n')
     const [, rules = '', links = '', routes = ''] = text.split(/^==.*$/m)
-    const files = { 'nft-ip.json': rules, 'ip-addr.json': links.trim(), 'ip-route': routes, 'iptables-save': '' }
+    const files = {
+      'nft-ip.json': rules,
+      'ip-addr.json': links.trim(),
+      'ip-route': routes,
+      'iptables-save': '',
+    }
     const { state, faults } = readCapturedNode(new Map(Object.entries(files)))
     if (faults.length > 0) throw new Error(faults.map(({ message }) => message).join('\n'))
     return state
@@ -240,7 +252,8 @@ export class NftNode {
     const words = [from, count, first, to.protocol, to.destination, to.port, timeoutSeconds, source]
     const lines = await this.#ask(`${words.join(' ')}\n`)
     for (const line of lines) {
-      const [, sent, port] = /^trace id (\S+) ip tracer .* packet: .* (?:tcp|udp) sport (\d+) /.exec(line) ?? []
+      const [, sent, port] =
+        /^trace id (\S+) ip tracer .* packet: .* (?:tcp|udp) sport (\d+) /.exec(line) ?? []
       if (sent !== undefined) this.#byTraceId.set(sent, this.#byPort.get(Number(port)))
       const [, id = '', chain, rule] =
         /^trace id (\S+) ip kube-proxy (\S+) rule (.*) \(verdict .*\)\s*$/.exec(line) ?? []

@@ -7,9 +7,13 @@ import type { NftChain, NftTable } from '../../dataplane/nft-table.ts'
 import { printNftTransactions } from '../../dataplane/nft-transaction.ts'
 import { ParseError } from '../../dataplane/program-output.ts'
 
-const listing = readFileSync(join(import.meta.dirname, '../../data/nft/web-lb-source-ranges-v1.34.json'), 'utf8')
+const listing = readFileSync(
+  join(import.meta.dirname, '../../data/nft/web-lb-source-ranges-v1.34.json'),
+  'utf8',
+)
 
-const item = (table: object) => JSON.stringify({ nftables: [{ metainfo: { version: '1.1.1' } }, table] })
+const item = (table: object) =>
+  JSON.stringify({ nftables: [{ metainfo: { version: '1.1.1' } }, table] })
 const rule = (...expr: unknown[]) =>
   JSON.stringify({
     nftables: [
@@ -18,7 +22,8 @@ const rule = (...expr: unknown[]) =>
       { rule: { family: 'ip', table: 'kube-proxy', chain: 'c', expr } },
     ],
   })
-const textOf = (...expr: unknown[]) => parseNftList(rule(...expr))[0]?.chains.get('c')?.rules[0]?.text
+const textOf = (...expr: unknown[]) =>
+  parseNftList(rule(...expr))[0]?.chains.get('c')?.rules[0]?.text
 
 describe('nft -j list', () => {
   it('reads base chains, rules in nft syntax, sets and verdict maps', () => {
@@ -28,7 +33,9 @@ describe('nft -j list', () => {
       base: { type: 'nat', hook: 'postrouting', priority: 100 },
       rules: [{ text: 'jump masquerading' }],
     })
-    expect(ip?.chains.get('masquerading')?.rules[0]?.text).toBe('meta mark & 0x00004000 == 0x00000000 return')
+    expect(ip?.chains.get('masquerading')?.rules[0]?.text).toBe(
+      'meta mark & 0x00004000 == 0x00000000 return',
+    )
     expect(ip?.sets.get('nodeport-ips')?.elements).toEqual(new Set(['172.18.0.3']))
     expect(ip?.maps.get('service-ips')?.elements.get('10.96.0.1 . tcp . 443')).toBe(
       'goto service-2QRHZV4L-default/kubernetes/tcp/https',
@@ -57,15 +64,34 @@ describe('nft -j list', () => {
     [[{ log: { prefix: 'seen' } }, { drop: null }], 'log drop'],
     [[{ snat: { addr: '192.0.2.1' } }], 'snat to 192.0.2.1'],
     [
-      [{ match: { op: '==', left: { ct: { key: 'ip daddr', dir: 'original' } }, right: '10.96.0.7' } }, { drop: null }],
+      [
+        {
+          match: {
+            op: '==',
+            left: { ct: { key: 'ip daddr', dir: 'original' } },
+            right: '10.96.0.7',
+          },
+        },
+        { drop: null },
+      ],
       'ct original ip daddr 10.96.0.7 drop',
     ],
     [
-      [{ match: { op: '==', left: { meta: { key: 'iifname' } }, right: { set: ['eth0', 'cni0'] } } }],
+      [
+        {
+          match: { op: '==', left: { meta: { key: 'iifname' } }, right: { set: ['eth0', 'cni0'] } },
+        },
+      ],
       'iifname { cni0, eth0 }',
     ],
-    [[{ match: { op: '!=', left: { meta: { key: 'iifname' } }, right: 'cni0' } }], 'iifname != "cni0"'],
-    [[{ match: { op: '==', left: { ct: { key: 'state' } }, right: ['new', 'related'] } }], 'ct state new,related'],
+    [
+      [{ match: { op: '!=', left: { meta: { key: 'iifname' } }, right: 'cni0' } }],
+      'iifname != "cni0"',
+    ],
+    [
+      [{ match: { op: '==', left: { ct: { key: 'state' } }, right: ['new', 'related'] } }],
+      'ct state new,related',
+    ],
     [
       [
         {
@@ -89,7 +115,10 @@ describe('nft -j list', () => {
             op: 'update',
             elem: { payload: { protocol: 'ip', field: 'saddr' } },
             set: '@seen',
-            stmt: [{ limit: { rate: 10, per: 'second', inv: true } }, { counter: { packets: 1, bytes: 60 } }],
+            stmt: [
+              { limit: { rate: 10, per: 'second', inv: true } },
+              { counter: { packets: 1, bytes: 60 } },
+            ],
           },
         },
         { drop: null },
@@ -108,11 +137,25 @@ describe('nft -j list', () => {
       ],
       'update @seen { ip saddr timeout 5s }',
     ],
-    [[{ match: { op: '==', left: { meta: { key: 'l4proto' } }, right: 6 } }, { drop: null }], 'meta l4proto tcp drop'],
+    [
+      [{ match: { op: '==', left: { meta: { key: 'l4proto' } }, right: 6 } }, { drop: null }],
+      'meta l4proto tcp drop',
+    ],
     [[{ limit: { rate: 10, burst: 5, per: 'second' } }], 'limit rate 10/second'],
     [[{ limit: { rate: 10, burst: 7, per: 'second' } }], 'limit rate 10/second burst 7 packets'],
     [
-      [{ limit: { rate: 1, burst: 0, per: 'second', inv: true, rate_unit: 'mbytes', burst_unit: 'bytes' } }],
+      [
+        {
+          limit: {
+            rate: 1,
+            burst: 0,
+            per: 'second',
+            inv: true,
+            rate_unit: 'mbytes',
+            burst_unit: 'bytes',
+          },
+        },
+      ],
       'limit rate over 1 mbytes/second',
     ],
     [
@@ -125,7 +168,12 @@ describe('nft -j list', () => {
 
   it('reads elements with a comment or an expiry time', () => {
     const key = { elem: { val: { concat: ['10.96.0.9', 'tcp', 80] }, comment: 'default/web' } }
-    const map = { family: 'ip', table: 'kube-proxy', name: 'no-endpoint-services', type: ['ipv4_addr', 'inet_proto'] }
+    const map = {
+      family: 'ip',
+      table: 'kube-proxy',
+      name: 'no-endpoint-services',
+      type: ['ipv4_addr', 'inet_proto'],
+    }
     const verdict = { goto: { target: 'reject-chain' } }
     const set = {
       family: 'ip',
@@ -158,7 +206,13 @@ describe('nft -j list', () => {
     const type = ['ipv4_addr', 'inet_proto', 'inet_service']
     const [table] = parseNftList(
       item({
-        map: { family: 'ip', table: 't', name: 'm', type, elem: [[{ concat: ['10.0.0.6', 17, 6] }, { drop: null }]] },
+        map: {
+          family: 'ip',
+          table: 't',
+          name: 'm',
+          type,
+          elem: [[{ concat: ['10.0.0.6', 17, 6] }, { drop: null }]],
+        },
       }),
     )
     expect([...(table?.maps.get('m')?.elements.keys() ?? [])]).toEqual(['10.0.0.6 . udp . 6'])
@@ -167,7 +221,10 @@ describe('nft -j list', () => {
   it('ignores other families and objects, and rules of unknown chains', () => {
     expect(parseNftList(item({ table: { family: 'bridge', name: 'firewalld' } }))).toEqual([])
     expect(parseNftList(item({ flowtable: { family: 'ip', name: 'f', table: 't' } }))).toEqual([])
-    expect(parseNftList(item({ rule: { family: 'ip', table: 't', chain: 'gone', expr: [] } }))[0]?.chains.size).toBe(0)
+    expect(
+      parseNftList(item({ rule: { family: 'ip', table: 't', chain: 'gone', expr: [] } }))[0]?.chains
+        .size,
+    ).toBe(0)
     expect(parseNftList('{"nftables":[]}')).toEqual([])
   })
 
@@ -177,9 +234,18 @@ describe('nft -j list', () => {
     ['[]', /the text is not output of nft/],
     [item({ chain: { family: 'ip', table: 'kube-proxy' } }), /nftables\.1\.chain\.name/],
     [item({ table: { family: 'ip', name: 'x'.repeat(300) } }), /nftables\.1\.table\.name/],
-    [rule({ match: { op: '==', left: { concat: {} }, right: 1 } }), /not of the form that nft prints/],
-    [rule({ match: { op: '==', left: 1, right: { '&': { x: 1 } } } }), /not of the form that nft prints/],
-    [rule({ vmap: { key: { payload: { protocol: { toString: 1 } } } } }), /not of the form that nft prints/],
+    [
+      rule({ match: { op: '==', left: { concat: {} }, right: 1 } }),
+      /not of the form that nft prints/,
+    ],
+    [
+      rule({ match: { op: '==', left: 1, right: { '&': { x: 1 } } } }),
+      /not of the form that nft prints/,
+    ],
+    [
+      rule({ vmap: { key: { payload: { protocol: { toString: 1 } } } } }),
+      /not of the form that nft prints/,
+    ],
     [rule(JSON.parse(`${'{"&":['.repeat(60)}1${']}'.repeat(60)}`)), /nested too deeply|\{/],
   ])('refuses %.40s with the place of the fault, or shows it as JSON', (text, message) => {
     let said = ''
@@ -201,14 +267,19 @@ test('an expression that is nested too deeply is refused', () => {
 
 test('any JSON is read or refused with a ParseError', () => {
   const parsed = JSON.parse(listing)
-  const anything = fc.oneof(fc.jsonValue(), fc.constantFrom({ set: [] }, { elem: {} }, [], null, 'goto x'))
-  const spoiled = fc.tuple(fc.nat(parsed.nftables.length - 1), fc.string(), anything).map(([at, key, value]) => {
-    const copy = structuredClone(parsed)
-    const kind = Object.keys(copy.nftables[at])[0] ?? ''
-    const keys = Object.keys(copy.nftables[at][kind])
-    copy.nftables[at][kind][keys[key.length % keys.length] ?? key] = value
-    return JSON.stringify(copy)
-  })
+  const anything = fc.oneof(
+    fc.jsonValue(),
+    fc.constantFrom({ set: [] }, { elem: {} }, [], null, 'goto x'),
+  )
+  const spoiled = fc
+    .tuple(fc.nat(parsed.nftables.length - 1), fc.string(), anything)
+    .map(([at, key, value]) => {
+      const copy = structuredClone(parsed)
+      const kind = Object.keys(copy.nftables[at])[0] ?? ''
+      const keys = Object.keys(copy.nftables[at][kind])
+      copy.nftables[at][kind][keys[key.length % keys.length] ?? key] = value
+      return JSON.stringify(copy)
+    })
   fc.assert(
     fc.property(fc.oneof(spoiled, fc.json()), (text) => {
       try {
@@ -219,7 +290,9 @@ test('any JSON is read or refused with a ParseError', () => {
     }),
     { numRuns: 150 },
   )
-  fc.assert(fc.property(fc.jsonValue({ maxDepth: 8 }), (value) => typeof textOf(value) === 'string'))
+  fc.assert(
+    fc.property(fc.jsonValue({ maxDepth: 8 }), (value) => typeof textOf(value) === 'string'),
+  )
 })
 
 test('a large change is split into transactions that refer only to existing objects', () => {
@@ -233,7 +306,11 @@ test('a large change is split into transactions that refer only to existing obje
   const elements = new Map(
     names.map((name, index) => [`10.96.${index >> 8}.${index & 255} . tcp . 80`, `goto ${name}`]),
   )
-  const large: NftTable = { ...small, chains: new Map(chains), maps: new Map([['m', { type: 'any', elements }]]) }
+  const large: NftTable = {
+    ...small,
+    chains: new Map(chains),
+    maps: new Map([['m', { type: 'any', elements }]]),
+  }
   const scripts = printNftTransactions(undefined, large)
   expect(Math.max(...scripts.map(({ length }) => length))).toBeLessThan(60_000)
   const lines = scripts.join('').split('\n')
@@ -242,6 +319,8 @@ test('a large change is split into transactions that refer only to existing obje
   expect(lines).toContain('add map ip kube-proxy m { type any : verdict; }')
   expect(last('add chain ')).toBeLessThan(first('add rule '))
   expect(last('add map ')).toBeLessThan(first('add element '))
-  const added = lines.flatMap((line) => (line.startsWith('add element ip kube-proxy m ') ? line.split(',') : []))
+  const added = lines.flatMap((line) =>
+    line.startsWith('add element ip kube-proxy m ') ? line.split(',') : [],
+  )
   expect(added).toHaveLength(2000)
 })

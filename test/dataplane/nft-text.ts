@@ -24,7 +24,8 @@ function readChain(lines: readonly string[]): NftChain {
   const chain: NftChain = { rules: [] }
   for (const line of lines) {
     if (line.startsWith('comment ')) continue
-    const [, type, hook, priority] = /^type (\w+) hook (\w+) priority ([^;]+); policy accept;$/.exec(line) ?? []
+    const [, type, hook, priority] =
+      /^type (\w+) hook (\w+) priority ([^;]+); policy accept;$/.exec(line) ?? []
     if (type !== undefined && hook !== undefined && priority !== undefined) {
       const base: NftHook = { type, hook, priority: priorityOf(priority) }
       chain.base = base
@@ -45,7 +46,8 @@ function readElements(body: string): string[] {
 }
 
 function readSet(lines: readonly string[], body: string): NftSet {
-  const option = (name: string) => lines.find((line) => line.startsWith(`${name} `))?.slice(name.length + 1)
+  const option = (name: string) =>
+    lines.find((line) => line.startsWith(`${name} `))?.slice(name.length + 1)
   const timeout = option('timeout')
   const flags = option('flags')?.split(',') ?? []
   const set = { type: option('type') ?? '', flags, elements: new Set(readElements(body)) }
@@ -53,7 +55,8 @@ function readSet(lines: readonly string[], body: string): NftSet {
 }
 
 function readMap(lines: readonly string[], body: string): NftMap {
-  const type = /^type (.*) : verdict$/.exec(lines.find((line) => line.startsWith('type ')) ?? '')?.[1] ?? ''
+  const type =
+    /^type (.*) : verdict$/.exec(lines.find((line) => line.startsWith('type ')) ?? '')?.[1] ?? ''
   const pairs = readElements(body).map((element): [string, string] => {
     const [key = '', verdict = ''] = element.split(' : ')
     return [key, verdict]
@@ -64,9 +67,12 @@ function readMap(lines: readonly string[], body: string): NftMap {
 /** Reads the text of `nft list table ip kube-proxy`. */
 export function readNftText(text: string): NftTable {
   const [, family, name] = /^table (ip6?) (\S+) \{$/m.exec(text) ?? []
-  if ((family !== 'ip' && family !== 'ip6') || name === undefined) throw new Error('this is not a listing of a table')
+  if ((family !== 'ip' && family !== 'ip6') || name === undefined)
+    throw new Error('this is not a listing of a table')
   const table: NftTable = { family, name, chains: new Map(), sets: new Map(), maps: new Map() }
-  for (const [, kind, called = '', body = ''] of text.matchAll(/^\t(chain|set|map) (\S+) \{\n(.*?)^\t\}$/gms)) {
+  for (const [, kind, called = '', body = ''] of text.matchAll(
+    /^\t(chain|set|map) (\S+) \{\n(.*?)^\t\}$/gms,
+  )) {
     const lines = body
       .split('\n')
       .map((line) => line.trim())

@@ -55,31 +55,52 @@ describe('ip -j addr', () => {
 describe('conntrack -L', () => {
   it('reads every line of every recording', () => {
     for (const { path, text } of recordedFiles('conntrack'))
-      expect(parseConntrack(text), path).toHaveLength(text.split('\n').filter((line) => line !== '').length)
+      expect(parseConntrack(text), path).toHaveLength(
+        text.split('\n').filter((line) => line !== '').length,
+      )
   })
 
   it('reads both directions', () => {
     const line =
       'udp      17 29 src=10.244.1.2 dst=10.96.0.10 sport=40000 dport=53 [UNREPLIED] src=10.244.0.3 dst=172.18.0.3 sport=53 dport=1234 mark=16384 use=1'
-    expect(parseConntrack(`${line}\nconntrack v1.4.6 (conntrack-tools): 1 flow entries have been shown.\n`)).toEqual([
+    expect(
+      parseConntrack(
+        `${line}\nconntrack v1.4.6 (conntrack-tools): 1 flow entries have been shown.\n`,
+      ),
+    ).toEqual([
       {
-        original: { source: '10.244.1.2', destination: '10.96.0.10', sourcePort: 40000, destinationPort: 53 },
-        reply: { source: '10.244.0.3', destination: '172.18.0.3', sourcePort: 53, destinationPort: 1234 },
+        original: {
+          source: '10.244.1.2',
+          destination: '10.96.0.10',
+          sourcePort: 40000,
+          destinationPort: 53,
+        },
+        reply: {
+          source: '10.244.0.3',
+          destination: '172.18.0.3',
+          sourcePort: 53,
+          destinationPort: 1234,
+        },
       },
     ])
     expect(parseConntrack(`ipv4     2 ${line}`)).toEqual(parseConntrack(line))
   })
 
-  it.each(['tcp 6 98 TIME_WAIT src=1.2.3.4', 'hello', 'tcp tcp src=a dst=b src=b dst=a'])('refuses %s', (text) => {
-    expect(() => parseConntrack(text)).toThrow(ParseError)
-  })
+  it.each(['tcp 6 98 TIME_WAIT src=1.2.3.4', 'hello', 'tcp tcp src=a dst=b src=b dst=a'])(
+    'refuses %s',
+    (text) => {
+      expect(() => parseConntrack(text)).toThrow(ParseError)
+    },
+  )
 })
 
 describe('ip route', () => {
   it('reads every line of every recording', () => {
     for (const { path, text } of recordedFiles('ip-route')) {
       const routes = parseIpRoute(text)
-      expect(routes, path).toHaveLength(text.split('\n').filter((line) => line.trim() !== '').length)
+      expect(routes, path).toHaveLength(
+        text.split('\n').filter((line) => line.trim() !== '').length,
+      )
       const everywhere = routes.find(({ destination }) => destination === '0.0.0.0/0')
       expect(everywhere?.device, path).toBeDefined()
     }
@@ -127,7 +148,9 @@ const bootId = '8a217065-9a4f-477e-885e-2d50d89d2902'
 const mark = 'd9'.repeat(32)
 
 test('reads the boot ID, the uptime, the boot time and the mark of a class', () => {
-  expect(parseNodeBoot(`boot_id ${bootId}\nuptime 50.49\nbtime 1795355199\nclass ${mark}\n`)).toEqual({
+  expect(
+    parseNodeBoot(`boot_id ${bootId}\nuptime 50.49\nbtime 1795355199\nclass ${mark}\n`),
+  ).toEqual({
     bootId,
     uptimeSeconds: 50.49,
     bootedAtSeconds: 1795355199,

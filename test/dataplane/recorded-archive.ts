@@ -11,7 +11,9 @@ const RECORDINGS = join(import.meta.dirname, '../../data/recordings')
 export const unpackedRecording = (name: string): ReadonlyMap<string, string> =>
   new Map(
     Object.entries<string>(
-      JSON.parse(brotliDecompressSync(readFileSync(join(RECORDINGS, `${name}.json.br`))).toString()),
+      JSON.parse(
+        brotliDecompressSync(readFileSync(join(RECORDINGS, `${name}.json.br`))).toString(),
+      ),
     ),
   )
 

@@ -2,7 +2,11 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { readCapturedNode } from '../../dataplane/capture.ts'
 import type { Family } from '../../dataplane/ip-address.ts'
-import { clusterConfig, defaultConfig, type KubeProxyConfig } from '../../dataplane/kube-proxy/config.ts'
+import {
+  clusterConfig,
+  defaultConfig,
+  type KubeProxyConfig,
+} from '../../dataplane/kube-proxy/config.ts'
 import type { NftTable } from '../../dataplane/nft-table.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { type ClusterObjects, readObjects } from '../../dataplane/objects.ts'
@@ -21,7 +25,9 @@ const archived = new Map(
     .filter((path) => /^v1\..*\.json\.br$/.test(path))
     .map((path) => basename(path, '.json.br'))
     .flatMap((name) =>
-      [...unpackedRecording(name)].map(([path, text]) => [`${name}/${path}`, text] as [string, string]),
+      [...unpackedRecording(name)].map(
+        ([path, text]) => [`${name}/${path}`, text] as [string, string],
+      ),
     ),
 )
 const paths = [...plain, ...archived.keys()]
@@ -34,10 +40,14 @@ export function recordedText(path: string): string | undefined {
 
 /** Every file of the recordings with this name, by its path below the recordings. */
 export const recordedFiles = (name: string): { path: string; text: string }[] =>
-  paths.filter((path) => basename(path) === name).map((path) => ({ path, text: recordedText(path) ?? '' }))
+  paths
+    .filter((path) => basename(path) === name)
+    .map((path) => ({ path, text: recordedText(path) ?? '' }))
 
 /** The folders of all recorded nodes, such as `v1.30.3/ipvs/web-lb`. */
-export const recordedFolders: readonly string[] = paths.filter((path) => basename(path) === 'ip-addr.json').map(dirname)
+export const recordedFolders: readonly string[] = paths
+  .filter((path) => basename(path) === 'ip-addr.json')
+  .map(dirname)
 
 export const NODE = 'k8s-guide-worker'
 
@@ -59,10 +69,15 @@ export const folders = (...parts: string[]): string[] => {
 }
 
 /** The recorded versions: `v1.20.2`, … */
-export const recordedVersions: readonly string[] = folders().filter((name) => /^v1\.\d+\.\d+$/.test(name))
+export const recordedVersions: readonly string[] = folders().filter((name) =>
+  /^v1\.\d+\.\d+$/.test(name),
+)
 
 /** What the kube-proxies of the recordings were configured with. */
-export const recordedConfig = (): KubeProxyConfig => ({ ...defaultConfig(), clusterCIDR: '10.244.0.0/16' })
+export const recordedConfig = (): KubeProxyConfig => ({
+  ...defaultConfig(),
+  clusterCIDR: '10.244.0.0/16',
+})
 
 /** The configuration of the recorded kube-proxy: that of the objects' ConfigMap, if it differs from the usual one. */
 export const configOf = (objects: ClusterObjects): KubeProxyConfig =>
@@ -85,7 +100,8 @@ export function stateAt(folder: string, family: Family = 'ipv4'): NodeState {
   for (const file of children.get(folder) ?? [])
     files.set(file === 'nft.json' ? 'nft-ip.json' : file, recordedText(`${folder}/${file}`) ?? '')
   const { state, faults } = readCapturedNode(files, { family })
-  if (faults.length > 0) throw new Error(`${folder}: ${faults.map((fault) => fault.message).join('; ')}`)
+  if (faults.length > 0)
+    throw new Error(`${folder}: ${faults.map((fault) => fault.message).join('; ')}`)
   const listed = ['nft.txt', 'nft6.txt'].flatMap((file) => files.get(file) ?? [])
   return listed.length > 0 ? { ...state, nftables: listed.map(readNftText) } : state
 }

@@ -1,7 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
-import { commentOf, normaliseSpec, type ParsedRule, parseRule, printRule, targetOf } from '../../dataplane/rule.ts'
+import {
+  commentOf,
+  normaliseSpec,
+  type ParsedRule,
+  parseRule,
+  printRule,
+  targetOf,
+} from '../../dataplane/rule.ts'
 import { recordedFiles } from './recordings.ts'
 
 const specs = new Set(
@@ -44,20 +51,31 @@ describe('parseRule', () => {
     expect(normaliseSpec('-p udp -m comment --comment x --dport 80')).toBe(
       '-p udp -m comment --comment x -m udp --dport 80',
     )
-    expect(normaliseSpec('-p tcp --tcp-option 7 -j DROP')).toBe('-p tcp -m tcp --tcp-option 7 -j DROP')
+    expect(normaliseSpec('-p tcp --tcp-option 7 -j DROP')).toBe(
+      '-p tcp -m tcp --tcp-option 7 -j DROP',
+    )
     expect(normaliseSpec('-j DROP -p tcp --dport 80 -m comment --comment x')).toBe(
       '-p tcp -m tcp --dport 80 -m comment --comment x -j DROP',
     )
     expect(normaliseSpec('-p tcp -j REDIRECT --to-ports 81 --dport 80')).toBe(
       '-p tcp -m tcp --dport 80 -j REDIRECT --to-ports 81',
     )
-    expect(normaliseSpec('-m nfacct --nfacct-name ct_state -j DROP')).toBe('-m nfacct --nfacct-name  ct_state -j DROP')
+    expect(normaliseSpec('-m nfacct --nfacct-name ct_state -j DROP')).toBe(
+      '-m nfacct --nfacct-name  ct_state -j DROP',
+    )
   })
 
   it('keeps unknown matches and options as text, and refuses text that is not a rule', () => {
     const spec = '-m bpf --bytecode "4,48 0 0 9" -m tcp --novelty 7 -j TEE --gateway 10.0.0.1'
     expect(printRule(read(spec))).toBe(spec)
-    for (const text of ['-m comment --comment "open', '-s', '-p tcp !', 'DROP', '--dport 80', '-m comment --comment'])
+    for (const text of [
+      '-m comment --comment "open',
+      '-s',
+      '-p tcp !',
+      'DROP',
+      '--dport 80',
+      '-m comment --comment',
+    ])
       expect(parseRule(text)).toBeUndefined()
   })
 

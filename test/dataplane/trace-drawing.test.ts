@@ -37,7 +37,9 @@ describe('drawTrace', () => {
   it('marks the hook that stops a packet, and names the rule', () => {
     const filter = ['-A FORWARD -d 10.244.2.5/32 -j DROP']
     const lines = drawn(node({ nat, filter }), external, '10.96.0.9:80')
-    expect(picture(lines)[2]).toBe('in ━━━▶ [PREROUTING]  ━━━▶ [FORWARD]✗ ───>  POSTROUTING   ───> out')
+    expect(picture(lines)[2]).toBe(
+      'in ━━━▶ [PREROUTING]  ━━━▶ [FORWARD]✗ ───>  POSTROUTING   ───> out',
+    )
     expect(lines).toContain('    DROP: -A FORWARD -d 10.244.2.5/32 -j DROP')
     expect(lines.slice(-2)).toEqual([
       '✗ drop  100 %, by filter FORWARD',
@@ -60,24 +62,43 @@ describe('drawTrace', () => {
 
   it.each([
     ['meta mark set meta mark | 0x00004000 goto b', 'mark becomes 0x4000'],
-    ['meta mark set 0x00000001 ct mark set meta mark', 'mark becomes 0x1, connection mark becomes 0x1'],
-    ['meta mark set 0x00000001 ct mark set 0x00000000', 'mark becomes 0x1, connection mark becomes 0x0'],
+    [
+      'meta mark set 0x00000001 ct mark set meta mark',
+      'mark becomes 0x1, connection mark becomes 0x1',
+    ],
+    [
+      'meta mark set 0x00000001 ct mark set 0x00000000',
+      'mark becomes 0x1, connection mark becomes 0x0',
+    ],
     ['meta mark set 0x00000001 notrack', 'mark becomes 0x1, not tracked'],
     ['notrack', 'not tracked'],
     ['meta mark set 0x00000000 drop', 'DROP: meta mark set 0x00000000 drop'],
   ])('shows all that %s changes, not the chain to which it leads', (text, action) => {
     const chains = new Map<string, NftChain>([
-      ['pre', { base: { type: 'nat', hook: 'prerouting', priority: -100 }, rules: [{ text: 'jump a' }] }],
+      [
+        'pre',
+        { base: { type: 'nat', hook: 'prerouting', priority: -100 }, rules: [{ text: 'jump a' }] },
+      ],
       ['a', { rules: [{ text }] }],
       ['b', { rules: [] }],
     ])
-    const table: NftTable = { family: 'ip', name: 'kube-proxy', chains, sets: new Map(), maps: new Map() }
+    const table: NftTable = {
+      family: 'ip',
+      name: 'kube-proxy',
+      chains,
+      sets: new Map(),
+      maps: new Map(),
+    }
     const lines = drawn({ ...node({}), nftables: [table] }, pod, '10.96.0.9:80').join('\n')
     expect(lines.replace(/\s+/g, ' ')).toContain(`ip kube-proxy: pre → a ${action}`)
   })
 
   it('prints lines of ASCII text without a drawing with the option plain', () => {
-    const lines = drawTrace(trace(node({ nat }), pod, '10.96.0.9:80'), { width: 80, plain: true, stop: 'stops there' })
+    const lines = drawTrace(trace(node({ nat }), pod, '10.96.0.9:80'), {
+      width: 80,
+      plain: true,
+      stop: 'stops there',
+    })
     expect(lines.join('\n')).toMatch(/^[ -~\n]*$/)
     expect(lines.slice(0, 3)).toEqual(['10.244.1.9 -> 10.96.0.9:80/tcp', '', 'PREROUTING'])
     expect(lines.at(-1)).toBe('It stops there.')
@@ -85,7 +106,9 @@ describe('drawTrace', () => {
 
   it('fits into 80 columns and 24 lines for recordings of 1.20 and 1.30, and is never wider than the terminal', () => {
     const flows = ['pod:10.244.1.99', 'pod:10.244.1.6', 'host', 'outside'].flatMap((from) =>
-      ['10.96.119.228:80', '172.18.0.3:31730', '172.18.255.200:80'].map((to) => [from, to] as const),
+      ['10.96.119.228:80', '172.18.0.3:31730', '172.18.255.200:80'].map(
+        (to) => [from, to] as const,
+      ),
     )
     for (const path of recordedFolders.filter((path) => /^v1\.(20\.2|30\.3)\//.test(path))) {
       const state = stateAt(path)

@@ -25,7 +25,12 @@ describe('a rule of a trace', () => {
     ['-m physdev ! --physdev-is-in', pod, '8.8.8.8:80', true],
     ['-m physdev --physdev-is-in', pod, '8.8.8.8:80', false],
     ['-m mark ! --mark 0x4000/0x4000', pod, '8.8.8.8:80', true],
-    ['-m recent --rcheck --seconds 600 --reap --name NEW --mask 255.255.255.255 --rsource', pod, '8.8.8.8:80', false],
+    [
+      '-m recent --rcheck --seconds 600 --reap --name NEW --mask 255.255.255.255 --rsource',
+      pod,
+      '8.8.8.8:80',
+      false,
+    ],
     ['-m ipvs --vaddr 10.96.0.1/32', pod, '8.8.8.8:80', false],
     ['-m iprange --dst-range 8.8.8.1-8.8.8.9', pod, '8.8.8.8:80', true],
     ['-m nfacct --nfacct-name  counted', pod, '8.8.8.8:80', true],
@@ -72,7 +77,10 @@ describe('a rule of a trace', () => {
     ['--or-mark 0x8', 0x9],
     ['--xor-mark 0x1', 0x0],
   ])('changes a mark by %s', (option, mark) => {
-    const mangle = ['-A PREROUTING -j MARK --set-xmark 0x1/0xffffffff', `-A PREROUTING -j MARK ${option}`]
+    const mangle = [
+      '-A PREROUTING -j MARK --set-xmark 0x1/0xffffffff',
+      `-A PREROUTING -j MARK ${option}`,
+    ]
     const filter = [`-A FORWARD -m mark --mark 0x${mark.toString(16)} -j DROP`]
     expect(trace(node({ mangle, filter }), pod, '8.8.8.8:80').verdict).toBe('drop')
   })

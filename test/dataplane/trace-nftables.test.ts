@@ -15,9 +15,19 @@ function nodeWith(
     sets = {},
     maps = {},
     policy,
-  }: { sets?: Record<string, string[]>; maps?: Record<string, Record<string, string>>; policy?: 'drop' } = {},
+  }: {
+    sets?: Record<string, string[]>
+    maps?: Record<string, Record<string, string>>
+    policy?: 'drop'
+  } = {},
 ): NodeState {
-  const table: NftTable = { family: 'ip', name: 'kube-proxy', chains: new Map(), sets: new Map(), maps: new Map() }
+  const table: NftTable = {
+    family: 'ip',
+    name: 'kube-proxy',
+    chains: new Map(),
+    sets: new Map(),
+    maps: new Map(),
+  }
   for (const [title, texts] of Object.entries(chains)) {
     const [hook = '', type, priority] = title.split(' ')
     const rules = texts.map((text) => ({ text }))
@@ -34,11 +44,16 @@ function nodeWith(
 /** The result for a Pod's packet to a Service if this is the only rule before FORWARD. */
 const endAt = (rule: string, options: Parameters<typeof nodeWith>[1] = {}, to = '10.96.0.7:80') => {
   const state = nodeWith(
-    { 'prerouting nat -100': [rule, 'drop'], marked: ['meta mark & 0x00004000 == 0x00004000 accept', 'drop'] },
+    {
+      'prerouting nat -100': [rule, 'drop'],
+      marked: ['meta mark & 0x00004000 == 0x00004000 accept', 'drop'],
+    },
     options,
   )
   const { verdict, outcomes } = trace(state, pod, to)
-  return outcomes.length > 0 ? outcomes.map(({ to: end, probability }) => `${end} ${probability}`).join() : verdict
+  return outcomes.length > 0
+    ? outcomes.map(({ to: end, probability }) => `${end} ${probability}`).join()
+    : verdict
 }
 
 describe('one rule', () => {
@@ -109,7 +124,9 @@ describe('one rule', () => {
     expect(endAt('ip saddr @local accept', options)).toBe(SAME)
     expect(endAt('ip saddr != @seen accept', options)).toBe('drop')
     expect(endAt('ip saddr @gone accept', options)).toBe('drop')
-    expect(endAt('meta mark set 0x00004000 ip daddr . meta l4proto . th dport vmap @ips', options)).toBe(SAME)
+    expect(
+      endAt('meta mark set 0x00004000 ip daddr . meta l4proto . th dport vmap @ips', options),
+    ).toBe(SAME)
   })
 })
 
@@ -131,16 +148,17 @@ describe('base chains', () => {
   })
 
   it('apply their policy to packets that no rule decides', () => {
-    expect(trace(nodeWith({ 'forward filter 0': [] }, { policy: 'drop' }), pod, '10.96.0.7:80').lost[0]?.rule).toBe(
-      'policy drop',
-    )
+    expect(
+      trace(nodeWith({ 'forward filter 0': [] }, { policy: 'drop' }), pod, '10.96.0.7:80').lost[0]
+        ?.rule,
+    ).toBe('policy drop')
     expect(trace(nodeWith({ 'forward filter 0': [] }), pod, '10.96.0.7:80').hops).toEqual([])
   })
 
   it('are refused if their rules jump in a cycle', () =>
-    expect(() => trace(nodeWith({ 'input filter 0': ['jump a'], a: ['goto a'] }), pod, '172.18.0.3:80')).toThrow(
-      /cycle: .* a → a/,
-    ))
+    expect(() =>
+      trace(nodeWith({ 'input filter 0': ['jump a'], a: ['goto a'] }), pod, '172.18.0.3:80'),
+    ).toThrow(/cycle: .* a → a/))
 
   it('name the last chain that an untranslated packet reached', () => {
     const place = (state: NodeState, to: string) => {
@@ -150,11 +168,15 @@ describe('base chains', () => {
     const [table] = predictedTables('web-clusterip', '1.34') as [NftTable]
     const links = madeNode({}).links.filter(({ name }) => name !== 'kube-ipvs0')
     const state = { ...madeNode({}), links, nftables: [table] }
-    expect(place(state, '10.244.9.9:80')).toBe('reaches the chain services and finds no element for TCP 10.244.9.9:80')
+    expect(place(state, '10.244.9.9:80')).toBe(
+      'reaches the chain services and finds no element for TCP 10.244.9.9:80',
+    )
     expect(place(state, '10.96.119.228:81')).toMatch(
       /^is rejected by ip kube-proxy cluster-ips-check: ip daddr @cluster-ips reject/,
     )
     table.chains.get('nat-prerouting')?.rules.pop()
-    expect(place(state, '10.244.9.9:80')).toMatch(/^never reaches the chain services of table ip kube-proxy/)
+    expect(place(state, '10.244.9.9:80')).toMatch(
+      /^never reaches the chain services of table ip kube-proxy/,
+    )
   })
 })

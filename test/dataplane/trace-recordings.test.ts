@@ -23,15 +23,27 @@ describe('a trace through every recorded node', () => {
     )
     const protocol = fc.constantFrom('tcp', 'udp', 'sctp')
     fc.assert(
-      fc.property(fc.constantFrom(...nodes), from, address, port, protocol, ({ state }, from, to, port, protocol) => {
-        const { outcomes, lost, verdict } = trace(state, from, `${to}:${port}/${protocol}`)
-        const sum = [...outcomes, ...lost].reduce((total, { probability }) => total + probability, 0)
-        expect(sum).toBeCloseTo(1, 9)
-        expect(outcomes.length === 0).toBe(verdict === 'reject' || verdict === 'drop')
-        const all = trace(state, from, `${to}:${port}/${protocol}`)
-        const matching = tracePacket(state, parsePacket(from, `${to}:${port}/${protocol}`), { matchingOnly: true })
-        expect(matching).toEqual({ ...all, steps: all.steps.filter(({ matched }) => matched) })
-      }),
+      fc.property(
+        fc.constantFrom(...nodes),
+        from,
+        address,
+        port,
+        protocol,
+        ({ state }, from, to, port, protocol) => {
+          const { outcomes, lost, verdict } = trace(state, from, `${to}:${port}/${protocol}`)
+          const sum = [...outcomes, ...lost].reduce(
+            (total, { probability }) => total + probability,
+            0,
+          )
+          expect(sum).toBeCloseTo(1, 9)
+          expect(outcomes.length === 0).toBe(verdict === 'reject' || verdict === 'drop')
+          const all = trace(state, from, `${to}:${port}/${protocol}`)
+          const matching = tracePacket(state, parsePacket(from, `${to}:${port}/${protocol}`), {
+            matchingOnly: true,
+          })
+          expect(matching).toEqual({ ...all, steps: all.steps.filter(({ matched }) => matched) })
+        },
+      ),
       { numRuns: 300 },
     )
   })
@@ -62,7 +74,10 @@ describe('a trace through every recorded node', () => {
 })
 
 /** Why a packet from a Pod to a virtual server does not reach it. */
-function whyElsewhere(state: NodeState, server: VirtualServer): 'iptables' | 'unbound' | 'rejected' | undefined {
+function whyElsewhere(
+  state: NodeState,
+  server: VirtualServer,
+): 'iptables' | 'unbound' | 'rejected' | undefined {
   const specsOf = (table: string, chain: string) =>
     state.iptables
       .get(table)
@@ -71,7 +86,9 @@ function whyElsewhere(state: NodeState, server: VirtualServer): 'iptables' | 'un
   // The virtual servers of a node that was switched back to iptables mode receive no packets.
   if (specsOf('nat', 'KUBE-SERVICES').some((spec) => spec.includes('KUBE-SVC-'))) return 'iptables'
   // An address that no link holds (any more) leads past INPUT, where IPVS is.
-  const bound = state.links.some((link) => link.addresses.some(({ address }) => address === server.address))
+  const bound = state.links.some((link) =>
+    link.addresses.some(({ address }) => address === server.address),
+  )
   if (!bound || server.address === '127.0.0.1') return 'unbound'
   // KUBE-IPVS-FILTER rejects what is in none of its sets: until 1.30 external IPs with policy Local, and always node ports on kube-ipvs0.
   const member = `${server.address},${server.protocol.toLowerCase()}:${server.port}`
@@ -106,7 +123,10 @@ describe('a trace has the destinations of real packets', () => {
     expect(trace.outcomes.map(({ to }) => to).sort()).toEqual([...flow.outcomes].sort())
     expect(trace.lost.length > 0).toBe(flow.outcomes.length === 0)
     if (flow.outcomes.length > 0) {
-      expect(trace.outcomes.reduce((sum, { probability }) => sum + probability, 0)).toBeCloseTo(1, 9)
+      expect(trace.outcomes.reduce((sum, { probability }) => sum + probability, 0)).toBeCloseTo(
+        1,
+        9,
+      )
     }
     if (typeof flow.masquerade === 'boolean') {
       for (const outcome of trace.outcomes) expect(outcome.masquerade).toBe(flow.masquerade)

@@ -89,15 +89,36 @@ describe('tracePacket', () => {
       ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'].map(
         (hook) => `-A ${hook} -j LOG --log-prefix ${table}`,
       )
-    const tables = { nat: log('nat'), filter: log('filter'), mangle: log('mangle'), raw: log('raw') }
+    const tables = {
+      nat: log('nat'),
+      filter: log('filter'),
+      mangle: log('mangle'),
+      raw: log('raw'),
+    }
     const way = (from: string, to: string, ipvs = '') => {
       return trace(node(tables, ipvs), from, to).hops.map(({ hook, table }) => `${hook} ${table}`)
     }
     const entered = ['PREROUTING raw', 'PREROUTING mangle', 'PREROUTING nat']
     const left = ['POSTROUTING mangle', 'POSTROUTING nat']
-    expect(way(pod, '8.8.8.8:53')).toEqual([...entered, 'FORWARD mangle', 'FORWARD filter', ...left])
-    expect(way(pod, '172.18.0.3:53')).toEqual([...entered, 'INPUT mangle', 'INPUT filter', 'INPUT nat'])
-    expect(way('host', '8.8.8.8:53')).toEqual(['OUTPUT raw', 'OUTPUT mangle', 'OUTPUT nat', 'OUTPUT filter', ...left])
+    expect(way(pod, '8.8.8.8:53')).toEqual([
+      ...entered,
+      'FORWARD mangle',
+      'FORWARD filter',
+      ...left,
+    ])
+    expect(way(pod, '172.18.0.3:53')).toEqual([
+      ...entered,
+      'INPUT mangle',
+      'INPUT filter',
+      'INPUT nat',
+    ])
+    expect(way('host', '8.8.8.8:53')).toEqual([
+      'OUTPUT raw',
+      'OUTPUT mangle',
+      'OUTPUT nat',
+      'OUTPUT filter',
+      ...left,
+    ])
     const server = '-A -t 10.96.0.1:53 -s rr\n-a -t 10.96.0.1:53 -r 10.244.2.5:53 -m -w 1\n'
     const again = ['OUTPUT raw', 'OUTPUT mangle', 'OUTPUT filter', ...left]
     expect(way(pod, '10.96.0.1:53', server)).toEqual([
@@ -128,22 +149,31 @@ describe('tracePacket', () => {
     ['rr', { '10.244.1.5:80': 0.5, '10.244.2.5:80': 0.5 }],
     ['wrr', { '10.244.1.5:80': 0.25, '10.244.2.5:80': 0.75 }],
     ['fo', { '10.244.2.5:80': 1 }],
-  ])('distributes connections as scheduler %s does, without real servers of weight 0', (scheduler, shares) => {
-    const ipvs = [
-      `-A -t 10.96.0.1:80 -s ${scheduler} -p 600`,
-      '-a -t 10.96.0.1:80 -r 10.244.1.5:80 -m -w 1',
-      '-a -t 10.96.0.1:80 -r 10.244.2.5:80 -m -w 3',
-      '-a -t 10.96.0.1:80 -r 10.244.2.6:80 -m -w 0',
-    ].join('\n')
-    const { outcomes, verdict } = trace(node({}, ipvs), pod, '10.96.0.1:80')
-    expect(verdict).toBe('dnat')
-    expect(Object.fromEntries(outcomes.map(({ to, probability }) => [to, probability]))).toEqual(shares)
-  })
+  ])(
+    'distributes connections as scheduler %s does, without real servers of weight 0',
+    (scheduler, shares) => {
+      const ipvs = [
+        `-A -t 10.96.0.1:80 -s ${scheduler} -p 600`,
+        '-a -t 10.96.0.1:80 -r 10.244.1.5:80 -m -w 1',
+        '-a -t 10.96.0.1:80 -r 10.244.2.5:80 -m -w 3',
+        '-a -t 10.96.0.1:80 -r 10.244.2.6:80 -m -w 0',
+      ].join('\n')
+      const { outcomes, verdict } = trace(node({}, ipvs), pod, '10.96.0.1:80')
+      expect(verdict).toBe('dnat')
+      expect(Object.fromEntries(outcomes.map(({ to, probability }) => [to, probability]))).toEqual(
+        shares,
+      )
+    },
+  )
 
   it.each(['', '-a -t 10.96.0.1:80 -r 10.244.1.5:80 -m -w 0'])(
     'rejects a packet to a virtual server without usable real servers (%s)',
     (real) => {
-      const { verdict, outcomes, lost } = trace(node({}, `-A -t 10.96.0.1:80 -s rr\n${real}`), pod, '10.96.0.1:80')
+      const { verdict, outcomes, lost } = trace(
+        node({}, `-A -t 10.96.0.1:80 -s rr\n${real}`),
+        pod,
+        '10.96.0.1:80',
+      )
       expect({ verdict, outcomes }).toEqual({ verdict: 'reject', outcomes: [] })
       expect(lost[0]?.table).toBe('ipvs')
     },
@@ -151,7 +181,10 @@ describe('tracePacket', () => {
 
   it('prefers a virtual server for the firewall mark to one for the address', () => {
     const ipvs = '-A -f 5 -s rr\n-a -f 5 -r 10.244.1.5:0 -m -w 1\n-A -t 10.96.0.1:80 -s rr'
-    const state = node({ mangle: ['-A PREROUTING -p tcp -m tcp --dport 80 -j MARK --set-xmark 0x5/0xff'] }, ipvs)
+    const state = node(
+      { mangle: ['-A PREROUTING -p tcp -m tcp --dport 80 -j MARK --set-xmark 0x5/0xff'] },
+      ipvs,
+    )
     expect(trace(state, pod, '10.96.0.1:80').outcomes).toMatchObject([{ to: '10.244.1.5:80' }])
   })
 
@@ -164,7 +197,9 @@ describe('tracePacket', () => {
   })
 
   it('refuses chains that jump to each other in a cycle, and packets that the node cannot have', () => {
-    const circle = node({ filter: [':A - [0:0]', ':B - [0:0]', '-A FORWARD -j A', '-A A -j B', '-A B -j A'] })
+    const circle = node({
+      filter: [':A - [0:0]', ':B - [0:0]', '-A FORWARD -j A', '-A A -j B', '-A B -j A'],
+    })
     expect(() => trace(circle, pod, '8.8.8.8:80')).toThrow(CircleError)
     for (const [from, to] of [
       ['pod', '10.0.0.1:80'],

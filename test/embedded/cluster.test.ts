@@ -35,7 +35,9 @@ let kubectlProgram: string
 let kubectl: (words: string[]) => Promise<string>
 
 const onNode = async (command: string, node = worker) => {
-  const { exitCode, stdout, stderr } = await cluster.exec(node, ['sh', '-c', command], { timeoutMs: 60_000 })
+  const { exitCode, stdout, stderr } = await cluster.exec(node, ['sh', '-c', command], {
+    timeoutMs: 60_000,
+  })
   if (exitCode !== 0) throw new Error(`"${command}" on ${node}: ${stderr}`)
   return stdout
 }
@@ -62,7 +64,9 @@ describe('a cluster that is up', () => {
     const nodes = (await kubectl(['get', 'nodes', '--no-headers'])).trim().split('\n')
     expect(nodes).toHaveLength(3)
     for (const node of nodes) expect(node).toMatch(/\sReady\s/)
-    const addresses = await Promise.all((await cluster.nodes()).map((node) => onNode('hostname; hostname -I', node)))
+    const addresses = await Promise.all(
+      (await cluster.nodes()).map((node) => onNode('hostname; hostname -I', node)),
+    )
     expect(new Set(addresses).size).toBe(3)
   })
 
@@ -75,28 +79,50 @@ describe('a cluster that is up', () => {
 
   test('runs commands on nodes: exit code, both outputs, input, a time limit, and a refusal in one sentence', async () => {
     const input = `${'x'.repeat(1_000_000)}\nend`
-    expect(await cluster.exec(worker, ['sh', '-c', 'wc -c; echo err >&2; exit 7'], { stdin: input })).toEqual({
+    expect(
+      await cluster.exec(worker, ['sh', '-c', 'wc -c; echo err >&2; exit 7'], { stdin: input }),
+    ).toEqual({
       exitCode: 7,
       stdout: '1000004\n',
       stderr: 'err\n',
     })
     const late = cluster.exec(worker, ['sleep', '30'], { timeoutMs: 500 })
     await expect(late).rejects.toThrow(`"sleep 30" on ${worker} did not end within 0.5 s`)
-    await expect(cluster.script(worker, 'sleep 30', 500)).rejects.toThrow(/did not end within 0.5 s/)
-    await expect(cluster.exec('nowhere', ['true'])).rejects.toThrow(/refused to run a command on "nowhere" .*404/)
-    await expect(cluster.script('nowhere', 'true', 5000)).rejects.toThrow(/on "nowhere" \(HTTP 404\)/)
+    await expect(cluster.script(worker, 'sleep 30', 500)).rejects.toThrow(
+      /did not end within 0.5 s/,
+    )
+    await expect(cluster.exec('nowhere', ['true'])).rejects.toThrow(
+      /refused to run a command on "nowhere" .*404/,
+    )
+    await expect(cluster.script('nowhere', 'true', 5000)).rejects.toThrow(
+      /on "nowhere" \(HTTP 404\)/,
+    )
     expect(await cluster.exec(worker, ['no-such-program'])).toMatchObject({ exitCode: 127 })
   })
 
   test.each([
     ['make shell', () => 'node scripts/start.mjs scripts/exec.ts --shell', worker],
-    ['kubectl run -it', () => `${kubectlProgram} run -it --rm shell --image=busybox --restart=Never -- sh`, 'shell'],
+    [
+      'kubectl run -it',
+      () => `${kubectlProgram} run -it --rm shell --image=busybox --restart=Never -- sh`,
+      'shell',
+    ],
   ])('has a terminal with its size: %s', async (_what, command, host) => {
     const line = `stty cols 101 rows 33; exec ${command()}`
-    const shell = spawn('script', ['--quiet', '--flush', '--return', '--command', line, '/dev/null'], {
-      cwd: projectRoot,
-      env: { ...process.env, NAME: cluster.name, CLUSTER: 'embedded', NODE: worker, KUBECONFIG: cluster.kubeconfig },
-    })
+    const shell = spawn(
+      'script',
+      ['--quiet', '--flush', '--return', '--command', line, '/dev/null'],
+      {
+        cwd: projectRoot,
+        env: {
+          ...process.env,
+          NAME: cluster.name,
+          CLUSTER: 'embedded',
+          NODE: worker,
+          KUBECONFIG: cluster.kubeconfig,
+        },
+      },
+    )
     let text = ''
     shell.stdout.on('data', (bytes: Buffer) => {
       text += bytes
@@ -113,7 +139,9 @@ describe('a cluster that is up', () => {
     const before = readFileSync(target, 'utf8')
     const probe = join(tmpdir(), `from-inside-${process.pid}`)
     await onNode(`echo changed >${target}; echo new >${probe}; rm -rf ${projectRoot}/README.md`)
-    expect(await onNode(`cat ${target} ${probe}; test ! -e ${projectRoot}/README.md && echo gone`)).toContain('gone')
+    expect(
+      await onNode(`cat ${target} ${probe}; test ! -e ${projectRoot}/README.md && echo gone`),
+    ).toContain('gone')
     expect(readFileSync(target, 'utf8')).toBe(before)
     expect(existsSync(probe)).toBe(false)
     expect(existsSync(join(projectRoot, 'README.md'))).toBe(true)
@@ -121,21 +149,44 @@ describe('a cluster that is up', () => {
 
   test('reports when every kube-proxy has programmed the objects of the API', async () => {
     for (const address of ['10.96.77.1', '10.96.77.2']) {
-      await kubectl(['create', 'service', 'clusterip', 'followed', '--tcp=80', `--clusterip=${address}`])
+      await kubectl([
+        'create',
+        'service',
+        'clusterip',
+        'followed',
+        '--tcp=80',
+        `--clusterip=${address}`,
+      ])
       await cluster.synced(20_000)
-      const rules = await Promise.all((await cluster.nodes()).map((node) => cluster.exec(node, ['iptables-save'])))
-      expect(rules.map(({ stdout }) => stdout.includes(`${address}/32`))).toEqual([true, true, true])
+      const rules = await Promise.all(
+        (await cluster.nodes()).map((node) => cluster.exec(node, ['iptables-save'])),
+      )
+      expect(rules.map(({ stdout }) => stdout.includes(`${address}/32`))).toEqual([
+        true,
+        true,
+        true,
+      ])
       await kubectl(['delete', 'service', 'followed'])
     }
   })
 
   test('is graded healthy if its kube-proxies count packets with nfacct, and a missing counter is found', async () => {
     const inSystem = ['-n', 'kube-system']
-    await kubectl([...inSystem, 'expose', 'deployment', 'coredns', '--name=counted', '--type=NodePort', '--port=53'])
+    await kubectl([
+      ...inSystem,
+      'expose',
+      'deployment',
+      'coredns',
+      '--name=counted',
+      '--type=NodePort',
+      '--port=53',
+    ])
     await cluster.synced(20_000)
     const nodes = await cluster.nodes()
     const plain = new Map(
-      await Promise.all(nodes.map(async (node) => [node, await onNode('iptables-save', node)] as const)),
+      await Promise.all(
+        nodes.map(async (node) => [node, await onNode('iptables-save', node)] as const),
+      ),
     )
     const client = await kubeClient(cluster)
     const differences = async () =>
@@ -145,13 +196,16 @@ describe('a cluster that is up', () => {
     for (const node of nodes) await onNode(countWithNfacct, node)
     const counted = await onNode('iptables-save')
     const counters = Array.from(counted.matchAll(/--nfacct-name {2}(\S+)/g), ([, name]) => name)
-    expect(new Set(counters)).toEqual(new Set(['ct_state_invalid_dropped_pkts', 'localhost_nps_accepted_pkts']))
+    expect(new Set(counters)).toEqual(
+      new Set(['ct_state_invalid_dropped_pkts', 'localhost_nps_accepted_pkts']),
+    )
     expect(await differences()).toEqual([[], [], []])
     await onNode('iptables -D KUBE-FORWARD 1')
     expect((await differences()).flat()).toEqual([
       expect.stringContaining('--nfacct-name  ct_state_invalid_dropped_pkts'),
     ])
-    for (const [node, rules] of plain) await cluster.exec(node, ['iptables-restore'], { stdin: rules })
+    for (const [node, rules] of plain)
+      await cluster.exec(node, ['iptables-restore'], { stdin: rules })
     await kubectl([...inSystem, 'delete', 'service', 'counted'])
   })
 
@@ -170,13 +224,17 @@ describe('a cluster that is up', () => {
   })
 
   test('loses the rules of labs in both families when a lab is reset, and no other rule', async () => {
-    expect(await rulesLeft(cluster, worker, 'legacy')).toEqual([expect.stringContaining('--comment lab-50')])
+    expect(await rulesLeft(cluster, worker, 'legacy')).toEqual([
+      expect.stringContaining('--comment lab-50'),
+    ])
   })
 
   test('serves web from two workers, through the ClusterIP, in both modes and while it is flushed', async () => {
     const web = await make`make web`
     expect(web.exitCode, web.stderr).toBe(0)
-    const address = (await kubectl(['get', 'service', 'web', '-o', 'jsonpath={.spec.clusterIP}'])).trim()
+    const address = (
+      await kubectl(['get', 'service', 'web', '-o', 'jsonpath={.spec.clusterIP}'])
+    ).trim()
     const before = podsIn(await onNode(requests(address, 12)))
     expect(before).toHaveLength(12)
     expect(new Set(before).size).toBe(2)
@@ -205,19 +263,24 @@ describe('a cluster that is up', () => {
   test('refuses mode nftables before anything is changed, and names the missing module and the kernel that has it', async () => {
     const { exitCode, stderr } = await make`make nftables`
     expect(exitCode).toBe(2)
-    expect(stderr).toMatch(/nothing was changed: .*NAT in nf_tables \(module nft_chain_nat\)\..*KERNEL=host/)
-    expect(await kubectl(['-n', 'kube-system', 'get', 'configmap', 'kube-proxy', '-o', 'yaml'])).toMatch(
-      /mode: iptables$/m,
+    expect(stderr).toMatch(
+      /nothing was changed: .*NAT in nf_tables \(module nft_chain_nat\)\..*KERNEL=host/,
     )
+    expect(
+      await kubectl(['-n', 'kube-system', 'get', 'configmap', 'kube-proxy', '-o', 'yaml']),
+    ).toMatch(/mode: iptables$/m)
   })
 })
 
 describe('the kernel', () => {
   const modeAsked = async () =>
-    /mode: (\w+)$/m.exec(await kubectl(['-n', 'kube-system', 'get', 'configmap', 'kube-proxy', '-o', 'yaml']))?.[1]
+    /mode: (\w+)$/m.exec(
+      await kubectl(['-n', 'kube-system', 'get', 'configmap', 'kube-proxy', '-o', 'yaml']),
+    )?.[1]
 
   test('is tested by use, as doctor does, and the test leaves nothing', async () => {
-    const rules = async () => (await cluster.exec(worker, ['sh', '-c', 'iptables-save; ipvsadm -Sn; ip link'])).stdout
+    const rules = async () =>
+      (await cluster.exec(worker, ['sh', '-c', 'iptables-save; ipvsadm -Sn; ip link'])).stdout
     const before = (await rules()).split('\n').length
     const { stdout } = await cluster.exec(worker, kernelProbeCommand, { timeoutMs: 60_000 })
     expect(readKernelProbe(stdout)).toMatchObject({
@@ -246,10 +309,15 @@ describe('the kernel', () => {
       for one in rr wrr lc wlc lblc lblcr sh dh sed nq fo ovf mh; do rmmod ip_vs_$one; done 2>/dev/null
       rmmod xt_ipvs ip_vs; [ ! -e /proc/net/ip_vs ]`
     for (const node of await cluster.nodes())
-      await cluster.exec(node, ['sh', '-c', 'echo "install ip_vs /bin/false" >/etc/modprobe.d/no-ipvs.conf'])
+      await cluster.exec(node, [
+        'sh',
+        '-c',
+        'echo "install ip_vs /bin/false" >/etc/modprobe.d/no-ipvs.conf',
+      ])
     expect((await cluster.exec(worker, ['sh', '-c', forbid])).exitCode).toBe(0)
 
-    const ask = (mode: 'ipvs' | 'iptables', force: boolean) => switchMode(cluster, mode, { force, progress: silent })
+    const ask = (mode: 'ipvs' | 'iptables', force: boolean) =>
+      switchMode(cluster, mode, { force, progress: silent })
     await expect(ask('ipvs', false)).rejects.toThrow(
       /has no IPVS \(module ip_vs\)\. `make doctor` shows how to fix it\. FORCE=1/,
     )
@@ -304,7 +372,8 @@ describe('another cluster beside it', () => {
 
   test('has nodes of its own, and its end leaves no process or file of it, and the first one as it is', async () => {
     expect(await other.nodes()).not.toEqual(await cluster.nodes())
-    for (const one of [cluster, other]) expect((await one.exec(`${one.name}-worker`, ['true'])).exitCode).toBe(0)
+    for (const one of [cluster, other])
+      expect((await one.exec(`${one.name}-worker`, ['true'])).exitCode).toBe(0)
     await other.down(silent)
     await waitFor('its processes to end', 10_000, async () => processesOf(other.name).length === 0)
     expect(existsSync(clusterFolder(other.name))).toBe(false)

@@ -26,7 +26,9 @@ let told: string[]
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'victim-'))
   writeFileSync(join(folder, 'file'), '')
-  victim = spawn('perl', ['-e', VICTIM, join(folder, 'socket')], { stdio: ['ignore', 'pipe', 'inherit'] })
+  victim = spawn('perl', ['-e', VICTIM, join(folder, 'socket')], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
   const [ids] = victim.stdout ? await once(victim.stdout, 'data') : ['']
   told = String(ids).trim().split(' ')
 })
@@ -49,17 +51,34 @@ const isX64 = process.arch === 'x64'
 
 test.runIf(isX64)('without confinement the attempts reach the other program', () => {
   expect(worked()).toEqual(
-    expect.arrayContaining(['a signal', 'datagram from a pair', 'limits', 'message', 'new queue', 'watched folder']),
+    expect.arrayContaining([
+      'a signal',
+      'datagram from a pair',
+      'limits',
+      'message',
+      'new queue',
+      'watched folder',
+    ]),
   )
 })
 
-test.runIf(isX64).each(['landlock', 'mounts'] as const)('confined by %s, no attempt does', async (files) => {
-  const tree = await ensurePackages(cacheFolder, silent)
-  const found = detectConfinement(tree)
-  // A machine without them can't prove it; `make doctor` shows that.
-  if (!found.systemCalls || found.files === undefined || (files === 'landlock' && found.files !== files)) return
-  const read = ['/usr', '/bin', '/lib', '/lib64', '/etc', '/dev/null', projectRoot].flatMap((path) => ['--read', path])
-  const locks = spawnSync(join(tree, CONFINE), [`--${files}`]).status === 0
-  if (!locks) return
-  expect(worked(join(tree, CONFINE), `--${files}`, ...read, '--filter', '--')).toEqual([])
-})
+test.runIf(isX64).each(['landlock', 'mounts'] as const)(
+  'confined by %s, no attempt does',
+  async (files) => {
+    const tree = await ensurePackages(cacheFolder, silent)
+    const found = detectConfinement(tree)
+    // A machine without them can't prove it; `make doctor` shows that.
+    if (
+      !found.systemCalls ||
+      found.files === undefined ||
+      (files === 'landlock' && found.files !== files)
+    )
+      return
+    const read = ['/usr', '/bin', '/lib', '/lib64', '/etc', '/dev/null', projectRoot].flatMap(
+      (path) => ['--read', path],
+    )
+    const locks = spawnSync(join(tree, CONFINE), [`--${files}`]).status === 0
+    if (!locks) return
+    expect(worked(join(tree, CONFINE), `--${files}`, ...read, '--filter', '--')).toEqual([])
+  },
+)

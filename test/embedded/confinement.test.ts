@@ -14,7 +14,12 @@ import {
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { CONFINE, type Confinement, detectConfinement, publicPaths } from '../../embedded/machine/confinement.ts'
+import {
+  CONFINE,
+  type Confinement,
+  detectConfinement,
+  publicPaths,
+} from '../../embedded/machine/confinement.ts'
 import { startMachine } from '../../embedded/machine/guest-machine.ts'
 import { ensurePackages } from '../../embedded/machine/packages.ts'
 import { cacheFolder } from '../../host/layout.ts'
@@ -64,7 +69,9 @@ const changes: Record<string, string> = {
 const attempts = (folder: string) =>
   [
     `cd '${folder}' || { echo unreachable; exit; }`,
-    ...Object.entries(changes).map(([name, command]) => `if ( ${command} ) 2>&-; then echo '${name}'; fi`),
+    ...Object.entries(changes).map(
+      ([name, command]) => `if ( ${command} ) 2>&-; then echo '${name}'; fi`,
+    ),
   ].join('\n')
 
 async function asRootOfTheGuest(confinement: Confinement | undefined) {
@@ -122,7 +129,13 @@ describe('a confined program', () => {
     chmodSync(own, 0o777)
     copyFileSync(join(packages, CONFINE), program)
     const before = state()
-    const options = ['--capabilities', '4', `--${files}`, '--filter', ...programs.flatMap((path) => ['--read', path])]
+    const options = [
+      '--capabilities',
+      '4',
+      `--${files}`,
+      '--filter',
+      ...programs.flatMap((path) => ['--read', path]),
+    ]
     const script = `${attempts(canary)}\necho own >'${own}/file' && mv '${own}/file' '${own}/moved'`
     const identity = process.getuid?.() === 0 ? { uid, gid: uid } : {}
     const said = spawnSync(program, [...options, '--write', own, '--', 'sh', '-c', script], {
@@ -139,7 +152,9 @@ describe('a confined program', () => {
   test('reaches no other program', async () => {
     const confine = join(await ensurePackages(cacheFolder, silent), CONFINE)
     const reach = (...options: string[]) => {
-      const victim = spawnSync('sh', ['-c', 'sleep 60 >/dev/null 2>&1 & echo $!'], { encoding: 'utf8' }).stdout.trim()
+      const victim = spawnSync('sh', ['-c', 'sleep 60 >/dev/null 2>&1 & echo $!'], {
+        encoding: 'utf8',
+      }).stdout.trim()
       const { status } = spawnSync(confine, [...options, '--', 'bash', '-c', `kill -0 ${victim}`])
       process.kill(Number(victim))
       return status
@@ -159,6 +174,8 @@ test('the public paths of a folder omit private files, and only those', () => {
   chmodSync(join(canary, 'ssl/private'), 0o700)
   secret('ssl/openssl.cnf', 0o644)
   secret('shadow', 0o640)
-  expect(publicPaths(canary).sort()).toEqual(['file', 'folder', 'ssl/openssl.cnf'].map((name) => join(canary, name)))
+  expect(publicPaths(canary).sort()).toEqual(
+    ['file', 'folder', 'ssl/openssl.cnf'].map((name) => join(canary, name)),
+  )
   expect(publicPaths(join(canary, 'folder'))).toEqual([join(canary, 'folder')])
 })

@@ -28,7 +28,9 @@ const open = async () => {
   return context
 }
 const namespaces = async () =>
-  (await (await kubeClient(cluster)).core.listNamespace()).items.map(({ metadata }) => metadata?.name)
+  (await (await kubeClient(cluster)).core.listNamespace()).items.map(
+    ({ metadata }) => metadata?.name,
+  )
 const modeAsked = async () => readMode((await readConfigConf(await kubeClient(cluster))).text).mode
 
 /** Rules as they stand, without the counters that every packet moves. */
@@ -102,21 +104,29 @@ describe('a context of a kubeconfig', () => {
       stderr: 'err\n',
     })
     const here = ['sh', '-c', 'ip -o -4 addr show eth0']
-    expect((await context.exec(worker, here)).stdout).toBe((await cluster.exec(worker, here)).stdout)
-    const input = `${'x'.repeat(100_000)}\nend`
-    expect((await context.exec(worker, ['sh', '-c', 'wc -c; echo done'], { stdin: input })).stdout).toBe(
-      '100004\ndone\n',
+    expect((await context.exec(worker, here)).stdout).toBe(
+      (await cluster.exec(worker, here)).stdout,
     )
+    const input = `${'x'.repeat(100_000)}\nend`
+    expect(
+      (await context.exec(worker, ['sh', '-c', 'wc -c; echo done'], { stdin: input })).stdout,
+    ).toBe('100004\ndone\n')
     await context.exec(worker, ['sh', '-c', 'cat >/dev/shm/from-context'], { stdin: 'äöü' })
     expect((await context.exec(worker, ['cat', '/dev/shm/from-context'])).stdout).toBe('äöü')
-    await expect(context.exec(worker, ['sleep', '30'], { timeoutMs: 500 })).rejects.toThrow(/did not finish in time/)
-    await expect(context.exec('nowhere', ['true'])).rejects.toThrow(/Node "nowhere" has no node-access Pod/)
+    await expect(context.exec(worker, ['sleep', '30'], { timeoutMs: 500 })).rejects.toThrow(
+      /did not finish in time/,
+    )
+    await expect(context.exec('nowhere', ['true'])).rejects.toThrow(
+      /Node "nowhere" has no node-access Pod/,
+    )
   })
 
   test('is read without consent: its capture equals one of the cluster itself', async () => {
     const context = await open()
     const [own, other] = await Promise.all(
-      [cluster, context].map(async (one) => new Snapshot(await takeCapture(one, await kubeClient(one)))),
+      [cluster, context].map(
+        async (one) => new Snapshot(await takeCapture(one, await kubeClient(one))),
+      ),
     )
     for (const node of own?.nodes ?? []) {
       const same = other?.node(node.name)
@@ -135,7 +145,12 @@ describe('a context of a kubeconfig', () => {
 
   const namespace = 'default'
   const make = (words: string, env: Record<string, string> = {}) => {
-    const context = { ...process.env, KUBECONFIG: cluster.kubeconfig, CLUSTER: `context:${contextName}`, CI: '1' }
+    const context = {
+      ...process.env,
+      KUBECONFIG: cluster.kubeconfig,
+      CLUSTER: `context:${contextName}`,
+      CI: '1',
+    }
     const run = $({ cwd: projectRoot, quiet: true, nothrow: true, env: { ...context, ...env } })
     return run`make ${words.split(' ')}`
   }
@@ -152,7 +167,9 @@ describe('a context of a kubeconfig', () => {
       core.listNamespacedService({ namespace }),
       core.listNamespacedConfigMap({ namespace }),
     ])
-    return lists.flatMap(({ items }) => items.map(({ metadata }) => `${metadata?.name} ${metadata?.uid}`)).sort()
+    return lists
+      .flatMap(({ items }) => items.map(({ metadata }) => `${metadata?.name} ${metadata?.uid}`))
+      .sort()
   }
 
   test.each([
@@ -170,7 +187,9 @@ describe('a context of a kubeconfig', () => {
     const before = await objects()
     const { exitCode, stderr } = await make(words)
     expect(`${exitCode} ${stderr}`).toMatch(
-      new RegExp(`^2 (.*\\n)*.*This would .* on the cluster of context "${contextName}"; nothing was changed.*YES=1`),
+      new RegExp(
+        `^2 (.*\\n)*.*This would .* on the cluster of context "${contextName}"; nothing was changed.*YES=1`,
+      ),
     )
     expect(await objects()).toEqual(before)
   })
@@ -190,21 +209,38 @@ describe('a context of a kubeconfig', () => {
     const containers = [{ name: 'theirs', image: 'nginx' }]
     const template = { metadata: { labels: pods }, spec: { containers } }
     const spec = { replicas: 1, selector: { matchLabels: pods }, template }
-    await apps.createNamespacedDeployment({ namespace, body: { metadata: { name: 'theirs', labels }, spec } })
+    await apps.createNamespacedDeployment({
+      namespace,
+      body: { metadata: { name: 'theirs', labels }, spec },
+    })
     const service = { selector: pods, ports: [{ port: 80 }] }
-    await core.createNamespacedService({ namespace, body: { metadata: { name: 'theirs', labels }, spec: service } })
-    await core.createNamespacedConfigMap({ namespace, body: { metadata: { name: 'lab-4' }, data: { theirs: 'yes' } } })
-    await core.createNamespacedPod({ namespace, body: { metadata: { name: 'client' }, spec: { containers } } })
+    await core.createNamespacedService({
+      namespace,
+      body: { metadata: { name: 'theirs', labels }, spec: service },
+    })
+    await core.createNamespacedConfigMap({
+      namespace,
+      body: { metadata: { name: 'lab-4' }, data: { theirs: 'yes' } },
+    })
+    await core.createNamespacedPod({
+      namespace,
+      body: { metadata: { name: 'client' }, spec: { containers } },
+    })
     const theirs = await objects()
-    const client = async () => (await core.readNamespacedPod({ namespace, name: 'client' })).metadata?.uid
+    const client = async () =>
+      (await core.readNamespacedPod({ namespace, name: 'client' })).metadata?.uid
     const theirClient = await client()
 
     const { stderr } = await agreed('web')
-    expect(stderr.match(/YES=1: this will create .*"web".* on the cluster of context/g)).toHaveLength(1)
-    expect((await core.readNamespacedService({ namespace, name: 'web' })).metadata?.labels).toEqual({
-      ...labels,
-      'app.kubernetes.io/managed-by': 'kube-service-labs',
-    })
+    expect(
+      stderr.match(/YES=1: this will create .*"web".* on the cluster of context/g),
+    ).toHaveLength(1)
+    expect((await core.readNamespacedService({ namespace, name: 'web' })).metadata?.labels).toEqual(
+      {
+        ...labels,
+        'app.kubernetes.io/managed-by': 'kube-service-labs',
+      },
+    )
     const reset = await agreed('reset-1')
     expect(reset.stderr).toMatch(
       /pods "client" in namespace "default" does not belong to these labs .* was not changed/,
@@ -221,7 +257,10 @@ describe('a context of a kubeconfig', () => {
       const { exitCode, stderr } = await make('web', { YES: '1' })
       return `${exitCode} ${stderr}`
     }
-    await core.createNamespacedService({ namespace, body: { metadata: { name: 'shop' }, spec: service } })
+    await core.createNamespacedService({
+      namespace,
+      body: { metadata: { name: 'shop' }, spec: service },
+    })
     expect(await refused()).toMatch(/^2 [\s\S]*deployments "web" .* would mix with Service "shop"/)
     await core.deleteNamespacedService({ namespace, name: 'shop' })
     await apps.createNamespacedDeployment({
@@ -231,11 +270,16 @@ describe('a context of a kubeconfig', () => {
         spec: {
           replicas: 0,
           selector: { matchLabels: { app: 'x' } },
-          template: { metadata: { labels: { app: 'x' } }, spec: { containers: [{ name: 'x', image: 'nginx' }] } },
+          template: {
+            metadata: { labels: { app: 'x' } },
+            spec: { containers: [{ name: 'x', image: 'nginx' }] },
+          },
         },
       },
     })
-    expect(await refused()).toMatch(/^2 [\s\S]*deployments "web" in namespace "default" does not belong to these labs/)
+    expect(await refused()).toMatch(
+      /^2 [\s\S]*deployments "web" in namespace "default" does not belong to these labs/,
+    )
     await apps.deleteNamespacedDeployment({ namespace, name: 'web' })
     expect(await objects()).toEqual(before)
   })

@@ -21,7 +21,12 @@ import { flushNat } from '../../cluster/kube-proxy/flush-nat.ts'
 import { switchMode } from '../../cluster/kube-proxy/switch-mode.ts'
 import { kubectlPath } from '../../cluster/programs.ts'
 import { readNode } from '../../cluster/snapshot.ts'
-import { CONFINE, ensurePackages, hostKernelTrouble, readDaemonState } from '../../embedded/index.ts'
+import {
+  CONFINE,
+  ensurePackages,
+  hostKernelTrouble,
+  readDaemonState,
+} from '../../embedded/index.ts'
 import { forbiddingSetting } from '../../embedded/machine/host-kernel.ts'
 import { cacheFolder, projectRoot } from '../../host/layout.ts'
 import { silent } from '../../host/progress.ts'
@@ -40,7 +45,8 @@ const inGuest = async (script: string, node = worker) =>
   (await cluster.exec(node, ['sh', '-c', script], { timeoutMs: 60_000 })).stdout
 
 /** A value that changes by itself, or that the kernel gives out again to each reader. */
-const MOVES = /count|random|uuid|pid|nr_|-nr|state|stat$|usage|next|last|inode|dentry|aio|ns_|bpf|pty|perf|sched/
+const MOVES =
+  /count|random|uuid|pid|nr_|-nr|state|stat$|usage|next|last|inode|dentry|aio|ns_|bpf|pty|perf|sched/
 
 /** Settings that every namespace of the network shares, or that are the machine's. */
 function settings(folder: string): string[] {
@@ -82,9 +88,15 @@ const machineNow = () => ({
   routes: ['-4', '-6'].flatMap((family) => print('ip', family, 'route', 'show', 'table', 'all')),
   policies: [print('ip', 'rule'), print('tc', 'qdisc')],
   mounts: readFileSync('/proc/self/mountinfo', 'utf8'),
-  cgroups: existsSync('/sys/fs/cgroup') ? folders('/sys/fs/cgroup').filter((path) => path.includes(cluster.name)) : [],
+  cgroups: existsSync('/sys/fs/cgroup')
+    ? folders('/sys/fs/cgroup').filter((path) => path.includes(cluster.name))
+    : [],
   hostname: readFileSync('/proc/sys/kernel/hostname', 'utf8'),
-  settings: [...settings('/proc/sys/net'), ...settings('/proc/sys/kernel'), ...settings('/proc/sys/vm')],
+  settings: [
+    ...settings('/proc/sys/net'),
+    ...settings('/proc/sys/kernel'),
+    ...settings('/proc/sys/vm'),
+  ],
 })
 
 /** Processes of this machine that see the cluster's guest: those in one of its process namespaces. */
@@ -163,10 +175,19 @@ echo end`
       volumeMounts: [{ name: 'node', mountPath: '/node' }],
     }
     const spec = {
-      ...{ nodeName: worker, hostNetwork: true, hostPID: true, hostIPC: true, containers: [container] },
+      ...{
+        nodeName: worker,
+        hostNetwork: true,
+        hostPID: true,
+        hostIPC: true,
+        containers: [container],
+      },
       volumes: [{ name: 'node', hostPath: { path: '/' } }],
     }
-    await core.createNamespacedPod({ namespace: 'default', body: { metadata: { name: 'canary' }, spec } })
+    await core.createNamespacedPod({
+      namespace: 'default',
+      body: { metadata: { name: 'canary' }, spec },
+    })
     const ready = async () => {
       const { status } = await core.readNamespacedPod({ namespace: 'default', name: 'canary' })
       return status?.containerStatuses?.[0]?.ready === true
@@ -174,7 +195,9 @@ echo end`
     await waitFor('the privileged Pod', 30_000, ready)
     const path = await kubectlPath(silent)
     const inPod = (...command: string[]) =>
-      execFileSync(path, ['--kubeconfig', cluster.kubeconfig, 'exec', 'canary', '--', ...command], { encoding: 'utf8' })
+      execFileSync(path, ['--kubeconfig', cluster.kubeconfig, 'exec', 'canary', '--', ...command], {
+        encoding: 'utf8',
+      })
     // From its own root, in the namespaces of the first process of the guest, and from the root of the node.
     for (const place of [[], ['nsenter', '-t', '1', '-m', '-u', '-i', '-n', '-p', '-C']])
       await leavesNoTrace(async (script) => inPod(...place, 'sh', '-c', script))
@@ -185,13 +208,19 @@ echo end`
     })
   })
 
-  test.each(['legacy', 'nft'] as const)('rules of labs written through iptables-%s are removed', async (backend) => {
-    expect(await rulesLeft(cluster, worker, backend)).toEqual([expect.stringContaining('--comment lab-50')])
-  })
+  test.each(['legacy', 'nft'] as const)(
+    'rules of labs written through iptables-%s are removed',
+    async (backend) => {
+      expect(await rulesLeft(cluster, worker, backend)).toEqual([
+        expect.stringContaining('--comment lab-50'),
+      ])
+    },
+  )
 
   test('has no generic netlink, so ipvsadm uses setsockopt(2), which IPVS allows in user namespaces', async () => {
     expect(await inGuest('ip macsec show 2>&1 || true')).toContain('Protocol not supported')
-    if (existsSync('/proc/net/ip_vs')) expect(await inGuest('ipvsadm -Ln')).toContain('IP Virtual Server')
+    if (existsSync('/proc/net/ip_vs'))
+      expect(await inGuest('ipvsadm -Ln')).toContain('IP Virtual Server')
   })
 
   test('with kill -9 of its daemon everything is gone, and nothing of the machine has changed', async () => {
@@ -202,7 +231,11 @@ echo end`
       (await doomed.exec(`${doomed.name}-worker`, ['readlink', '/proc/self/ns/net'])).stdout.trim(),
     ]
     expect(guest).not.toBe(host)
-    await doomed.exec(`${doomed.name}-worker`, ['sh', '-c', 'setsid sleep 1000 >/dev/null 2>&1 & sleep 0.1'])
+    await doomed.exec(`${doomed.name}-worker`, [
+      'sh',
+      '-c',
+      'setsid sleep 1000 >/dev/null 2>&1 & sleep 0.1',
+    ])
     expect(guestProcesses(guest).length).toBeGreaterThan(1)
     process.kill(readDaemonState(doomed.name)?.pid ?? 0, 'SIGKILL')
     await waitFor('its processes to end', 10_000, async () => guestProcesses(guest).length === 0)
@@ -214,14 +247,23 @@ echo end`
 describe.skipIf(trouble)('mode nftables in the kernel', { timeout: 120_000 }, () => {
   /** The kernel numbers tables as they are made. */
   const table = async () =>
-    /"family": "ip", "name": "kube-proxy", "handle": \d+/.exec(await inGuest('nft -j list tables'))?.[0]
+    /"family": "ip", "name": "kube-proxy", "handle": \d+/.exec(
+      await inGuest('nft -j list tables'),
+    )?.[0]
   const matches = () =>
-    waitFor('the tables to equal the prediction', 20_000, async () => (await differences()).length === 0, 400)
+    waitFor(
+      'the tables to equal the prediction',
+      20_000,
+      async () => (await differences()).length === 0,
+      400,
+    )
   const differences = async () => {
     const { evaluate } = await import('../../grading/evaluate.ts')
     const { openCluster } = await import('../../grading/live-cluster.ts')
     const { nodes } = await (await openCluster(cluster)).snapshot()
-    return nodes.flatMap((node) => evaluate(node, 'nftables').differences).filter(({ where }) => 'nft' in where)
+    return nodes
+      .flatMap((node) => evaluate(node, 'nftables').differences)
+      .filter(({ where }) => 'nft' in where)
   }
 
   test('changes are written into the present table, and packets take the predicted path', async () => {
@@ -239,7 +281,10 @@ describe.skipIf(trouble)('mode nftables in the kernel', { timeout: 120_000 }, ()
         spec: {
           replicas: 3,
           selector: { matchLabels: labels },
-          template: { metadata: { labels }, spec: { containers: [{ name: 'echo', image: 'nginx' }] } },
+          template: {
+            metadata: { labels },
+            spec: { containers: [{ name: 'echo', image: 'nginx' }] },
+          },
         },
       },
     })
@@ -259,9 +304,11 @@ describe.skipIf(trouble)('mode nftables in the kernel', { timeout: 120_000 }, ()
     })
     await matches()
     const ask = async (to: string, times: number) =>
-      (await inGuest(`for i in $(seq ${times}); do curl -s -m 3 http://${to}/ || echo "code $?"; done`)).match(
-        /Pod: \S+|code \d+/g,
-      )
+      (
+        await inGuest(
+          `for i in $(seq ${times}); do curl -s -m 3 http://${to}/ || echo "code $?"; done`,
+        )
+      ).match(/Pod: \S+|code \d+/g)
     expect(new Set(await ask(`${plain?.clusterIP}:80`, 40)).size).toBe(3)
     expect(new Set(await ask(`172.18.0.2:${plain?.ports?.[0]?.nodePort}`, 40)).size).toBe(3)
     expect(new Set(await ask(`${empty?.clusterIP}:80`, 2))).toEqual(new Set(['code 7']))
@@ -279,7 +326,8 @@ describe.skipIf(trouble)('mode nftables in the kernel', { timeout: 120_000 }, ()
     await matches()
     expect(new Set(await ask(`${sticky?.clusterIP}:80`, 12))).toEqual(new Set([kept]))
     expect(new Set(await ask(`${plain?.clusterIP}:80`, 60)).size).toBe(4)
-    for (const name of ['plain', 'sticky', 'empty']) await core.deleteNamespacedService({ namespace: 'default', name })
+    for (const name of ['plain', 'sticky', 'empty'])
+      await core.deleteNamespacedService({ namespace: 'default', name })
     await matches()
     expect(await table()).toBe(first)
     // A new kube-proxy, too, writes into the table that it finds.
@@ -290,7 +338,9 @@ describe.skipIf(trouble)('mode nftables in the kernel', { timeout: 120_000 }, ()
     const many = Array.from({ length: 250 }, (_, index) => `many-${index}`)
     await Promise.all(many.map((name) => service(name, {})))
     await matches()
-    await Promise.all(many.map((name) => core.deleteNamespacedService({ namespace: 'default', name })))
+    await Promise.all(
+      many.map((name) => core.deleteNamespacedService({ namespace: 'default', name })),
+    )
     await matches()
     await switchMode(cluster, 'iptables', { progress: silent })
     expect(await table()).toBeUndefined()
@@ -300,7 +350,11 @@ describe.skipIf(trouble)('mode nftables in the kernel', { timeout: 120_000 }, ()
 
 describe('what forbids namespaces', () => {
   test.each([
-    ['kernel/apparmor_restrict_unprivileged_userns', '1', 'sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0'],
+    [
+      'kernel/apparmor_restrict_unprivileged_userns',
+      '1',
+      'sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0',
+    ],
     ['kernel/unprivileged_userns_clone', '0', 'sudo sysctl kernel.unprivileged_userns_clone=1'],
     ['user/max_user_namespaces', '0', 'sudo sysctl user.max_user_namespaces=15000'],
   ])('%s = %s is reported with the command that changes it', (name, value, fix) => {
@@ -339,7 +393,9 @@ COMMIT
 END
 ipset create KUBE-6-CLUSTER-IP hash:ip,port family inet6`
   const rules = async () =>
-    (await inGuest('ip6tables-save')).split('\n').filter((line) => line.includes('KUBE-') || line.includes('fd00'))
+    (await inGuest('ip6tables-save'))
+      .split('\n')
+      .filter((line) => line.includes('KUBE-') || line.includes('fd00'))
   const own = ['-A INPUT -s fd00::1/128 -j ACCEPT', '-A POSTROUTING -s fd00::/64 -j OWN']
 
   test('leftovers of an earlier mode are removed when kube-proxy starts, and by flush-nat', async () => {
@@ -348,11 +404,21 @@ ipset create KUBE-6-CLUSTER-IP hash:ip,port family inet6`
     await switchMode(cluster, 'nftables', { progress: silent, force: true })
     // As kube-proxy does: both families, but for the chain that rules of both modes jump to, and no set of IPv6.
     expect((await rules()).sort()).toEqual(
-      [...own, ':KUBE-MARK-MASQ - [0:0]', '-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000'].sort(),
+      [
+        ...own,
+        ':KUBE-MARK-MASQ - [0:0]',
+        '-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000',
+      ].sort(),
     )
     expect(await inGuest('ipset list -n')).toContain('KUBE-6-CLUSTER-IP')
-    const report = (await flushNat(cluster, { progress: silent })).find(({ node }) => node === worker)
-    expect(report?.removed).toEqual(['nat: 1 chain, 1 rule', 'IPv6 nat: 1 chain, 1 rule', '1 ipset'])
+    const report = (await flushNat(cluster, { progress: silent })).find(
+      ({ node }) => node === worker,
+    )
+    expect(report?.removed).toEqual([
+      'nat: 1 chain, 1 rule',
+      'IPv6 nat: 1 chain, 1 rule',
+      '1 ipset',
+    ])
     expect((await rules()).sort()).toEqual(own)
     expect(await inGuest('ipset list -n')).not.toContain('KUBE-6')
   })
@@ -371,7 +437,15 @@ describe.skipIf(trouble)('where AppArmor forbids namespaces', { timeout: 60_000 
    */
   function whereForbidden(script: string, env: Record<string, string> = {}) {
     const folder = mkdtempSync(join(tmpdir(), 'settings-'))
-    for (const name of ['hostname', 'osrelease', 'ostype', 'pid_max', 'cap_last_cap', 'overflowuid', 'overflowgid'])
+    for (const name of [
+      'hostname',
+      'osrelease',
+      'ostype',
+      'pid_max',
+      'cap_last_cap',
+      'overflowuid',
+      'overflowgid',
+    ])
       writeFileSync(join(folder, name), readFileSync(join('/proc/sys/kernel', name)))
     writeFileSync(join(folder, 'apparmor_restrict_unprivileged_userns'), '1\n')
     const command = `set -e
@@ -379,8 +453,17 @@ mount --bind '${folder}' /proc/sys/kernel
 echo 1 >/proc/sys/user/max_user_namespaces
 exec unshare --user --map-user=1000 --map-group=1000 node scripts/start.mjs ${script}`
     const words = ['--user', '--map-root-user', '--mount', 'sh', '-c', command]
-    const own = { CLUSTER: 'embedded', NAME: `${cluster.name}-forbidden`, NO_COLOR: '1', KERNEL: '' }
-    const options = { cwd: projectRoot, env: { ...process.env, ...own, ...env }, encoding: 'utf8' } as const
+    const own = {
+      CLUSTER: 'embedded',
+      NAME: `${cluster.name}-forbidden`,
+      NO_COLOR: '1',
+      KERNEL: '',
+    }
+    const options = {
+      cwd: projectRoot,
+      env: { ...process.env, ...own, ...env },
+      encoding: 'utf8',
+    } as const
     const { status, stdout, stderr } = spawnSync('unshare', words, options)
     rmSync(folder, { recursive: true })
     return { status, stdout, stderr }
@@ -390,7 +473,9 @@ exec unshare --user --map-user=1000 --map-group=1000 node scripts/start.mjs ${sc
   test('make doctor names the setting, the command that changes it, and the other kernel', () => {
     const { stdout, stderr } = whereForbidden('scripts/doctor.ts')
     const table = stdout.replace(/\n {9,}(?=\S)/g, ' ')
-    expect(table, stderr).toMatch(/ • +KERNEL=host +AppArmor forbids ordinary users user namespaces/)
+    expect(table, stderr).toMatch(
+      / • +KERNEL=host +AppArmor forbids ordinary users user namespaces/,
+    )
     expect(stdout).toContain(`→ ${setting}\n`)
     expect(table).toMatch(/ ✓ lab 7 +KERNEL=uml +without the steps that need NAT in nf_tables/)
   })
@@ -405,20 +490,48 @@ exec unshare --user --map-user=1000 --map-group=1000 node scripts/start.mjs ${sc
   })
 })
 
-test.skipIf(trouble)('a seccomp filter that forbids namespaces is named by make doctor', async () => {
-  const confine = join(await ensurePackages(cacheFolder, silent), CONFINE)
-  const words = ['--no-new-privs', '--filter', '--', 'node', 'scripts/start.mjs', 'scripts/doctor.ts']
-  const env = { ...process.env, CLUSTER: 'embedded', NO_COLOR: '1', KERNEL: '' }
-  const { stdout, stderr } = spawnSync(confine, words, { cwd: projectRoot, env, encoding: 'utf8' })
-  expect(stdout.replace(/\n {9,}(?=\S)/g, ' '), stderr).toMatch(
-    / • +KERNEL=host +a seccomp filter, as container engines set one, forbids user namespaces(\n| +✓)/,
-  )
-})
+test.skipIf(trouble)(
+  'a seccomp filter that forbids namespaces is named by make doctor',
+  async () => {
+    const confine = join(await ensurePackages(cacheFolder, silent), CONFINE)
+    const words = [
+      '--no-new-privs',
+      '--filter',
+      '--',
+      'node',
+      'scripts/start.mjs',
+      'scripts/doctor.ts',
+    ]
+    const env = { ...process.env, CLUSTER: 'embedded', NO_COLOR: '1', KERNEL: '' }
+    const { stdout, stderr } = spawnSync(confine, words, {
+      cwd: projectRoot,
+      env,
+      encoding: 'utf8',
+    })
+    expect(stdout.replace(/\n {9,}(?=\S)/g, ' '), stderr).toMatch(
+      / • +KERNEL=host +a seccomp filter, as container engines set one, forbids user namespaces(\n| +✓)/,
+    )
+  },
+)
 
 describe('KERNEL', () => {
   const all: KernelFacts = {
-    ...{ release: '6.12', ipvs: true, schedulers: ['rr'], ipset: true, dummy: true, extensions: ['recent'] },
-    ...{ natLegacy: true, natNft: true, nodeBackend: 'legacy', inotifyInstances: 1, inotifyWatches: 1, freeDisk: 1 },
+    ...{
+      release: '6.12',
+      ipvs: true,
+      schedulers: ['rr'],
+      ipset: true,
+      dummy: true,
+      extensions: ['recent'],
+    },
+    ...{
+      natLegacy: true,
+      natNft: true,
+      nodeBackend: 'legacy',
+      inotifyInstances: 1,
+      inotifyWatches: 1,
+      freeDisk: 1,
+    },
   }
   const lab = (number: number, kernel: 'ipvs'[] = [], kernelOfSteps: 'nft'[] = []) => ({
     number,
@@ -435,8 +548,20 @@ describe('KERNEL', () => {
       lab(2, ['ipvs']),
       'uml',
     ],
-    ['User-Mode Linux for IPVS where the other has none', 'auto', { kernel: without }, lab(2, ['ipvs']), 'uml'],
-    ['User-Mode Linux where no dummy device can be made', 'auto', { kernel: { ...all, dummy: false } }, lab(1), 'uml'],
+    [
+      'User-Mode Linux for IPVS where the other has none',
+      'auto',
+      { kernel: without },
+      lab(2, ['ipvs']),
+      'uml',
+    ],
+    [
+      'User-Mode Linux where no dummy device can be made',
+      'auto',
+      { kernel: { ...all, dummy: false } },
+      lab(1),
+      'uml',
+    ],
     [
       'the one with nftables for a lab with steps in that mode',
       'auto',
@@ -444,7 +569,13 @@ describe('KERNEL', () => {
       lab(7, [], ['nft']),
       'host',
     ],
-    ['User-Mode Linux where nothing is known of the other', undefined, {}, lab(7, [], ['nft']), 'uml'],
+    [
+      'User-Mode Linux where nothing is known of the other',
+      undefined,
+      {},
+      lab(7, [], ['nft']),
+      'uml',
+    ],
     [
       'User-Mode Linux where namespaces are forbidden',
       'auto',
@@ -463,9 +594,12 @@ describe('KERNEL', () => {
   test.each([
     ['IPVS that is not there', undefined, { kernel: without }, lab(2, ['ipvs'])],
     ['nothing known', 'auto', {}, undefined],
-  ] as const)("is this machine's own where User-Mode Linux can not run, with %s", (_what, wish, hostKernel, of) => {
-    expect(chooseKernel(wish, { hostKernel, uml }, of)).toEqual({ kernel: 'host' })
-  })
+  ] as const)(
+    "is this machine's own where User-Mode Linux can not run, with %s",
+    (_what, wish, hostKernel, of) => {
+      expect(chooseKernel(wish, { hostKernel, uml }, of)).toEqual({ kernel: 'host' })
+    },
+  )
 
   test('uml is refused if it cannot run, and auto if neither can', () => {
     expect(chooseKernel('uml', { uml })).toEqual({ refusal: `${uml}: leave KERNEL out.` })
@@ -479,7 +613,9 @@ describe('KERNEL', () => {
     const fetchPackages = vi.fn(() => Promise.reject(new Error('no network')))
     try {
       vi.stubEnv('KERNEL', 'nonsense')
-      await expect(kernelForNew(fetchPackages, lab(7, [], ['nft']))).rejects.toThrow('KERNEL="nonsense" is not known')
+      await expect(kernelForNew(fetchPackages, lab(7, [], ['nft']))).rejects.toThrow(
+        'KERNEL="nonsense" is not known',
+      )
       vi.stubEnv('KERNEL', 'uml')
       await kernelForNew(fetchPackages, lab(7, [], ['nft']))
       expect(fetchPackages).not.toHaveBeenCalled()
@@ -489,10 +625,15 @@ describe('KERNEL', () => {
   })
 
   test('with an unavailable or unknown value is reported with the next step', () => {
-    const forbidden = { hostKernel: { trouble: { detail: 'AppArmor forbids it', fix: 'sudo sysctl x=0' } } }
+    const forbidden = {
+      hostKernel: { trouble: { detail: 'AppArmor forbids it', fix: 'sudo sysctl x=0' } },
+    }
     expect(chooseKernel('host', forbidden)).toEqual({
-      refusal: "KERNEL=host can't be used here, AppArmor forbids it: run `sudo sysctl x=0` first, or leave KERNEL out.",
+      refusal:
+        "KERNEL=host can't be used here, AppArmor forbids it: run `sudo sysctl x=0` first, or leave KERNEL out.",
     })
-    expect(() => chooseKernel('bsd', {})).toThrow('KERNEL="bsd" is not known: use "auto", "uml" or "host".')
+    expect(() => chooseKernel('bsd', {})).toThrow(
+      'KERNEL="bsd" is not known: use "auto", "uml" or "host".',
+    )
   })
 })

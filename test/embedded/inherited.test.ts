@@ -16,7 +16,9 @@ const holders = (folder: string) =>
     .filter((pid) => {
       try {
         const descriptors = readdirSync(`/proc/${pid}/fd`)
-        return descriptors.some((name) => readlinkSync(`/proc/${pid}/fd/${name}`).startsWith(folder))
+        return descriptors.some((name) =>
+          readlinkSync(`/proc/${pid}/fd/${name}`).startsWith(folder),
+        )
       } catch {
         // It has ended, or is another user's.
         return false
@@ -29,50 +31,63 @@ const FIND_KEY = `my @key = ("user", "of-the-login"); print syscall(249, @key, 0
 
 const kernels = KERNELS.filter((kernel) => kernel === 'uml' || !hostKernelTrouble())
 
-describe.each(kernels)('a cluster on kernel %s, started by a shell with open files and a strict umask,', (kernel) => {
-  const cluster = new EmbeddedCluster(`inherited-${kernel}-${process.pid}`)
-  const worker = `${cluster.name}-worker`
-  const inside = async (script: string) => {
-    const { stdout, stderr } = await cluster.exec(worker, ['sh', '-c', script], { timeoutMs: 60_000 })
-    return stdout + stderr
-  }
-  let folder: string
-  beforeAll(() => {
-    folder = mkdtempSync(join(tmpdir(), 'inherited-'))
-    writeFileSync(join(folder, 'lock'), '')
-    const script = `exec 200<'${folder}' 36<'${folder}/lock' 9<>'${folder}/lock'; flock 9; umask 077; trap '' TERM HUP
+describe.each(kernels)(
+  'a cluster on kernel %s, started by a shell with open files and a strict umask,',
+  (kernel) => {
+    const cluster = new EmbeddedCluster(`inherited-${kernel}-${process.pid}`)
+    const worker = `${cluster.name}-worker`
+    const inside = async (script: string) => {
+      const { stdout, stderr } = await cluster.exec(worker, ['sh', '-c', script], {
+        timeoutMs: 60_000,
+      })
+      return stdout + stderr
+    }
+    let folder: string
+    beforeAll(() => {
+      folder = mkdtempSync(join(tmpdir(), 'inherited-'))
+      writeFileSync(join(folder, 'lock'), '')
+      const script = `exec 200<'${folder}' 36<'${folder}/lock' 9<>'${folder}/lock'; flock 9; umask 077; trap '' TERM HUP
 exec perl -e '${WITH_KEY}' "$0" scripts/start.mjs scripts/up.ts`
-    const env = { ...process.env, CLUSTER: 'embedded', NAME: cluster.name, KERNEL: kernel }
-    const words = ['-c', script, process.execPath]
-    const { status, stderr } = spawnSync('bash', words, { cwd: projectRoot, env, encoding: 'utf8' })
-    expect(status, stderr).toBe(0)
-  })
-  afterAll(async () => {
-    await cluster.down(silent)
-    rmSync(folder, { recursive: true })
-    vi.unstubAllEnvs()
-  })
+      const env = { ...process.env, CLUSTER: 'embedded', NAME: cluster.name, KERNEL: kernel }
+      const words = ['-c', script, process.execPath]
+      const { status, stderr } = spawnSync('bash', words, {
+        cwd: projectRoot,
+        env,
+        encoding: 'utf8',
+      })
+      expect(status, stderr).toBe(0)
+    })
+    afterAll(async () => {
+      await cluster.down(silent)
+      rmSync(folder, { recursive: true })
+      vi.unstubAllEnvs()
+    })
 
-  test('keeps no descriptor and no lock', () => {
-    expect(holders(folder)).toEqual([])
-    expect(spawnSync('flock', ['--nonblock', join(folder, 'lock'), 'true']).status).toBe(0)
-  })
+    test('keeps no descriptor and no lock', () => {
+      expect(holders(folder)).toEqual([])
+      expect(spawnSync('flock', ['--nonblock', join(folder, 'lock'), 'true']).status).toBe(0)
+    })
 
-  test('has the umask and the signals of every cluster', async () => {
-    expect(await inside('umask; grep -c "^SigIgn:.*[1-9a-f]00[0-9a-f]*[1-9a-f]$" /proc/self/status')).toBe('0022\n0\n')
-  })
+    test('has the umask and the signals of every cluster', async () => {
+      expect(
+        await inside('umask; grep -c "^SigIgn:.*[1-9a-f]00[0-9a-f]*[1-9a-f]$" /proc/self/status'),
+      ).toBe('0022\n0\n')
+    })
 
-  test.runIf(process.arch === 'x64')('finds none of the keys of the session', async () => {
-    const words = ['-e', WITH_KEY, 'perl', '-e', FIND_KEY]
-    expect(spawnSync('perl', words, { encoding: 'utf8' }).stdout).toBe('a key')
-    expect(await inside(`perl -e '${FIND_KEY}'`)).toBe('no key')
-  })
+    test.runIf(process.arch === 'x64')('finds none of the keys of the session', async () => {
+      const words = ['-e', WITH_KEY, 'perl', '-e', FIND_KEY]
+      expect(spawnSync('perl', words, { encoding: 'utf8' }).stdout).toBe('a key')
+      expect(await inside(`perl -e '${FIND_KEY}'`)).toBe('no key')
+    })
 
-  test.runIf(kernel === 'host')(
-    'can neither open the file of its console nor have processes without number',
-    async () => {
-      expect(await inside('readlink /proc/1/fd/1; echo x >/proc/1/fd/1')).toMatch(/^(socket|pipe):.*\n.*cannot/)
-      expect(await inside('cat /proc/self/limits')).toMatch(/^Max processes +4096 +4096 /m)
-    },
-  )
-})
+    test.runIf(kernel === 'host')(
+      'can neither open the file of its console nor have processes without number',
+      async () => {
+        expect(await inside('readlink /proc/1/fd/1; echo x >/proc/1/fd/1')).toMatch(
+          /^(socket|pipe):.*\n.*cannot/,
+        )
+        expect(await inside('cat /proc/self/limits')).toMatch(/^Max processes +4096 +4096 /m)
+      },
+    )
+  },
+)

@@ -13,13 +13,17 @@ import { waitFor } from '../../host/wait.ts'
 
 const name = `end-${process.pid}`
 const processes = async () =>
-  (await $({ quiet: true })`ps -eo args`).stdout.split('\n').filter((l) => l.includes(`umid=${name}`))
+  (await $({ quiet: true })`ps -eo args`).stdout
+    .split('\n')
+    .filter((l) => l.includes(`umid=${name}`))
 
 /** Links of ours to a folder whose name a kernel's command line can't carry. */
 const linksTo = (folder: string) =>
   readdirSync('/tmp').filter((entry) => {
     const link = join('/tmp', entry, 'here')
-    return entry.startsWith('kube-service-labs-') && existsSync(link) && readlinkSync(link) === folder
+    return (
+      entry.startsWith('kube-service-labs-') && existsSync(link) && readlinkSync(link) === folder
+    )
   })
 
 test('a kernel boots in a folder of any name, and leaves nothing while the process that started it continues', async () => {
@@ -35,7 +39,11 @@ test('a kernel boots in a folder of any name, and leaves nothing while the proce
   expect((await processes()).length).toBeGreaterThan(3)
   expect([...linksTo(directory), ...linksTo(packages)]).toHaveLength(2)
   await machine.stop()
-  await waitFor('the processes of the kernel to end', 3000, async () => (await processes()).length === 0)
+  await waitFor(
+    'the processes of the kernel to end',
+    3000,
+    async () => (await processes()).length === 0,
+  )
   expect([...linksTo(directory), ...linksTo(packages)]).toEqual([])
   rmSync(directory, { recursive: true })
 })
@@ -54,9 +62,12 @@ describe('a cluster whose kernel ends reports why', () => {
     })`${process.execPath} scripts/start.mjs scripts/${script}.ts ${words}`
     return { exitCode, said: stdout + stderr }
   }
-  const ended = () => waitFor('the daemon to end', 15_000, async () => daemonOf(cluster.name) === undefined)
+  const ended = () =>
+    waitFor('the daemon to end', 15_000, async () => daemonOf(cluster.name) === undefined)
   const inGuest = (script: string) =>
-    cluster.exec(`${cluster.name}-worker`, ['sh', '-c', `${script}; sleep 60`], { timeoutMs: 60_000 })
+    cluster.exec(`${cluster.name}-worker`, ['sh', '-c', `${script}; sleep 60`], {
+      timeoutMs: 60_000,
+    })
   const kernels = async () =>
     (await $({ quiet: true })`ps -eo pid,ppid,args`).stdout
       .split('\n')
@@ -72,7 +83,11 @@ describe('a cluster whose kernel ends reports why', () => {
   afterAll(() => cluster.down(progress))
 
   /** What a command says of the end, in one line, and the next `make up`, which starts a new cluster. */
-  async function expectNote(said: string[], reason: string | RegExp, [file, content]: readonly [string, RegExp]) {
+  async function expectNote(
+    said: string[],
+    reason: string | RegExp,
+    [file, content]: readonly [string, RegExp],
+  ) {
     const log = join(folder, file)
     for (const text of said) {
       const [line = '', ...more] = text.split('\n').filter((one) => one.includes('is not up'))
@@ -145,7 +160,9 @@ describe('a cluster whose kernel ends reports why', () => {
   test('a cluster that is stopped leaves no note', async () => {
     await cluster.down(progress)
     expect(existsSync(folder)).toBe(false)
-    expect((await run('status', [])).said.trim()).toBe(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
+    expect((await run('status', [])).said.trim()).toBe(
+      `The cluster "${cluster.name}" is not up: run \`make up\`.`,
+    )
   })
 
   test('a kernel that hangs after its boot ends the start at its deadline, and nothing is left', async () => {
@@ -184,7 +201,9 @@ describe('a cluster whose kernel ends reports why', () => {
       // Which of its allocations fails first is the host's layout of memory to decide.
       /^The embedded kernel did not start: it ended with (exit code 1; its console ends with "Too few physical memory!|"Kernel panic - not syncing: Failed to allocate )[^"\n]+"\. Its console is in "[^\n]+"\.$/,
     )
-    expect(readFileSync(join(directory, 'console.log'), 'utf8')).toMatch(/Too few physical memory!|Failed to allocate/)
+    expect(readFileSync(join(directory, 'console.log'), 'utf8')).toMatch(
+      /Too few physical memory!|Failed to allocate/,
+    )
     rmSync(directory, { recursive: true })
   })
 })

@@ -31,7 +31,10 @@ function kubectl(
   const [file = '', ...args] = terminal
     ? ['script', '--quiet', '--flush', '--return', '--command', line, '/dev/null']
     : words
-  const websockets = { KUBECTL_REMOTE_COMMAND_WEBSOCKETS: 'false', KUBECTL_PORT_FORWARD_WEBSOCKETS: 'false' }
+  const websockets = {
+    KUBECTL_REMOTE_COMMAND_WEBSOCKETS: 'false',
+    KUBECTL_PORT_FORWARD_WEBSOCKETS: 'false',
+  }
   const child = spawn(file, args, { env: { ...env, ...(spdy && websockets) } })
   const open = [...answers]
   let text = ''
@@ -97,9 +100,12 @@ describe.each([false, true])('kubectl, SPDY: %s', (spdy) => {
   })
 
   test('run -i --rm of a command that ends at once shows all of its output', async () => {
-    const { text } = await kubectl(`run -i --rm quick-${suffix} --image=busybox --restart=Never -- echo printed`, {
-      spdy,
-    })
+    const { text } = await kubectl(
+      `run -i --rm quick-${suffix} --image=busybox --restart=Never -- echo printed`,
+      {
+        spdy,
+      },
+    )
     expect(text).toContain('printed\n')
   })
 
@@ -122,16 +128,24 @@ describe.each([false, true])('kubectl, SPDY: %s', (spdy) => {
   test('port-forward to a Service serves several connections; a closed port is reported', async () => {
     const port = spdy ? 18_431 : 18_432
     const forward = kubectl(`port-forward svc/web ${port}:80`, { spdy })
-    await waitFor('the forward to listen', 10_000, async () => forward.seen().includes('Forwarding from'))
-    const pages = await Promise.all([1, 2, 3].map(async () => (await fetch(`http://127.0.0.1:${port}`)).text()))
+    await waitFor('the forward to listen', 10_000, async () =>
+      forward.seen().includes('Forwarding from'),
+    )
+    const pages = await Promise.all(
+      [1, 2, 3].map(async () => (await fetch(`http://127.0.0.1:${port}`)).text()),
+    )
     for (const page of pages) expect(page).toContain('Pod: web\n')
     forward.kill()
     await forward
     const closed = kubectl(`port-forward pod/web ${port}:81`, { spdy })
-    await waitFor('the forward to listen', 10_000, async () => closed.seen().includes('Forwarding from'))
+    await waitFor('the forward to listen', 10_000, async () =>
+      closed.seen().includes('Forwarding from'),
+    )
     await fetch(`http://127.0.0.1:${port}`).catch(() => {})
     const { text } = await closed
-    expect(text).toContain('error forwarding port 81 to pod web: connect to 127.0.0.1:81: Connection refused')
+    expect(text).toContain(
+      'error forwarding port 81 to pod web: connect to 127.0.0.1:81: Connection refused',
+    )
   })
 })
 
@@ -144,19 +158,24 @@ test('debug -it adds a container to a Pod: its network, and with --target its pr
   expect(alone.text).not.toContain('nginx\n')
   const targeted = await kubectl(`${debug} --target=web`, { answers, terminal: true })
   expect(targeted.text).toMatch(/\s1 .* nginx\n/)
-  expect(await ok('get pod web -o jsonpath={.status.ephemeralContainerStatuses[*].state.terminated.exitCode}')).toBe(
-    '0 0',
-  )
+  expect(
+    await ok(
+      'get pod web -o jsonpath={.status.ephemeralContainerStatuses[*].state.terminated.exitCode}',
+    ),
+  ).toBe('0 0')
 })
 
 test('debug -it node/NAME is a shell on that node, with its file system at /host', async () => {
   const answers: [string, string][] = [
     ['# ', 'chroot /host hostname; chroot /host iptables-save | grep -c KUBE-; exit'],
   ]
-  const { code, text } = await kubectl(`debug -it node/${worker} --image=busybox --profile=sysadmin`, {
-    answers,
-    terminal: true,
-  })
+  const { code, text } = await kubectl(
+    `debug -it node/${worker} --image=busybox --profile=sysadmin`,
+    {
+      answers,
+      terminal: true,
+    },
+  )
   expect(code).toBe(0)
   expect(text).toMatch(new RegExp(`${worker}\n[1-9]\\d+\n`))
 })
@@ -168,7 +187,9 @@ test('ps shows start times', async () => {
 test('top shows CPU and memory of nodes and containers', async () => {
   await ok('run busy --image=busybox -- md5sum /dev/zero')
   await ok('wait --for=condition=Ready pod/busy --timeout=30s')
-  expect(await ok('top pod busy --containers --no-headers')).toMatch(/busy +busy +[1-9]\d\d?\d?m +\d+Mi/)
+  expect(await ok('top pod busy --containers --no-headers')).toMatch(
+    /busy +busy +[1-9]\d\d?\d?m +\d+Mi/,
+  )
   expect(await ok('top pod web --no-headers')).toMatch(/web +\d{1,2}m +[1-9]\d*Mi/)
   await ok('delete pod busy --now')
   expect((await ok('top nodes --no-headers')).trim().split('\n')).toHaveLength(3)
@@ -178,9 +199,13 @@ test('a Pod with an unknown tag stays in ErrImagePull, and the old Pod continues
   await ok('create deployment tagged --image=nginx:1.27')
   await ok('rollout status deployment/tagged --timeout=30s')
   await ok('set image deployment/tagged nginx=nginx:9.99-nope')
-  await waitFor('ErrImagePull', 10_000, async () => /ErrImagePull/.test(await ok('get pods -l app=tagged')))
+  await waitFor('ErrImagePull', 10_000, async () =>
+    /ErrImagePull/.test(await ok('get pods -l app=tagged')),
+  )
   expect(await ok('get pods -l app=tagged')).toMatch(/1\/1\s+Running/)
-  expect(await ok('describe pods -l app=tagged')).toContain('Failed to pull image "nginx:9.99-nope": not found')
+  expect(await ok('describe pods -l app=tagged')).toContain(
+    'Failed to pull image "nginx:9.99-nope": not found',
+  )
 })
 
 test('a Job runs to its end; a CronJob is a template for more', async () => {

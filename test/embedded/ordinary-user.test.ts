@@ -1,6 +1,14 @@
 // The embedded cluster on this machine's own kernel, started by an ordinary user: other tests start it as the user who runs them, often root.
 import { spawnSync } from 'node:child_process'
-import { chownSync, cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import {
+  chownSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join, relative } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -14,13 +22,15 @@ const asUser = (words: readonly string[]): [string, string[]] => [
   'setpriv',
   [`--reuid=${USER}`, `--regid=${USER}`, '--clear-groups', '--', ...words],
 ]
-const mayRead = (path: string) => spawnSync(...asUser(['test', '-r', join(path, 'package.json')])).status === 0
+const mayRead = (path: string) =>
+  spawnSync(...asUser(['test', '-r', join(path, 'package.json')])).status === 0
 const whyNot =
   process.getuid?.() !== 0
     ? 'all tests are run by an ordinary user already'
     : (hostKernelTrouble()?.detail ??
       (mayRead(projectRoot) ? undefined : `user ${USER} may not enter "${projectRoot}"`))
-if (whyNot) console.log(`Not tested: the cluster of user ${USER} on this machine's own kernel, as ${whyNot}.`)
+if (whyNot)
+  console.log(`Not tested: the cluster of user ${USER} on this machine's own kernel, as ${whyNot}.`)
 
 /** A checkout of that user's, with the packages of this one. */
 let checkout: string
@@ -29,9 +39,14 @@ beforeAll(async () => {
   const packages = await ensurePackages(cacheFolder, silent)
   checkout = mkdtempSync(join(tmpdir(), 'ordinary-'))
   const others = ['.git', '.cache', 'node_modules', 'dist', 'captures', 'submissions', 'recordings']
-  const filter = (path: string) => !others.includes(basename(path)) || relative(projectRoot, path) === ''
+  const filter = (path: string) =>
+    !others.includes(basename(path)) || relative(projectRoot, path) === ''
   for (const name of readdirSync(projectRoot).filter((one) => !others.includes(one)))
-    cpSync(join(projectRoot, name), join(checkout, name), { recursive: true, filter, verbatimSymlinks: true })
+    cpSync(join(projectRoot, name), join(checkout, name), {
+      recursive: true,
+      filter,
+      verbatimSymlinks: true,
+    })
   symlinkSync(join(projectRoot, 'node_modules'), join(checkout, 'node_modules'))
   mkdirSync(join(checkout, '.cache/packages'), { recursive: true })
   for (const suffix of ['', '.manifest'])
@@ -51,9 +66,17 @@ function run(script: string, env: Record<string, string> = {}, ...words: string[
     PATH: '/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games',
     ...{ CLUSTER: 'embedded', KERNEL: 'host', NAME: `ordinary-${process.pid}`, HOME: checkout },
   }
-  const { status, stdout, stderr } = spawnSync(...asUser([process.execPath, 'scripts/start.mjs', script, ...words]), {
-    ...{ cwd: checkout, env: { ...process.env, ...own, ...env }, encoding: 'utf8', timeout: 200_000 },
-  })
+  const { status, stdout, stderr } = spawnSync(
+    ...asUser([process.execPath, 'scripts/start.mjs', script, ...words]),
+    {
+      ...{
+        cwd: checkout,
+        env: { ...process.env, ...own, ...env },
+        encoding: 'utf8',
+        timeout: 200_000,
+      },
+    },
+  )
   return { status, stdout, text: stdout + stderr }
 }
 

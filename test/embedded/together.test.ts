@@ -20,7 +20,9 @@ runOn(quickKernel)
 
 /** Daemons, and the main processes of kernels, of this cluster: by what only their command lines hold. */
 async function processes(): Promise<{ daemons: number; kernels: number }> {
-  const lines = (await $({ quiet: true })`ps -eo stat,args`).stdout.split('\n').filter((line) => !line.startsWith('Z'))
+  const lines = (await $({ quiet: true })`ps -eo stat,args`).stdout
+    .split('\n')
+    .filter((line) => !line.startsWith('Z'))
   return {
     daemons: lines.filter((line) => line.includes(`"name":"${name}"`)).length,
     kernels: lines.filter((line) => line.includes(`umid=${name} `)).length,
@@ -82,7 +84,9 @@ test('four `make up` make one cluster, and `make down` leaves nothing', async ()
   await stopCluster()
   const ups = [1, 2, 3, 4].map(() => start('up'))
   expect(await codes(ups)).toEqual([0, 0, 0, 0])
-  expect(ups.filter((up) => /Waiting for process \d+, which starts the cluster/.test(up.said()))).toHaveLength(3)
+  expect(
+    ups.filter((up) => /Waiting for process \d+, which starts the cluster/.test(up.said())),
+  ).toHaveLength(3)
   const { daemons } = await processes()
   expect(daemons).toBe(1)
   expect(await works()).toBe(true)
@@ -156,5 +160,7 @@ test('a daemon whose folder was removed, or belongs to another one, ends by itse
 test('two `make lab-1` run one after the other, and both get all points', async () => {
   const labs = [start('lab', '1'), start('lab', '1')]
   expect(await codes(labs), labs.map((lab) => lab.said()).join('\n----\n')).toEqual([0, 0])
-  expect(labs.filter((lab) => /Waiting for process \d+, which plays lab 1/.test(lab.said()))).toHaveLength(1)
+  expect(
+    labs.filter((lab) => /Waiting for process \d+, which plays lab 1/.test(lab.said())),
+  ).toHaveLength(1)
 })

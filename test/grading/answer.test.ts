@@ -72,7 +72,8 @@ describe('two answers are equal', () => {
 })
 
 describe('a typed answer', () => {
-  test('is trimmed and otherwise unchanged', () => expect(readAnswer('  KUBE-SEP-A "x"\n')).toBe('KUBE-SEP-A "x"'))
+  test('is trimmed and otherwise unchanged', () =>
+    expect(readAnswer('  KUBE-SEP-A "x"\n')).toBe('KUBE-SEP-A "x"'))
 
   test.each([
     ['nothing', ''],
@@ -86,7 +87,9 @@ describe('a typed answer', () => {
     ['spaces without an end', `x${' '.repeat(5_000_000)}y`],
   ])('%s is refused as an answer with a short sentence', (_what, typed) => {
     const began = process.cpuUsage()
-    expect(() => readAnswer(typed)).toThrow(/^An answer [^\u0000-\u001f\u007f-\u009f\u202a-\u202e]{10,120}$/)
+    expect(() => readAnswer(typed)).toThrow(
+      /^An answer [^\u0000-\u001f\u007f-\u009f\u202a-\u202e]{10,120}$/,
+    )
     // CPU time: others may keep the machine busy.
     expect(process.cpuUsage(began).user / 1000).toBeLessThan(500)
   })
@@ -98,7 +101,12 @@ describe('a typed answer', () => {
         for (const truth of truths) expect(typeof sameAnswer(typed, truth)).toBe('boolean')
       }),
     )
-    for (const hostile of ['9'.repeat(100_000), `${'('.repeat(100_000)}`, '__proto__', '0.'.repeat(50_000)])
+    for (const hostile of [
+      '9'.repeat(100_000),
+      `${'('.repeat(100_000)}`,
+      '__proto__',
+      '0.'.repeat(50_000),
+    ])
       for (const truth of truths) expect(sameAnswer(hostile, truth)).toBe(false)
   })
 })

@@ -13,7 +13,11 @@ import { madeLiveCluster } from './made-live-cluster.ts'
 
 const HOOKS = ['PREROUTING', 'INPUT', 'FORWARD']
 const open = (ask: string) => ({ ask, choices: [] as string[], many: false })
-const closed = { ask: 'Which colour has the cluster?', choices: ['red', 'teal', 'blue'], many: false }
+const closed = {
+  ask: 'Which colour has the cluster?',
+  choices: ['red', 'teal', 'blue'],
+  many: false,
+}
 const subset = { ask: 'Which counters grow for the packet?', choices: HOOKS, many: true }
 
 /** A cluster with a colour and a number of members; its notes are written by the functions of `make answer`. */
@@ -32,7 +36,11 @@ class MadeCluster {
   }
 
   snapshot(withNotes = true): Snapshot {
-    const map = { kind: 'ConfigMap', metadata: { name: 'lab-99', namespace: 'default' }, data: { ...this.notes } }
+    const map = {
+      kind: 'ConfigMap',
+      metadata: { name: 'lab-99', namespace: 'default' },
+      data: { ...this.notes },
+    }
     const state = { kind: 'State', metadata: { name: 'it' }, data: { members: `${this.members}` } }
     return emptySnapshot(withNotes ? [state, map] : [state])
   }
@@ -44,7 +52,12 @@ const asked: StepQuestions = {
   predict: ({ snapshot }) => ({
     accepts: [membersOf(snapshot)],
     inspect: 'ipset list',
-    wrong: [{ when: (answer) => Number(answer) > 10, because: 'A member is an address and port, not a rule.' }],
+    wrong: [
+      {
+        when: (answer) => Number(answer) > 10,
+        because: 'A member is an address and port, not a rule.',
+      },
+    ],
     because: 'Each port of a Service is one member.',
   }),
   question: () => ({
@@ -56,9 +69,18 @@ const asked: StepQuestions = {
 }
 
 function madeLab(questions: StepQuestions = asked, question: typeof closed = closed): LabSpec {
-  const step = madeStep({ id: 'sets', points: 10, predict: open('How many members are there?'), question })
+  const step = madeStep({
+    id: 'sets',
+    points: 10,
+    predict: open('How many members are there?'),
+    question,
+  })
   const check = ({ snapshot }: { snapshot: Snapshot }) =>
-    expectThat(membersOf(snapshot) !== '0', { inspect: 'ipset list', expected: 'members', actual: 'none' })
+    expectThat(membersOf(snapshot) !== '0', {
+      inspect: 'ipset list',
+      expected: 'members',
+      actual: 'none',
+    })
   const made = checkedStep(
     99,
     { ...step, understanding: undefined },
@@ -70,7 +92,10 @@ function madeLab(questions: StepQuestions = asked, question: typeof closed = clo
 const spec = madeLab()
 const [sets = madeStep({ id: '' })] = spec.steps
 const judged = async (cluster: MadeCluster, lab = spec) =>
-  (await judgeRound(lab, cluster.snapshot(), cluster.live))[0] ?? { id: '', verdict: 'could not check' as const }
+  (await judgeRound(lab, cluster.snapshot(), cluster.live))[0] ?? {
+    id: '',
+    verdict: 'could not check' as const,
+  }
 const pointsIn = async (cluster: MadeCluster) => {
   const request = { lab: 99, source: { kind: 'capture', folder: 'x' } } as const
   return reportOf(spec.lab, request, [await judged(cluster)], { seconds: 0 }).score
@@ -99,7 +124,10 @@ describe('a step with a state, a prediction and a question', () => {
     await keepAnswer(cluster.live.client, 99, sets, 'Teal')
     const third = await judged(cluster)
     expect([third.verdict, third.cost]).toEqual(['passed', undefined])
-    expect(third.learning?.answered).toMatchObject({ text: 'teal', because: 'Teal is what it was painted with.' })
+    expect(third.learning?.answered).toMatchObject({
+      text: 'teal',
+      because: 'Teal is what it was painted with.',
+    })
   })
 
   test('does not pass by answers alone', async () => {
@@ -147,7 +175,10 @@ describe('a step with a state, a prediction and a question', () => {
     const cluster = new MadeCluster()
     cluster.members = 0
     expect(
-      await revealStep(spec, 'sets', { snapshot: async () => cluster.snapshot(), live: cluster.live }),
+      await revealStep(spec, 'sets', {
+        snapshot: async () => cluster.snapshot(),
+        live: cluster.live,
+      }),
     ).toMatchObject({
       verdict: 'failed',
     })
@@ -165,7 +196,9 @@ describe('a step with a state, a prediction and a question', () => {
   test("wants evidence of the learner's own work, and keeps it", async () => {
     let seen = 0
     const evidence = () =>
-      seen > 0 ? { seen } : fail({ inspect: 'kubectl logs', expected: 'a request of your own', actual: 'none' })
+      seen > 0
+        ? { seen }
+        : fail({ inspect: 'kubectl logs', expected: 'a request of your own', actual: 'none' })
     const lab = madeLab({ ...asked, evidence })
     const cluster = new MadeCluster()
     await keepPrediction(cluster.live.client, 99, sets, '3')
@@ -187,7 +220,9 @@ describe('on a capture', () => {
 
   test('with notes of the lab, predictions and answers are wanted', async () => {
     const cluster = new MadeCluster()
-    expect((await judgeRound(spec, cluster.snapshot(), undefined))[0]?.unanswered).toBe('prediction')
+    expect((await judgeRound(spec, cluster.snapshot(), undefined))[0]?.unanswered).toBe(
+      'prediction',
+    )
     await keepPrediction(cluster.live.client, 99, sets, '5')
     await keepAnswer(cluster.live.client, 99, sets, 'teal')
     expect((await judgeRound(spec, cluster.snapshot(), undefined))[0]?.verdict).toBe('passed')
@@ -200,7 +235,10 @@ test.each([
   ['none', 'failed'],
   ['INPUT', 'failed'],
 ])('a subset of the choices may be typed as %s', async (typed, verdict) => {
-  const lab = madeLab({ ...asked, question: () => ({ accepts: ['PREROUTING, INPUT'], inspect: 'iptables' }) }, subset)
+  const lab = madeLab(
+    { ...asked, question: () => ({ accepts: ['PREROUTING, INPUT'], inspect: 'iptables' }) },
+    subset,
+  )
   const [step = sets] = lab.steps
   const cluster = new MadeCluster()
   await keepPrediction(cluster.live.client, 99, step, '3')

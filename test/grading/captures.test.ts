@@ -28,7 +28,11 @@ test('the short commands must work on every node, not only on the last', async (
   const snapshot = new Snapshot(flushedCapture())
   const [first] = snapshot.nodes
   const live = Object.assign(madeLiveCluster(), {
-    readOnNode: async (node: string) => ({ stdout: '', stderr: '', exitCode: node === first?.name ? 1 : 0 }),
+    readOnNode: async (node: string) => ({
+      stdout: '',
+      stderr: '',
+      exitCode: node === first?.name ? 1 : 0,
+    }),
   })
   const context = {
     snapshot,
@@ -38,7 +42,9 @@ test('the short commands must work on every node, not only on the last', async (
     asks: false,
     show: () => undefined,
   }
-  await expect(toolsWork(context)).rejects.toMatchObject({ detail: { node: first?.name, actual: 'exit code 1' } })
+  await expect(toolsWork(context)).rejects.toMatchObject({
+    detail: { node: first?.name, actual: 'exit code 1' },
+  })
 })
 
 test('an agent of lab 5 that is not ready costs nothing on another node than the client’s, which may be down', async () => {
@@ -46,12 +52,14 @@ test('an agent of lab 5 that is not ready costs nothing on another node than the
   const lab5 = await loadSpec(readLab(5))
   const capture = captures.get(manifest.final ?? '')?.capture
   if (!capture) throw new Error('no final capture')
-  const stage = async (changed: Capture) => (await judgeRound(lab5, new Snapshot(changed), undefined, ['stage']))[0]
+  const stage = async (changed: Capture) =>
+    (await judgeRound(lab5, new Snapshot(changed), undefined, ['stage']))[0]
   expect((await stage(capture))?.verdict).toBe('passed')
   const { items } = new Snapshot(capture)
   const client = items.find(({ kind, metadata }) => kind === 'Pod' && metadata.name === 'client')
   const other = items.find(
-    ({ metadata, spec }) => metadata.labels?.app === 'node-agent' && spec?.nodeName !== client?.spec?.nodeName,
+    ({ metadata, spec }) =>
+      metadata.labels?.app === 'node-agent' && spec?.nodeName !== client?.spec?.nodeName,
   )
   const unready = { ...other, status: { ...other?.status, conditions: [] } }
   const broken = items.map((item) => (item === other ? unready : item))
@@ -62,7 +70,12 @@ test('an agent of lab 5 that is not ready costs nothing on another node than the
 describe('captures of genuine clusters', () => {
   test('before the switch, the step about rules passes and those about IPVS fail', async () => {
     const verdicts = await verdictsOf(readCaptureFolder(kindCapture('ipvs-kernel-1-iptables')))
-    expect(verdicts).toMatchObject({ web: 'passed', 'iptables-list': 'passed', ipvs: 'failed', flush: 'not yet' })
+    expect(verdicts).toMatchObject({
+      web: 'passed',
+      'iptables-list': 'passed',
+      ipvs: 'failed',
+      flush: 'not yet',
+    })
   })
 
   test.each(['ipvs-kernel-2-switched-not-flushed', 'ipvs-kernel-3-flushed-and-used'])(
@@ -80,8 +93,10 @@ describe('captures of genuine clusters', () => {
         'virtual-servers',
         'output',
       ]
-      for (const id of [...good, 'postrouting', 'pod-to-service', 'masquerade']) expect(verdicts[id], id).toBe('passed')
-      for (const id of [...LIVE_ONLY, ...MOMENTS_PAST]) expect(verdicts[id], id).toBe('not applicable')
+      for (const id of [...good, 'postrouting', 'pod-to-service', 'masquerade'])
+        expect(verdicts[id], id).toBe('passed')
+      for (const id of [...LIVE_ONLY, ...MOMENTS_PAST])
+        expect(verdicts[id], id).toBe('not applicable')
       expect(verdicts.flush).toBe('failed')
     },
   )
@@ -90,9 +105,16 @@ describe('captures of genuine clusters', () => {
     const capture = readCaptureFolder(kindCapture('ipvs-kernel-1-iptables'))
     const silent = capture.nodes.map(({ files, ...node }, index) => ({
       ...node,
-      files: new Map([...files].filter(([file]) => index !== 1 || !/proxyMode|kube-proxy\.log/.test(file))),
+      files: new Map(
+        [...files].filter(([file]) => index !== 1 || !/proxyMode|kube-proxy\.log/.test(file)),
+      ),
     }))
-    const outcomes = await judgeRound(spec, new Snapshot({ ...capture, nodes: silent }), undefined, ['web'])
+    const outcomes = await judgeRound(
+      spec,
+      new Snapshot({ ...capture, nodes: silent }),
+      undefined,
+      ['web'],
+    )
     expect(outcomes).toMatchObject([{ verdict: 'failed', failure: { node: silent[1]?.name } }])
   })
 
@@ -108,7 +130,14 @@ describe('captures of genuine clusters', () => {
       const snapshot = new Snapshot(capture)
       const notes = new LabNotes(2, snapshot)
       const count = () =>
-        keepCounts({ snapshot, nodes: snapshot.nodes, notes, live: undefined, asks: false, show: () => {} })
+        keepCounts({
+          snapshot,
+          nodes: snapshot.nodes,
+          notes,
+          live: undefined,
+          asks: false,
+          show: () => {},
+        })
       return { notes, count }
     }
     const settled = countedIn(good)
@@ -129,7 +158,10 @@ describe('captures of genuine clusters', () => {
   })
 
   test('after make flush-nat, the flush step passes and the step before it is no longer applicable', async () => {
-    expect(await verdictsOf(flushedCapture())).toMatchObject({ flush: 'passed', leftovers: 'not applicable' })
+    expect(await verdictsOf(flushedCapture())).toMatchObject({
+      flush: 'passed',
+      leftovers: 'not applicable',
+    })
   })
 })
 
@@ -152,8 +184,18 @@ const LINKS = 'ip-addr.json'
 
 /** One thing broken on one node of a good capture, and the step that must name it. */
 const breakages: [what: string, step: string, file: string, edit: (text: string) => string][] = [
-  ['the masquerade rule of KUBE-SERVICES deleted', 'prerouting', RULES, without(/-A KUBE-SERVICES ! -s/)],
-  ['the accept rule of KUBE-SERVICES deleted', 'prerouting', RULES, without(/-A KUBE-SERVICES .*-j ACCEPT/)],
+  [
+    'the masquerade rule of KUBE-SERVICES deleted',
+    'prerouting',
+    RULES,
+    without(/-A KUBE-SERVICES ! -s/),
+  ],
+  [
+    'the accept rule of KUBE-SERVICES deleted',
+    'prerouting',
+    RULES,
+    without(/-A KUBE-SERVICES .*-j ACCEPT/),
+  ],
   ['two rules of KUBE-SERVICES swapped', 'prerouting', RULES, swapped(/-A KUBE-SERVICES ! -s/)],
   [
     'the Pod range in KUBE-SERVICES altered',
@@ -162,7 +204,12 @@ const breakages: [what: string, step: string, file: string, edit: (text: string)
     (text) => text.replace('! -s 10.244.0.0/16', '! -s 10.245.0.0/16'),
   ],
   ['the jump of PREROUTING deleted', 'prerouting', RULES, without(/-A PREROUTING .*KUBE-SERVICES/)],
-  ['the jump of PREROUTING moved down', 'prerouting', RULES, swapped(/-A PREROUTING .*KUBE-SERVICES/)],
+  [
+    'the jump of PREROUTING moved down',
+    'prerouting',
+    RULES,
+    swapped(/-A PREROUTING .*KUBE-SERVICES/),
+  ],
   ['the jump of OUTPUT deleted', 'output', RULES, without(/-A OUTPUT .*portals" -j KUBE-SERVICES/)],
   [
     'the jump of OUTPUT moved down',
@@ -181,10 +228,25 @@ const breakages: [what: string, step: string, file: string, edit: (text: string)
       ),
   ],
   ['the mark rule deleted', 'output', RULES, without(/-A KUBE-MARK-MASQ /)],
-  ['the jump of POSTROUTING deleted', 'postrouting', RULES, without(/-A POSTROUTING .*KUBE-POSTROUTING/)],
-  ['the jump of POSTROUTING moved down', 'postrouting', RULES, swapped(/-A POSTROUTING .*KUBE-POSTROUTING/)],
+  [
+    'the jump of POSTROUTING deleted',
+    'postrouting',
+    RULES,
+    without(/-A POSTROUTING .*KUBE-POSTROUTING/),
+  ],
+  [
+    'the jump of POSTROUTING moved down',
+    'postrouting',
+    RULES,
+    swapped(/-A POSTROUTING .*KUBE-POSTROUTING/),
+  ],
   ['the hairpin rule deleted', 'postrouting', RULES, without(/KUBE-LOOP-BACK dst,dst,src/)],
-  ['the last masquerade deleted', 'postrouting', RULES, without(/-A KUBE-POSTROUTING .*--random-fully/)],
+  [
+    'the last masquerade deleted',
+    'postrouting',
+    RULES,
+    without(/-A KUBE-POSTROUTING .*--random-fully/),
+  ],
   ['--random-fully lost', 'postrouting', RULES, (text) => text.replace(' --random-fully', '')],
   [
     'a stale chain of iptables mode',
@@ -194,7 +256,12 @@ const breakages: [what: string, step: string, file: string, edit: (text: string)
   ],
   ['a forward rule deleted', 'flush', RULES, without(/-A KUBE-FORWARD /)],
   ['a member of KUBE-CLUSTER-IP removed', 'sets', SETS, without(/add KUBE-CLUSTER-IP .*,tcp:80$/)],
-  ['a member added to KUBE-CLUSTER-IP', 'sets', SETS, (text) => `${text}add KUBE-CLUSTER-IP 10.96.7.7,tcp:80\n`],
+  [
+    'a member added to KUBE-CLUSTER-IP',
+    'sets',
+    SETS,
+    (text) => `${text}add KUBE-CLUSTER-IP 10.96.7.7,tcp:80\n`,
+  ],
   ['a set destroyed', 'sets', SETS, without(/create KUBE-NODE-PORT-TCP /)],
   ['a member of KUBE-LOOP-BACK removed', 'postrouting', SETS, without(/add KUBE-LOOP-BACK /)],
   [
@@ -211,15 +278,33 @@ const breakages: [what: string, step: string, file: string, edit: (text: string)
     (text) => text.replace(/^(-a (-t \S+:80) -r) \S+ .*$/m, '$&\n$1 10.244.1.99:80 -m -w 1'),
   ],
   ['a weight changed', 'virtual-servers', SERVERS, (text) => text.replace(/-w 1$/m, '-w 5')],
-  ['another forwarding method', 'virtual-servers', SERVERS, (text) => text.replace(' -m -w 1', ' -g -w 1')],
+  [
+    'another forwarding method',
+    'virtual-servers',
+    SERVERS,
+    (text) => text.replace(' -m -w 1', ' -g -w 1'),
+  ],
   ['another scheduler', 'virtual-servers', SERVERS, (text) => text.replace('-s rr', '-s wlc')],
-  ['a virtual server too many', 'virtual-servers', SERVERS, (text) => `${text}-A -t 10.96.9.9:80 -s rr\n`],
-  ['an address of kube-ipvs0 removed', 'kube-ipvs0', LINKS, (text) => editLink(text, (link) => link.addr_info.pop())],
+  [
+    'a virtual server too many',
+    'virtual-servers',
+    SERVERS,
+    (text) => `${text}-A -t 10.96.9.9:80 -s rr\n`,
+  ],
+  [
+    'an address of kube-ipvs0 removed',
+    'kube-ipvs0',
+    LINKS,
+    (text) => editLink(text, (link) => link.addr_info.pop()),
+  ],
   [
     'an address added to kube-ipvs0',
     'kube-ipvs0',
     LINKS,
-    (text) => editLink(text, (link) => link.addr_info.push({ family: 'inet', local: '10.96.3.3', prefixlen: 32 })),
+    (text) =>
+      editLink(text, (link) =>
+        link.addr_info.push({ family: 'inet', local: '10.96.3.3', prefixlen: 32 }),
+      ),
   ],
   ['kube-ipvs0 up', 'kube-ipvs0', LINKS, (text) => editLink(text, (link) => link.flags.push('UP'))],
   [
@@ -248,13 +333,18 @@ const goodSnapshot = new Snapshot(good)
 const before = await judgeRound(spec, goodSnapshot, undefined)
 
 test.each(breakages)('%s: %s fails', async (_what, step, file, edit) => {
-  const outcomes = await judgeRound(spec, new Snapshot(breakFile(good, NODE, file, edit), goodSnapshot), undefined)
+  const outcomes = await judgeRound(
+    spec,
+    new Snapshot(breakFile(good, NODE, file, edit), goodSnapshot),
+    undefined,
+  )
   expect(before.find(({ id }) => id === step)?.verdict).toBe('passed')
   const { verdict, failure } = outcomes.find(({ id }) => id === step) ?? {}
   expect(verdict).toBe('failed')
   expect(failure?.node).toBe(NODE)
   const newlyFailed = outcomes.filter(
-    ({ id, verdict }) => verdict === 'failed' && before.find((other) => other.id === id)?.verdict !== 'failed',
+    ({ id, verdict }) =>
+      verdict === 'failed' && before.find((other) => other.id === id)?.verdict !== 'failed',
   )
   expect(newlyFailed.map(({ id }) => id)).toEqual([step])
 })

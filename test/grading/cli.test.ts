@@ -36,7 +36,16 @@ describe('check.ts', () => {
   test('exits 1 with an open step; its JSON follows the schema, and JUnit has every step', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'junit-'))
     const file = join(folder, 'report.xml')
-    const { code, stdout } = await run('check.ts', '--lab', '2', '--capture', capture, '--json', '--junit', file)
+    const { code, stdout } = await run(
+      'check.ts',
+      '--lab',
+      '2',
+      '--capture',
+      capture,
+      '--json',
+      '--junit',
+      file,
+    )
     const report = reportSchema.parse(JSON.parse(stdout))
     expect([code, report.exitCode]).toEqual([1, 1])
     expect(report.steps.find(({ id }) => id === 'flush')?.verdict).toBe('failed')
@@ -45,7 +54,15 @@ describe('check.ts', () => {
   })
 
   test('exits 0 when the selected step passes', async () => {
-    const { code, stdout } = await run('check.ts', '--lab', '2', '--capture', capture, '--step', 'sets')
+    const { code, stdout } = await run(
+      'check.ts',
+      '--lab',
+      '2',
+      '--capture',
+      capture,
+      '--step',
+      'sets',
+    )
     expect(code).toBe(0)
     expect(stdout).toContain('✓ sets')
     expect(stdout).not.toContain('\u001b')
@@ -58,11 +75,20 @@ describe('check.ts', () => {
       expect.stringContaining('its steps are web, iptables-list'),
     ])
     const unknownLab = await run('check.ts', '--lab', '77', '--capture', capture)
-    expect([unknownLab.code, unknownLab.stderr]).toEqual([2, expect.stringContaining('There is no lab "77"')])
+    expect([unknownLab.code, unknownLab.stderr]).toEqual([
+      2,
+      expect.stringContaining('There is no lab "77"'),
+    ])
     const noCapture = await run('check.ts', '--lab', '2', '--capture', '/nowhere')
-    expect([noCapture.code, noCapture.stdout]).toEqual([2, expect.stringContaining('"/nowhere" is missing')])
+    expect([noCapture.code, noCapture.stdout]).toEqual([
+      2,
+      expect.stringContaining('"/nowhere" is missing'),
+    ])
     const twoLabs = await run('grade.ts', '2', '3')
-    expect([twoLabs.code, twoLabs.stderr]).toEqual([2, expect.stringContaining('"3" is one argument too many: --help')])
+    expect([twoLabs.code, twoLabs.stderr]).toEqual([
+      2,
+      expect.stringContaining('"3" is one argument too many: --help'),
+    ])
     for (const { stderr, stdout } of [unknownStep, unknownLab, noCapture, twoLabs])
       expect(stderr + stdout).not.toMatch(/^\s+at /m)
   })
@@ -71,7 +97,11 @@ describe('check.ts', () => {
 test('test-grader.ts tries no mutation, and reports no success, for a share that is no number', async () => {
   for (const every of ['x', '0', '1.5']) {
     const { code, stdout, stderr } = await run('test-grader.ts', '--every', every)
-    expect([code, stdout, stderr]).toEqual([2, '', expect.stringContaining(`--every "${every}" is not a whole number`)])
+    expect([code, stdout, stderr]).toEqual([
+      2,
+      '',
+      expect.stringContaining(`--every "${every}" is not a whole number`),
+    ])
   }
 })
 
@@ -80,7 +110,11 @@ describe('grade.ts and hint.ts without a cluster', () => {
     const { code, stdout } = await run('grade.ts', '2', '--json')
     const report = reportSchema.parse(JSON.parse(stdout))
     expect(code).toBe(2)
-    expect(report).toMatchObject({ score: 0, maxScore: 0, trouble: expect.stringContaining('make up') })
+    expect(report).toMatchObject({
+      score: 0,
+      maxScore: 0,
+      trouble: expect.stringContaining('make up'),
+    })
   })
 
   test('hints become more specific with each tier', async () => {
@@ -104,7 +138,11 @@ describe('grade.ts and hint.ts without a cluster', () => {
     writeFileSync(folder, '')
     try {
       const shown = await runWith({ CLUSTER: 'embedded', NAME }, 'hint.ts', '2', '--step', 'flush')
-      expect(shown).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining('Hint 1 of') })
+      expect(shown).toMatchObject({
+        code: 0,
+        stderr: '',
+        stdout: expect.stringContaining('Hint 1 of'),
+      })
     } finally {
       rmSync(folder)
     }
@@ -114,13 +152,20 @@ describe('grade.ts and hint.ts without a cluster', () => {
     const env = { KUBECONFIG: '/nowhere', CLUSTER: 'context:none', NAME: 'hints-of-none' }
     const first = ['hint.ts', '2', '--step', 'flush', '--tier', '1'] as const
     try {
-      expect(await runWith(env, ...first)).toMatchObject({ code: 0, stderr: '', stdout: (await run(...first)).stdout })
+      expect(await runWith(env, ...first)).toMatchObject({
+        code: 0,
+        stderr: '',
+        stdout: (await run(...first)).stdout,
+      })
       expect(await runWith(env, 'hint.ts', '2')).toMatchObject({
         code: 2,
         stderr: expect.stringContaining('"/nowhere"'),
       })
       const noLab = await runWith(env, 'hint.ts', '77', '--step', 'flush')
-      expect(noLab).toMatchObject({ code: 2, stderr: expect.stringContaining('There is no lab "77"') })
+      expect(noLab).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('There is no lab "77"'),
+      })
     } finally {
       rmSync(join(projectRoot, evidenceFolder(2, env.NAME), '..'), { recursive: true, force: true })
     }
@@ -142,7 +187,11 @@ describe('grade.ts and hint.ts without a cluster', () => {
       expect([code, stderr]).toEqual([0, ''])
       expect(shownHints(2, name)).toEqual(new Map([['flush', 1]]))
     } finally {
-      for (const made of [join(projectRoot, evidenceFolder(2, name), '..'), contextFolder(name), folder])
+      for (const made of [
+        join(projectRoot, evidenceFolder(2, name), '..'),
+        contextFolder(name),
+        folder,
+      ])
         rmSync(made, { recursive: true, force: true })
     }
   })

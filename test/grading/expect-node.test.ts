@@ -2,7 +2,13 @@ import { describe, expect, test } from 'vitest'
 import { readCaptureFolder } from '../../cluster/capture-folder.ts'
 import { expectMode, expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { clusterService, expectReadyPod, webService } from '../../grading/expect-object.ts'
-import { expectFound, Failure, type FailureDetail, NotApplicable, onNode } from '../../grading/failure.ts'
+import {
+  expectFound,
+  Failure,
+  type FailureDetail,
+  NotApplicable,
+  onNode,
+} from '../../grading/failure.ts'
 import { HookProbes } from '../../grading/packet-counters.ts'
 import { expectAnswers, fromNode } from '../../grading/requests.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
@@ -15,7 +21,8 @@ const NODE = 'k8s-guide-worker'
 const told = { inspect: 'kubectl get pods', expected: 'a Pod' }
 
 const nodesOf = (capture = good) => new Snapshot(capture).nodes
-const broken = (file: string, edit: (text: string) => string) => nodesOf(breakFile(good, NODE, file, edit))
+const broken = (file: string, edit: (text: string) => string) =>
+  nodesOf(breakFile(good, NODE, file, edit))
 
 async function failureOf(assertion: () => unknown): Promise<FailureDetail | undefined> {
   try {
@@ -34,16 +41,31 @@ describe('expectations of nodes', () => {
   test.each<[string, () => void]>([
     ['mode', () => expectNodes(nodesOf()).runMode('ipvs')],
     ['tools', () => expectNodes(nodesOf()).run({ ipset: 'ipset-save' }, 'ipset list -n')],
-    ['sets', () => expectNodes(nodesOf()).sets('KUBE-CLUSTER-IP').equalPrediction('ipvs', 'all ClusterIPs')],
-    ['first jump', () => expectNodes(nodesOf()).chain('nat PREROUTING').jumpsFirstTo('KUBE-SERVICES')],
-    ['virtual servers', () => expectNodes(nodesOf()).virtualServers().equalPrediction('ipvs', 'one each')],
-    ['link', () => expectNodes(nodesOf()).link('kube-ipvs0').equalPrediction('ipvs', 'every ClusterIP')],
+    [
+      'sets',
+      () =>
+        expectNodes(nodesOf()).sets('KUBE-CLUSTER-IP').equalPrediction('ipvs', 'all ClusterIPs'),
+    ],
+    [
+      'first jump',
+      () => expectNodes(nodesOf()).chain('nat PREROUTING').jumpsFirstTo('KUBE-SERVICES'),
+    ],
+    [
+      'virtual servers',
+      () => expectNodes(nodesOf()).virtualServers().equalPrediction('ipvs', 'one each'),
+    ],
+    [
+      'link',
+      () => expectNodes(nodesOf()).link('kube-ipvs0').equalPrediction('ipvs', 'every ClusterIP'),
+    ],
   ])('%s: passes if it holds', async (_what, assertion) => {
     expect(await failureOf(assertion)).toBeUndefined()
   })
 
   test('a missing member is reported with the node, the command and the expected line', async () => {
-    const nodes = broken('ipset-save', (text) => text.replace(/^add KUBE-CLUSTER-IP 10\.96\.0\.1,tcp:443.*\n/m, ''))
+    const nodes = broken('ipset-save', (text) =>
+      text.replace(/^add KUBE-CLUSTER-IP 10\.96\.0\.1,tcp:443.*\n/m, ''),
+    )
     const failure = await failureOf(() =>
       expectNodes(nodes).sets('KUBE-CLUSTER-IP').equalPrediction('ipvs', 'all ClusterIPs'),
     )
@@ -68,27 +90,44 @@ describe('expectations of nodes', () => {
   })
 
   test('a missing rule is reported as a MISSING line', async () => {
-    const without = broken('iptables-save', (text) => text.replaceAll('--match-set KUBE-CLUSTER-IP dst,dst', '-p tcp'))
+    const without = broken('iptables-save', (text) =>
+      text.replaceAll('--match-set KUBE-CLUSTER-IP dst,dst', '-p tcp'),
+    )
     const said = { missing: 'no rule matches against the set' }
     expect(
       await failureOf(() =>
-        expectNodes(without).chain('nat KUBE-SERVICES').hasRule('--match-set KUBE-CLUSTER-IP dst,dst', said),
+        expectNodes(without)
+          .chain('nat KUBE-SERVICES')
+          .hasRule('--match-set KUBE-CLUSTER-IP dst,dst', said),
       ),
     ).toMatchObject({
       node: NODE,
       inspect: `make exec NODE=${NODE} CMD='iptables -t nat -S KUBE-SERVICES'`,
       actual: 'no rule with --match-set KUBE-CLUSTER-IP dst,dst',
-      differences: [{ kind: 'missing', text: said.missing, expected: expect.stringContaining('-A KUBE-SERVICES … ') }],
+      differences: [
+        {
+          kind: 'missing',
+          text: said.missing,
+          expected: expect.stringContaining('-A KUBE-SERVICES … '),
+        },
+      ],
     })
   })
 
   test("a failure on one node is reported even if another node can't be read", async () => {
     const nodes = broken('ipset-save', (text) => text.replace(/^add KUBE-CLUSTER-IP .*\n/m, ''))
-    const [first, last] = [nodes.find(({ name }) => name === NODE), nodes.find(({ name }) => name !== NODE)]
+    const [first, last] = [
+      nodes.find(({ name }) => name === NODE),
+      nodes.find(({ name }) => name !== NODE),
+    ]
     if (!first || !last) throw new Error('the capture has fewer than two nodes')
-    const unreadable = new Snapshot(breakFile(good, last.name, 'ipset-save', () => 'no sets')).node(last.name)
+    const unreadable = new Snapshot(breakFile(good, last.name, 'ipset-save', () => 'no sets')).node(
+      last.name,
+    )
     const sets = expectNodes([first, unreadable]).sets('KUBE-CLUSTER-IP')
-    expect(await failureOf(() => sets.equalPrediction('ipvs', 'all ClusterIPs'))).toMatchObject({ node: NODE })
+    expect(await failureOf(() => sets.equalPrediction('ipvs', 'all ClusterIPs'))).toMatchObject({
+      node: NODE,
+    })
   })
 
   test('a tool that did not run, an unexpected address and faults of a link are reported', async () => {
@@ -104,7 +143,9 @@ describe('expectations of nodes', () => {
     })
     const faults = () => ['it is UP', undefined]
     const link = expectNode(node).link('kube-ipvs0')
-    expect(await failureOf(() => link.hasNoFault(faults, 'a link that is down'))).toMatchObject({ actual: 'it is UP' })
+    expect(await failureOf(() => link.hasNoFault(faults, 'a link that is down'))).toMatchObject({
+      actual: 'it is UP',
+    })
   })
 
   test('every request must be answered', async () => {
@@ -113,7 +154,9 @@ describe('expectations of nodes', () => {
     const to = `${service.address}:${service.port}`
     const answered = (...statuses: number[]) => {
       const stdout = statuses.map((status) => `#request\t0\t${status}\t1\t1\t0\t\t\n`).join('')
-      return failureOf(() => expectAnswers({ snapshot }, printing(stdout), fromNode(NODE), service, 2))
+      return failureOf(() =>
+        expectAnswers({ snapshot }, printing(stdout), fromNode(NODE), service, 2),
+      )
     }
     expect(await answered(200, 200)).toBeUndefined()
     expect(await answered(200, 503)).toMatchObject({
@@ -128,9 +171,14 @@ describe('expectations of nodes', () => {
   })
 
   test('a step about a mode is not applicable to a capture in another mode, and fails on a cluster in another mode', async () => {
-    const inIptables = { nodes: nodesOf(readCaptureFolder(kindCapture('ipvs-kernel-1-iptables'))), live: undefined }
+    const inIptables = {
+      nodes: nodesOf(readCaptureFolder(kindCapture('ipvs-kernel-1-iptables'))),
+      live: undefined,
+    }
     expect(() => expectMode(inIptables, 'ipvs')).toThrow(NotApplicable)
-    expect(await failureOf(() => expectNodes(inIptables.nodes).runMode('ipvs', { hint: 'make ipvs' }))).toMatchObject({
+    expect(
+      await failureOf(() => expectNodes(inIptables.nodes).runMode('ipvs', { hint: 'make ipvs' })),
+    ).toMatchObject({
       inspect: expect.stringContaining('/proxyMode'),
       expected: 'kube-proxy in ipvs mode',
       actual: 'iptables',
@@ -142,7 +190,10 @@ describe('expectations of nodes', () => {
 describe('expectations of API objects', () => {
   test('a value that was found is returned', async () => {
     expect(expectFound(0, told)).toBe(0)
-    expect(await failureOf(() => expectFound(undefined, told))).toMatchObject({ ...told, actual: 'none' })
+    expect(await failureOf(() => expectFound(undefined, told))).toMatchObject({
+      ...told,
+      actual: 'none',
+    })
   })
 
   test('web under another name is a near miss of web, and of no other Service', async () => {
@@ -164,9 +215,16 @@ describe('expectations of API objects', () => {
       spec: { nodeName: NODE },
       status: { phase: 'Running', podIP: '10.244.1.2', conditions: [{ type: 'Ready', status }] },
     })
-    expect(expectReadyPod(pod('True'), 'client', told)).toMatchObject({ address: '10.244.1.2', node: NODE })
-    expect((await failureOf(() => expectReadyPod(pod('False'), 'client', told)))?.actual).toContain('not ready')
-    expect((await failureOf(() => expectReadyPod(undefined, 'client', told)))?.actual).toBe('no Pod client')
+    expect(expectReadyPod(pod('True'), 'client', told)).toMatchObject({
+      address: '10.244.1.2',
+      node: NODE,
+    })
+    expect((await failureOf(() => expectReadyPod(pod('False'), 'client', told)))?.actual).toContain(
+      'not ready',
+    )
+    expect((await failureOf(() => expectReadyPod(undefined, 'client', told)))?.actual).toBe(
+      'no Pod client',
+    )
   })
 })
 
@@ -175,8 +233,13 @@ describe('expectations of traffic', () => {
     const logged = [{ client: '10.244.1.2' }, { client: '10.244.2.1' }]
     const tell = ({ client }: { client: string }) => ({ expected: 'the Pod', actual: client })
     expect(await failureOf(() => expectLogged(logged, () => true, tell))).toBeUndefined()
-    const wrong = await failureOf(() => expectLogged(logged, ({ client }) => client === '10.244.1.2', tell))
-    expect(wrong).toMatchObject({ actual: '10.244.2.1', inspect: expect.stringContaining('kubectl logs') })
+    const wrong = await failureOf(() =>
+      expectLogged(logged, ({ client }) => client === '10.244.1.2', tell),
+    )
+    expect(wrong).toMatchObject({
+      actual: '10.244.2.1',
+      inspect: expect.stringContaining('kubectl logs'),
+    })
   })
 
   test('a process must listen on the expected addresses', async () => {
@@ -211,9 +274,12 @@ describe('expectations of rules', () => {
 
   test('a probe must be in every hook, and all must match the same packets', async () => {
     const all = ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']
-    const probed = (rules: readonly string[]) => failureOf(() => probes.expectInEveryHook(nodeWith(rules)))
+    const probed = (rules: readonly string[]) =>
+      failureOf(() => probes.expectInEveryHook(nodeWith(rules)))
     expect(await probed(all.map((chain) => rule(chain)))).toBeUndefined()
-    expect(await probed(all.slice(1).map((chain) => rule(chain)))).toMatchObject({ actual: 'none in PREROUTING' })
+    expect(await probed(all.slice(1).map((chain) => rule(chain)))).toMatchObject({
+      actual: 'none in PREROUTING',
+    })
     const odd = await probed(all.map((chain) => rule(chain, chain === 'INPUT' ? 80 : 10256)))
     expect(odd).toMatchObject({
       actual: expect.stringContaining('-A INPUT'),
@@ -223,7 +289,11 @@ describe('expectations of rules', () => {
 
   test('no rule may match the test', async () => {
     const none = (rules: readonly string[]) =>
-      expectNode(nodeWith(rules)).noRuleWhere(({ spec }) => spec.includes('comment probe'), 'iptables-save', 'none')
+      expectNode(nodeWith(rules)).noRuleWhere(
+        ({ spec }) => spec.includes('comment probe'),
+        'iptables-save',
+        'none',
+      )
     expect(await failureOf(() => none([]))).toBeUndefined()
     expect((await failureOf(() => none([rule('INPUT')])))?.actual).toContain('-A INPUT')
   })
@@ -232,5 +302,7 @@ describe('expectations of rules', () => {
 test('the command of a failure can be typed, also for a rule whose comment has an apostrophe or a dollar sign', () => {
   expect(onNode('worker', 'ipset list')).toBe("make exec NODE=worker CMD='ipset list'")
   const typed = onNode('worker', `iptables -D INPUT -m comment --comment "it's $5"`)
-  expect(typed).toBe(`make exec NODE=worker CMD='iptables -D INPUT -m comment --comment "it'\\''s $$5"'`)
+  expect(typed).toBe(
+    `make exec NODE=worker CMD='iptables -D INPUT -m comment --comment "it'\\''s $$5"'`,
+  )
 })

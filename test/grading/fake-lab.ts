@@ -27,7 +27,13 @@ export const madeStep = (given: FakeStep & { id: string }): CheckedStep => {
 /** A lab of a few such steps. */
 export function fakeLab(fakes: Record<string, FakeStep>): LabSpec {
   const steps = Object.entries(fakes).map(([id, given]) => madeStep({ id, ...given }))
-  const lab: LabDefinition = { number: 99, folder: '99-fake', title: 'A lab for tests', minutes: 1, steps }
+  const lab: LabDefinition = {
+    number: 99,
+    folder: '99-fake',
+    title: 'A lab for tests',
+    minutes: 1,
+    steps,
+  }
   return { lab, steps, observers: [] }
 }
 

@@ -55,10 +55,16 @@ describe.each(stages)('the genuine cluster %s', (stage) => {
 })
 
 test('the grader agrees with scripts/expect.ts, which calls the same functions', async () => {
-  const report = await grade({ lab: 1, step: 'whole', source: { kind: 'capture', folder: join(root, 'baseline') } })
+  const report = await grade({
+    lab: 1,
+    step: 'whole',
+    source: { kind: 'capture', folder: join(root, 'baseline') },
+  })
   expect(report.steps.map(({ id, verdict }) => [id, verdict])).toEqual([['whole', 'passed']])
   const written: string[] = []
-  const spy = vi.spyOn(process.stdout, 'write').mockImplementation((text) => written.push(`${text}`) > 0)
+  const spy = vi
+    .spyOn(process.stdout, 'write')
+    .mockImplementation((text) => written.push(`${text}`) > 0)
   try {
     expect(await expectNode({ diff: join(root, 'baseline'), node: WORKER })).toBe(0)
   } finally {

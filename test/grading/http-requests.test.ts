@@ -58,14 +58,19 @@ describe.each(ways)('by %s', (_program, PATH) => {
   async function send(...requests: HttpRequests[]) {
     asked.length = 0
     const env = { ...process.env, PATH }
-    const { stdout } = await promisify(execFile)(await which('sh'), ['-c', httpRequests(requests)], { env })
+    const { stdout } = await promisify(execFile)(
+      await which('sh'),
+      ['-c', httpRequests(requests)],
+      { env },
+    )
     return readReplies(stdout).sort((one, other) => one.index - other.index)
   }
 
   test('requests over separate connections, with numbers in their paths', async () => {
     const replies = await send(to('web', { path: '/?token=', times: 3, source: '127.0.0.5' }))
     expect(replies).toHaveLength(3)
-    for (const reply of replies) expect(reply).toMatchObject({ index: 0, status: 200, connects: 1, code: 0, error: '' })
+    for (const reply of replies)
+      expect(reply).toMatchObject({ index: 0, status: 200, connects: 1, code: 0, error: '' })
     expect(new Set(replies.map(({ port }) => port)).size).toBe(3)
     expect(asked).toEqual([1, 2, 3].map((number) => `127.0.0.5 /?token=${number}`))
   })
@@ -97,7 +102,8 @@ describe.each(ways)('by %s', (_program, PATH) => {
       to('silent', { seconds: 0.4, times: 3 }),
       to('silent', { seconds: 0.4, times: 2, insist: true }),
     )
-    const codes = (index: number) => replies.filter((reply) => reply.index === index).map(({ code }) => code)
+    const codes = (index: number) =>
+      replies.filter((reply) => reply.index === index).map(({ code }) => code)
     expect([0, 1, 2, 3, 4].map(codes)).toEqual([[7], [28], [52], [28], [28, 28]])
     // Whether a connection was made is told by the port that it was made from.
     for (const { index, port } of replies) expect(port > 0, `request ${index}`).toBe(index !== 0)
@@ -109,5 +115,7 @@ describe.each(ways)('by %s', (_program, PATH) => {
 test("an answer's body is not mistaken for a result line, and other output is ignored", () => {
   const said = { code: 7, error: 'Connection refused', line: '', resent: 0 }
   const reply = { index: 1, status: 0, port: 0, connects: 1, ...said }
-  expect(readReplies('hello\n#request\t1\t0\t0\t1\t7\tConnection refused\t\nbye\n#requests\n')).toEqual([reply])
+  expect(
+    readReplies('hello\n#request\t1\t0\t0\t1\t7\tConnection refused\t\nbye\n#requests\n'),
+  ).toEqual([reply])
 })

@@ -9,7 +9,9 @@ import { breakFile, flushedCapture } from './solved-capture.ts'
 const NODE = 'k8s-guide-worker'
 
 const taking = (capture = flushedCapture()) =>
-  evaluate(new Snapshot(capture).node(NODE), 'ipvs').differences.filter(({ interferes }) => interferes)
+  evaluate(new Snapshot(capture).node(NODE), 'ipvs').differences.filter(
+    ({ interferes }) => interferes,
+  )
 
 /** The node with a rule on top of a chain of another table, which is put there where it is missing. */
 const withRule = (table: string, rule: string) =>
@@ -21,10 +23,14 @@ const withRule = (table: string, rule: string) =>
   })
 
 describe('foreign rules', () => {
-  it('a correct node has no foreign rule that affects Service packets', () => expect(taking()).toEqual([]))
+  it('a correct node has no foreign rule that affects Service packets', () =>
+    expect(taking()).toEqual([]))
 
   it.each([
-    ['mangle', '-A PREROUTING -p tcp -m statistic --mode random --probability 0.10000000009 -j DROP'],
+    [
+      'mangle',
+      '-A PREROUTING -p tcp -m statistic --mode random --probability 0.10000000009 -j DROP',
+    ],
     ['mangle', '-A PREROUTING -d 10.96.0.0/16 -j DROP'],
     ['mangle', '-A OUTPUT -d 10.96.0.10/32 -p udp -m udp --dport 53 -j DROP'],
     ['mangle', '-A FORWARD -p tcp -m limit --limit 5/sec -j DROP'],
@@ -66,7 +72,9 @@ it('a veth that is down is reported, a dummy device that is down is not', () => 
     addr_info: [],
   })
   const withLinks = (...links: object[]) =>
-    breakFile(flushedCapture(), NODE, 'ip-addr.json', (text) => JSON.stringify([...JSON.parse(text), ...links]))
+    breakFile(flushedCapture(), NODE, 'ip-addr.json', (text) =>
+      JSON.stringify([...JSON.parse(text), ...links]),
+    )
   const down = link('veth1f00', 'veth', ['BROADCAST', 'MULTICAST'])
   expect(taking(withLinks(down))).toMatchObject([{ where: { link: 'veth1f00' }, kind: 'wrong' }])
   expect(taking(withLinks({ ...down, flags: ['BROADCAST', 'MULTICAST', 'UP'] }))).toEqual([])
@@ -77,7 +85,11 @@ it('a veth that is down is reported, a dummy device that is down is not', () => 
 const guard = (family: string, hook: string, expr: object[], policy = 'accept') => {
   const chain = { family, table: 'guard', name: hook, type: 'filter', hook, prio: -150, policy }
   const rule = { family, table: 'guard', chain: hook, expr }
-  const items = [{ table: { family, name: 'guard' } }, { chain }, ...(expr.length > 0 ? [{ rule }] : [])]
+  const items = [
+    { table: { family, name: 'guard' } },
+    { chain },
+    ...(expr.length > 0 ? [{ rule }] : []),
+  ]
   return `${JSON.stringify({ nftables: items })}\n`
 }
 const matches = (protocol: string, field: string, right: unknown) => ({
@@ -88,24 +100,46 @@ const isTcp = { match: { op: '==', left: { meta: { key: 'l4proto' } }, right: 't
 const withTables = (...tables: string[]) => {
   const capture = flushedCapture()
   const nodes = capture.nodes.map((node) =>
-    node.name === NODE ? { ...node, files: new Map([...node.files, ['nft-others.json', tables.join('')]]) } : node,
+    node.name === NODE
+      ? { ...node, files: new Map([...node.files, ['nft-others.json', tables.join('')]]) }
+      : node,
   )
   return { ...capture, nodes }
 }
 
 describe('tables of other programs in nf_tables', () => {
-  const oneInTen = { match: { op: '<', left: { numgen: { mode: 'random', mod: 10, offset: 0 } }, right: 1 } }
+  const oneInTen = {
+    match: { op: '<', left: { numgen: { mode: 'random', mod: 10, offset: 0 } }, right: 1 },
+  }
   it.each([
     ['drops one packet in ten', 'inet', 'prerouting', [isTcp, oneInTen, { drop: null }]],
-    ['drops DNS', 'ip', 'output', [matches('ip', 'daddr', '10.96.0.10'), matches('udp', 'dport', 53), { drop: null }]],
+    [
+      'drops DNS',
+      'ip',
+      'output',
+      [matches('ip', 'daddr', '10.96.0.10'), matches('udp', 'dport', 53), { drop: null }],
+    ],
     [
       'rejects',
       'inet',
       'forward',
-      [matches('ip', 'daddr', prefix('10.244.0.0', 16)), { reject: { type: 'icmp', expr: 'port-unreachable' } }],
+      [
+        matches('ip', 'daddr', prefix('10.244.0.0', 16)),
+        { reject: { type: 'icmp', expr: 'port-unreachable' } },
+      ],
     ],
-    ['does not track', 'ip', 'prerouting', [matches('ip', 'daddr', prefix('10.96.0.0', 16)), { notrack: null }]],
-    ['clears the mark', 'inet', 'postrouting', [{ mangle: { key: { meta: { key: 'mark' } }, value: 0 } }]],
+    [
+      'does not track',
+      'ip',
+      'prerouting',
+      [matches('ip', 'daddr', prefix('10.96.0.0', 16)), { notrack: null }],
+    ],
+    [
+      'clears the mark',
+      'inet',
+      'postrouting',
+      [{ mangle: { key: { meta: { key: 'mark' } }, value: 0 } }],
+    ],
     [
       'clears the mark, then saves it in the connection',
       'inet',
@@ -115,11 +149,24 @@ describe('tables of other programs in nf_tables', () => {
         { mangle: { key: { ct: { key: 'mark' } }, value: 1 } },
       ],
     ],
-    ['limits', 'ip', 'prerouting', [isTcp, { limit: { rate: 5, burst: 5, per: 'second' } }, { drop: null }]],
-    ['redirects', 'ip', 'prerouting', [matches('ip', 'daddr', prefix('10.96.0.0', 16)), { redirect: { port: 8080 } }]],
+    [
+      'limits',
+      'ip',
+      'prerouting',
+      [isTcp, { limit: { rate: 5, burst: 5, per: 'second' } }, { drop: null }],
+    ],
+    [
+      'redirects',
+      'ip',
+      'prerouting',
+      [matches('ip', 'daddr', prefix('10.96.0.0', 16)), { redirect: { port: 8080 } }],
+    ],
   ])('one that %s is found', (_what, family, hook, expr) => {
     const [found, ...more] = taking(withTables(guard(family, hook, expr)))
-    expect(found).toMatchObject({ kind: 'stale', where: { nft: `${family} guard`, part: `chain ${hook}` } })
+    expect(found).toMatchObject({
+      kind: 'stale',
+      where: { nft: `${family} guard`, part: `chain ${hook}` },
+    })
     expect(more).toEqual([])
   })
 
@@ -139,7 +186,10 @@ describe('tables of other programs in nf_tables', () => {
   )
 
   it('several tables are read, and an invalid listing is a fault of the capture', () => {
-    const tables = withTables(guard('ip', 'prerouting', []), guard('inet', 'forward', [{ drop: null }]))
+    const tables = withTables(
+      guard('ip', 'prerouting', []),
+      guard('inet', 'forward', [{ drop: null }]),
+    )
     expect(taking(tables)).toHaveLength(1)
     expect(() => taking(withTables('{"nftables": ['))).toThrow(/nft-others.json/)
   })

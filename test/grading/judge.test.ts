@@ -14,7 +14,12 @@ const request = { lab: 99, source: { kind: 'capture', folder: 'x' } } as const
 
 async function reportFor(steps: Record<string, FakeStep>, only?: string) {
   const spec = fakeLab(steps)
-  const outcomes = await judgeRound(spec, emptySnapshot(), undefined, only === undefined ? undefined : [only])
+  const outcomes = await judgeRound(
+    spec,
+    emptySnapshot(),
+    undefined,
+    only === undefined ? undefined : [only],
+  )
   const asked = only === undefined ? request : { ...request, step: only }
   return reportSchema.parse(reportOf(spec.lab, asked, outcomes, { seconds: 0.1 }))
 }
@@ -74,7 +79,12 @@ describe('verdicts', () => {
       third: { check: passes, needs: ['second'] },
       free: { check: passes },
     })
-    expect(verdicts(report)).toEqual({ first: 'failed', second: 'not yet', third: 'not yet', free: 'passed' })
+    expect(verdicts(report)).toEqual({
+      first: 'failed',
+      second: 'not yet',
+      third: 'not yet',
+      free: 'passed',
+    })
     expect(report.steps[1]).toMatchObject({ waitsFor: ['first'], reason: 'waits for: first' })
   })
 
@@ -133,12 +143,19 @@ describe('score and exit code', () => {
     const trouble = () => {
       throw new Trouble('node gone')
     }
-    const report = await reportFor({ a: { check: passes }, b: { check: trouble }, c: { check: fails } })
+    const report = await reportFor({
+      a: { check: passes },
+      b: { check: trouble },
+      c: { check: fails },
+    })
     expect(report).toMatchObject({ score: 2, maxScore: 4, exitCode: 2 })
   })
 
   test('a run without a judged step is never a pass', async () => {
-    expect(await reportFor({ live: { check: onCluster(passes) } })).toMatchObject({ score: 0, exitCode: 2 })
+    expect(await reportFor({ live: { check: onCluster(passes) } })).toMatchObject({
+      score: 0,
+      exitCode: 2,
+    })
     const { lab } = fakeLab({ a: { check: passes } })
     const silent = reportOf(lab, request, [], { seconds: 0 })
     expect(silent).toMatchObject({ exitCode: 2, score: 0, maxScore: 0 })
@@ -146,7 +163,10 @@ describe('score and exit code', () => {
   })
 
   test('a single step is judged without the steps that it needs', async () => {
-    const report = await reportFor({ first: { check: fails }, second: { check: passes, needs: ['first'] } }, 'second')
+    const report = await reportFor(
+      { first: { check: fails }, second: { check: passes, needs: ['first'] } },
+      'second',
+    )
     expect(verdicts(report)).toEqual({ second: 'passed' })
     expect(report).toMatchObject({ exitCode: 0, complete: false })
   })
@@ -157,7 +177,12 @@ describe('rounds', () => {
   const live = madeLiveCluster()
   const fresh = (takenAt: number) =>
     emptySnapshot(
-      [{ kind: 'Service', metadata: { name: 'new', creationTimestamp: new Date(takenAt - 500).toISOString() } }],
+      [
+        {
+          kind: 'Service',
+          metadata: { name: 'new', creationTimestamp: new Date(takenAt - 500).toISOString() },
+        },
+      ],
       takenAt,
     )
 
@@ -185,7 +210,10 @@ describe('rounds', () => {
     const { outcomes } = await judge(spec, source, { patienceMs: 20 })
     expect(outcomes.map(({ verdict }) => verdict)).toEqual(['passed', 'not yet'])
     expect(outcomes[1]?.reason).toContain('Service new has just changed')
-    expect(reportOf(spec.lab, request, outcomes, { seconds: 0 })).toMatchObject({ exitCode: 1, score: 2 })
+    expect(reportOf(spec.lab, request, outcomes, { seconds: 0 })).toMatchObject({
+      exitCode: 1,
+      score: 2,
+    })
   })
 
   test('a settled cluster is read once', async () => {
@@ -205,7 +233,9 @@ describe('a machine of the cluster that stopped', () => {
     })
     const judged = async (stopped: string[]) => {
       const live = madeLiveCluster({ stopped })
-      return (await judgeRound(spec, emptySnapshot(), live)).map(({ verdict, reason }) => `${verdict} ${reason ?? ''}`)
+      return (await judgeRound(spec, emptySnapshot(), live)).map(
+        ({ verdict, reason }) => `${verdict} ${reason ?? ''}`,
+      )
     }
     expect(await judged([])).toEqual(['passed ', 'failed ', 'not yet waits for: failed'])
     const reason = 'not every node runs: k8s-guide-worker (exited); `make up` starts them again'
@@ -233,7 +263,12 @@ describe('a quiet round', () => {
     ['a Pod', (live) => live.inPod({ namespace: 'default', name: 'client' }, 'curl 10.96.0.1')],
   ])('sends nothing from %s, which the step waits for and others do not', async (_where, send) => {
     expect(await sends(send)).toEqual([
-      { id: 'sends', verdict: 'not yet', unsent: true, reason: expect.stringContaining('have not been sent') },
+      {
+        id: 'sends',
+        verdict: 'not yet',
+        unsent: true,
+        reason: expect.stringContaining('have not been sent'),
+      },
       { id: 'waits', verdict: 'passed' },
     ])
   })

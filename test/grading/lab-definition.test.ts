@@ -2,7 +2,9 @@ import { describe, expect, test } from 'vitest'
 import { findStep, readClaims, readLab } from '../../grading/lab-definition.ts'
 
 /** Claims that lab 2 is to prove, by the curriculum (A7 belongs to lab 5). */
-const LAB_2_CLAIMS = Array.from({ length: 29 }, (_, index) => `A${index + 1}`).filter((id) => id !== 'A7')
+const LAB_2_CLAIMS = Array.from({ length: 29 }, (_, index) => `A${index + 1}`).filter(
+  (id) => id !== 'A7',
+)
 
 describe('claims.yaml', () => {
   const claims = readClaims()
@@ -17,7 +19,9 @@ describe('claims.yaml', () => {
   })
 
   test('has a step for every claim that lab 2 is about', () => {
-    const proven = Object.keys(claims).filter((id) => claims[id]?.some((place) => place.startsWith('2/')))
+    const proven = Object.keys(claims).filter((id) =>
+      claims[id]?.some((place) => place.startsWith('2/')),
+    )
     expect(proven.sort()).toEqual(expect.arrayContaining(LAB_2_CLAIMS.sort()))
   })
 })

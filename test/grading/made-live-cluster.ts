@@ -30,7 +30,10 @@ export const madeClient = (core: Partial<CoreV1Api> = {}): KubeClient => ({
     throw new Error('a made cluster has no apps')
   },
   read: missing,
-  core: Object.assign(new CoreV1Api(createConfiguration({ httpApi: wrapHttpLibrary({ send: missing }) })), core),
+  core: Object.assign(
+    new CoreV1Api(createConfiguration({ httpApi: wrapHttpLibrary({ send: missing }) })),
+    core,
+  ),
   mergePatch: {},
   strategicPatch: {},
 })
@@ -56,7 +59,10 @@ class MadeLiveCluster extends LiveCluster {
   readonly #answers: MadeAnswers
 
   constructor(answers: MadeAnswers) {
-    super(madeCluster(answers), madeClient(answers.core), { keepMoments: false, quiet: answers.quiet })
+    super(madeCluster(answers), madeClient(answers.core), {
+      keepMoments: false,
+      quiet: answers.quiet,
+    })
     this.#answers = answers
   }
 
@@ -71,4 +77,5 @@ class MadeLiveCluster extends LiveCluster {
 }
 
 /** A running cluster for checks, without a machine. */
-export const madeLiveCluster = (answers: MadeAnswers = {}): LiveCluster => new MadeLiveCluster(answers)
+export const madeLiveCluster = (answers: MadeAnswers = {}): LiveCluster =>
+  new MadeLiveCluster(answers)

@@ -51,7 +51,9 @@ function predictedCounts(mode: SwitchedMode, services: number, endpoints: number
   const known = predicted.get(key)
   if (known) return known
   const { objects } = readObjects(syntheticCluster(services, endpoints, SERVER))
-  const counts = countState(predict(objects, { node: MEASURED_NODE, mode, version: MEASURED_VERSION }))
+  const counts = countState(
+    predict(objects, { node: MEASURED_NODE, mode, version: MEASURED_VERSION }),
+  )
   predicted.set(key, counts)
   return counts
 }
@@ -71,9 +73,13 @@ export function madeRun(
   const point = (mode: SwitchedMode, services: number): Point => {
     const counts = predictedCounts(mode, services, endpoints)
     const values = (quantity: Quantity) =>
-      Array.from({ length: REPEATS }, () => curves[mode][quantity](services) + (noise[quantity] ?? 0) * random())
+      Array.from(
+        { length: REPEATS },
+        () => curves[mode][quantity](services) + (noise[quantity] ?? 0) * random(),
+      )
     const above = (quantity: Quantity) => values(quantity).map((value) => Math.max(0, value))
-    const whole = (base: number, more: readonly number[]) => more.map((value) => Math.max(0, base + value))
+    const whole = (base: number, more: readonly number[]) =>
+      more.map((value) => Math.max(0, base + value))
     const [newMoreMicros, keptMoreMicros, busyMore] = [
       values('newMoreMicros'),
       values('keptMoreMicros'),

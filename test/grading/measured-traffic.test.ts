@@ -46,7 +46,8 @@ const place = { client, node: snapshot.node('worker') }
 const answers = (...lines: string[]) => madeLiveCluster({ pod: () => `${lines.shift()}\n` })
 const own = '#request\t0\t200\t40002\t1\t0\t\tagent of worker'
 
-const closed = (clusterIP: string) => expectClosed(answers(clusterIP, own), ['10.96.0.10'], place, { hint: '' })
+const closed = (clusterIP: string) =>
+  expectClosed(answers(clusterIP, own), ['10.96.0.10'], place, { hint: '' })
 
 test('an answer of another machine does not count as an answer of the agent', async () => {
   await expect(closed('#request\t0\t404\t40001\t1\t0\t\tdefault backend')).resolves.toBeUndefined()
@@ -61,5 +62,7 @@ test('an answer of any agent fails the check, and so does a connection without a
       'a connection was accepted there, without an answer in time',
     ],
   ] as const)
-    await expect(closed(line)).rejects.toSatisfy((error) => error instanceof Failure && error.detail.actual === actual)
+    await expect(closed(line)).rejects.toSatisfy(
+      (error) => error instanceof Failure && error.detail.actual === actual,
+    )
 })

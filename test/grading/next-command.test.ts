@@ -18,7 +18,8 @@ const good = flushedCapture()
 /** What a step of lab 2 says of a capture, and the last line that it ends with. */
 async function saidOf(capture: Capture, step: string): Promise<{ text: string; last: string }> {
   const [outcome] = await judgeRound(await loadSpec(lab), new Snapshot(capture), undefined, [step])
-  if (!outcome?.failure) throw new Error(`step ${step} has not failed: ${outcome?.verdict} ${outcome?.reason ?? ''}`)
+  if (!outcome?.failure)
+    throw new Error(`step ${step} has not failed: ${outcome?.verdict} ${outcome?.reason ?? ''}`)
   const lines = findingLines(2, step, findingOf(findStep(lab, step), outcome.failure))
   return { text: lines.join('\n'), last: lines.at(-1)?.trim() ?? '' }
 }
@@ -65,7 +66,10 @@ describe('a difference on a node is reported with advice', () => {
       'prerouting',
       'iptables-save',
       (text) =>
-        text.replace(/^(?:\[\d+:\d+\] )?-A PREROUTING /m, '-A PREROUTING -p tcp -m tcp --dport 1 -j ACCEPT\n$&'),
+        text.replace(
+          /^(?:\[\d+:\d+\] )?-A PREROUTING /m,
+          '-A PREROUTING -p tcp -m tcp --dport 1 -j ACCEPT\n$&',
+        ),
       new RegExp(`^make exec NODE=${NODE} CMD='iptables -t nat -D PREROUTING .*-j KUBE-SERVICES'$`),
     ],
     [
@@ -83,12 +87,18 @@ describe('a difference on a node is reported with advice', () => {
     const left = brokenBy('iptables-save', (text) =>
       text.replace(/^\*nat\n/m, '*nat\n:KUBE-SVC-AAAAAAAAAAAAAAAA - [0:0]\n'),
     )
-    const both = breakFile(left, NODE, 'ipvsadm-save', (text) => `${text}-A -t 10.96.7.7:80 -s wlc\n`)
+    const both = breakFile(
+      left,
+      NODE,
+      'ipvsadm-save',
+      (text) => `${text}-A -t 10.96.7.7:80 -s wlc\n`,
+    )
     expect((await saidOf(both, 'virtual-servers')).last).toBe('make ipvs FORCE=1')
   })
 
   test('the advice for a foreign rule lists rules with their numbers', async () => {
-    const rule = '*mangle\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -d 10.96.0.0/16 -j DROP\nCOMMIT\n'
+    const rule =
+      '*mangle\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -d 10.96.0.0/16 -j DROP\nCOMMIT\n'
     const { last } = await saidOf(
       brokenBy('iptables-save', (text) => text.replace(/^\*mangle$[\s\S]*?^COMMIT\n/m, '') + rule),
       'prerouting',
@@ -140,7 +150,8 @@ describe('near misses', () => {
     const nodeName = 'k8s-guide-worker'
     const { text, last } = await saidOf(
       withObjects((items) => {
-        for (const { endpoints = [] } of items) for (const endpoint of endpoints) endpoint.nodeName = nodeName
+        for (const { endpoints = [] } of items)
+          for (const endpoint of endpoints) endpoint.nodeName = nodeName
         return items
       }),
       'web',

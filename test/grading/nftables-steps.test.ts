@@ -20,7 +20,9 @@ import type { ExecResult } from '../../host/shell-word.ts'
 
 const fixtures = join(import.meta.dirname, '../../data')
 const listing = readFileSync(join(fixtures, 'nft/web-lb-source-ranges-v1.34.json'), 'utf8')
-const objects = JSON.parse(readFileSync(join(fixtures, 'recordings/objects/web-lb-source-ranges.json'), 'utf8'))
+const objects = JSON.parse(
+  readFileSync(join(fixtures, 'recordings/objects/web-lb-source-ranges.json'), 'utf8'),
+)
 const WORKER = 'k8s-guide-worker'
 
 const kubeProxy = [
@@ -31,14 +33,22 @@ const kubeProxy = [
   },
   {
     kind: 'Pod',
-    metadata: { namespace: 'kube-system', name: 'kube-proxy-1', labels: { 'k8s-app': 'kube-proxy' } },
+    metadata: {
+      namespace: 'kube-system',
+      name: 'kube-proxy-1',
+      labels: { 'k8s-app': 'kube-proxy' },
+    },
     spec: { nodeName: WORKER, containers: [{ image: 'registry/kube-proxy:v1.34.11' }] },
   },
   {
     kind: 'Pod',
     metadata: { namespace: 'default', name: 'client' },
     spec: { nodeName: WORKER },
-    status: { phase: 'Running', podIP: '10.244.1.9', conditions: [{ type: 'Ready', status: 'True' }] },
+    status: {
+      phase: 'Running',
+      podIP: '10.244.1.9',
+      conditions: [{ type: 'Ready', status: 'True' }],
+    },
   },
 ]
 
@@ -73,7 +83,9 @@ function contextOf({
     ['ip6tables-save', NO_RULES],
     [
       'ip-addr.json',
-      JSON.stringify([{ ifname: 'eth0', addr_info: [{ family: 'inet', local: '172.18.0.3', prefixlen: 16 }] }]),
+      JSON.stringify([
+        { ifname: 'eth0', addr_info: [{ family: 'inet', local: '172.18.0.3', prefixlen: 16 }] },
+      ]),
     ],
     ...(nft === '' ? [] : ([['nft-ip.json', nft]] as const)),
   ])
@@ -83,20 +95,38 @@ function contextOf({
     objects: { apiVersion: 'v1', kind: 'List', items },
     nodes: [{ name: WORKER, files }],
   })
-  const said: ExecResult = { exitCode: lacks === undefined ? 0 : 3, stdout: `${lacks ?? ''}\n`, stderr: '' }
-  const cluster = { driver: 'kind', name: 'fake', exec: async () => said } as Partial<Cluster> as Cluster
+  const said: ExecResult = {
+    exitCode: lacks === undefined ? 0 : 3,
+    stdout: `${lacks ?? ''}\n`,
+    stderr: '',
+  }
+  const cluster = {
+    driver: 'kind',
+    name: 'fake',
+    exec: async () => said,
+  } as Partial<Cluster> as Cluster
   const live = new LiveCluster(cluster, {} as KubeClient, { keepMoments: false })
   let requests: string[] = []
   live.inPod = async (_pod, script) => {
-    requests = [...script.matchAll(/\?(probe-[0-9a-f-]+)=\[1-(\d+)\]/g)].flatMap(([, token, count]) =>
-      Array.from({ length: Number(count) - unsent }, () => `10.244.1.9 ${token}`),
+    requests = [...script.matchAll(/\?(probe-[0-9a-f-]+)=\[1-(\d+)\]/g)].flatMap(
+      ([, token, count]) =>
+        Array.from({ length: Number(count) - unsent }, () => `10.244.1.9 ${token}`),
     )
-    const toOtherPort = script.includes(':9/') ? `#request\t0\t0\t0\t1\t${otherPort}\tan error\t\n` : ''
+    const toOtherPort = script.includes(':9/')
+      ? `#request\t0\t0\t0\t1\t${otherPort}\tan error\t\n`
+      : ''
     const stdout = requests.map(() => '#request\t0\t200\t4000\t1\t0\t\t\n').join('') + toOtherPort
     return { exitCode: 0, stdout, stderr: '' }
   }
   live.log = async () => requests.join('\n')
-  return { snapshot, nodes: snapshot.nodes, notes: new LabNotes(7, snapshot), live, asks: false, show: () => {} }
+  return {
+    snapshot,
+    nodes: snapshot.nodes,
+    notes: new LabNotes(7, snapshot),
+    live,
+    asks: false,
+    show: () => {},
+  }
 }
 
 /** What a check says: the node and the finding of a failure, the reason where it can't be asked, or `passed`. */
@@ -165,7 +195,12 @@ test.each([
     { rules: '*nat\n:PREROUTING ACCEPT [0:0]\n:KUBE-MARK-MASQ - [0:0]\nCOMMIT\n' },
     /nat: 1 chain/,
   ],
-  ['the way back was not from nftables', nothingOfNftables, { mode: 'iptables' }, /has not seen it/],
+  [
+    'the way back was not from nftables',
+    nothingOfNftables,
+    { mode: 'iptables' },
+    /has not seen it/,
+  ],
   [
     'a table is left on the way back',
     nothingOfNftables,

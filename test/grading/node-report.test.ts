@@ -54,7 +54,9 @@ describe('one exec per node', () => {
 
   test('waits for kube-proxy as long as LAB_TIMEOUT_SCALE tells', () => {
     const deadline = () =>
-      /http_get 127\.0\.0\.1 10249 \/proxyMode (\d+)/.exec(nodeReportRequest('essential').script)?.[1]
+      /http_get 127\.0\.0\.1 10249 \/proxyMode (\d+)/.exec(
+        nodeReportRequest('essential').script,
+      )?.[1]
     vi.stubEnv('LAB_TIMEOUT_SCALE', '')
     expect(deadline()).toBe('2')
     vi.stubEnv('LAB_TIMEOUT_SCALE', '4.5')
@@ -160,7 +162,9 @@ describe('a capture folder', () => {
   })
 
   test('is refused with the missing files', () => {
-    expect(() => readCaptureFolder(join(folder, 'nope'))).toThrow(/"\S+nope" is missing: give a folder/)
+    expect(() => readCaptureFolder(join(folder, 'nope'))).toThrow(
+      /"\S+nope" is missing: give a folder/,
+    )
     expect(() => readCaptureFolder(folder)).toThrow(/objects.json" is missing/)
     writeFileSync(join(folder, 'objects.json'), '{')
     expect(() => readCaptureFolder(folder)).toThrow(/nodes" is missing/)

@@ -14,16 +14,36 @@ import { madeClient, madeLiveCluster } from './made-live-cluster.ts'
 
 describe('the mode of kube-proxy', () => {
   test.each([
-    ['the reply to /proxyMode has priority', 'ipvs', 'I1 server.go:1] "Using iptables Proxier"', 'ipvs'],
-    ['the log of a new version', undefined, 'I1121 01:02:03.4 1 server_linux.go:110] "Using ipvs Proxier"', 'ipvs'],
-    ['the log of 1.20', undefined, 'I1121 01:02:03.4       1 server_others.go:258] Using ipvs Proxier.', 'ipvs'],
+    [
+      'the reply to /proxyMode has priority',
+      'ipvs',
+      'I1 server.go:1] "Using iptables Proxier"',
+      'ipvs',
+    ],
+    [
+      'the log of a new version',
+      undefined,
+      'I1121 01:02:03.4 1 server_linux.go:110] "Using ipvs Proxier"',
+      'ipvs',
+    ],
+    [
+      'the log of 1.20',
+      undefined,
+      'I1121 01:02:03.4       1 server_others.go:258] Using ipvs Proxier.',
+      'ipvs',
+    ],
     [
       'the last line that names a mode',
       undefined,
       'I1 a.go:1] Using ipvs Proxier.\nI1 a.go:1] Using iptables Proxier.',
       'iptables',
     ],
-    ['an error message is not a mode', undefined, "E1 a.go:1] Can't use the IPVS proxier: no modules", undefined],
+    [
+      'an error message is not a mode',
+      undefined,
+      "E1 a.go:1] Can't use the IPVS proxier: no modules",
+      undefined,
+    ],
     ['neither reply nor log', undefined, undefined, undefined],
   ])('%s', (_why, proxyMode, log, mode) => {
     expect(reportedMode(proxyMode, log)).toBe(mode)
@@ -31,7 +51,11 @@ describe('the mode of kube-proxy', () => {
 })
 
 describe('the version of kube-proxy', () => {
-  const node = { kind: 'Node', metadata: { name: 'n' }, status: { nodeInfo: { kubeletVersion: 'v1.34.0' } } }
+  const node = {
+    kind: 'Node',
+    metadata: { name: 'n' },
+    status: { nodeInfo: { kubeletVersion: 'v1.34.0' } },
+  }
   const kubeProxy = (name: string, tag: string, { metadata = {}, phase = 'Running' } = {}) => ({
     kind: 'Pod',
     metadata: { name, namespace: 'kube-system', labels: { 'k8s-app': 'kube-proxy' }, ...metadata },
@@ -39,7 +63,9 @@ describe('the version of kube-proxy', () => {
     status: { phase },
   })
   const running = kubeProxy('new', 'v1.30.3')
-  const terminating = kubeProxy('old', 'v1.20.2', { metadata: { deletionTimestamp: '2026-11-21T09:59:00Z' } })
+  const terminating = kubeProxy('old', 'v1.20.2', {
+    metadata: { deletionTimestamp: '2026-11-21T09:59:00Z' },
+  })
   const evicted = kubeProxy('evicted', 'v1.20.2', { phase: 'Failed' })
 
   test.each([
@@ -76,30 +102,54 @@ describe('pending changes', () => {
       pod({ phase: 'Running', conditions: [{ type: 'Ready', status: 'False' }] }),
       1,
     ],
-    ['a terminating Pod', pod({ phase: 'Running' }, { deletionTimestamp: '2026-11-21T09:59:00Z' }), 1],
+    [
+      'a terminating Pod',
+      pod({ phase: 'Running' }, { deletionTimestamp: '2026-11-21T09:59:00Z' }),
+      1,
+    ],
     ['a ready Pod', pod({ phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] }), 0],
     [
       'a Pod that crashes again and again',
-      pod({ phase: 'Running', containerStatuses: [{ state: { waiting: { reason: 'CrashLoopBackOff' } } }] }),
+      pod({
+        phase: 'Running',
+        containerStatuses: [{ state: { waiting: { reason: 'CrashLoopBackOff' } } }],
+      }),
       0,
     ],
     [
       'a Pod whose image does not exist',
-      pod({ phase: 'Pending', containerStatuses: [{ state: { waiting: { reason: 'ErrImagePull' } } }] }),
+      pod({
+        phase: 'Pending',
+        containerStatuses: [{ state: { waiting: { reason: 'ErrImagePull' } } }],
+      }),
       0,
     ],
     [
       'a Pod that has just begun to run and is not ready',
-      pod({ phase: 'Running', containerStatuses: [{ state: { running: { startedAt: '2026-11-21T09:59:58Z' } } }] }),
+      pod({
+        phase: 'Running',
+        containerStatuses: [{ state: { running: { startedAt: '2026-11-21T09:59:58Z' } } }],
+      }),
       1,
     ],
     [
       'a Pod that its probe keeps from being ready',
-      pod({ phase: 'Running', containerStatuses: [{ state: { running: { startedAt: '2026-11-21T09:59:50Z' } } }] }),
+      pod({
+        phase: 'Running',
+        containerStatuses: [{ state: { running: { startedAt: '2026-11-21T09:59:50Z' } } }],
+      }),
       0,
     ],
-    ['a new Service', { kind: 'Service', metadata: { name: 's', creationTimestamp: '2026-11-21T09:59:59Z' } }, 1],
-    ['an old Service', { kind: 'Service', metadata: { name: 's', creationTimestamp: '2026-11-21T09:59:00Z' } }, 0],
+    [
+      'a new Service',
+      { kind: 'Service', metadata: { name: 's', creationTimestamp: '2026-11-21T09:59:59Z' } },
+      1,
+    ],
+    [
+      'an old Service',
+      { kind: 'Service', metadata: { name: 's', creationTimestamp: '2026-11-21T09:59:00Z' } },
+      0,
+    ],
     [
       'a DaemonSet that is being rolled out',
       {
@@ -114,7 +164,10 @@ describe('pending changes', () => {
   })
 
   test('a capture without a time has no recent changes', () => {
-    const item = { kind: 'Service', metadata: { name: 's', creationTimestamp: '2026-11-21T09:59:59Z' } }
+    const item = {
+      kind: 'Service',
+      metadata: { name: 's', creationTimestamp: '2026-11-21T09:59:59Z' },
+    }
     expect(pendingChanges(emptySnapshot([item]))).toEqual([])
   })
 })
@@ -129,7 +182,10 @@ describe('notes in the cluster', () => {
     expect(notes.hasNews).toBe(false)
     notes.keep('new', 'first')
     notes.keep('new', 'second')
-    expect([notes.read('seen', z.string()), notes.read('new', z.string())]).toEqual(['before', 'first'])
+    expect([notes.read('seen', z.string()), notes.read('new', z.string())]).toEqual([
+      'before',
+      'first',
+    ])
     let written: unknown
     const core = {
       patchNamespacedConfigMap: async ({ body }: CoreV1ApiPatchNamespacedConfigMapRequest) => {
@@ -144,7 +200,10 @@ describe('notes in the cluster', () => {
 
   test('that are damaged are ignored', () => {
     const notes = new LabNotes(2, noted({ a: '{', b: '5' }))
-    expect([notes.read('a', z.string()), notes.read('b', z.string())]).toEqual([undefined, undefined])
+    expect([notes.read('a', z.string()), notes.read('b', z.string())]).toEqual([
+      undefined,
+      undefined,
+    ])
   })
 })
 

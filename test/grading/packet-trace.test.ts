@@ -14,7 +14,12 @@ const NODES = ['k8s-guide-control-plane', NODE, 'k8s-guide-worker2']
 const pod: Sender = { pod: '10.244.1.250' }
 
 /** Where a packet to the Service web ends on the worker, by a capture with some lines of a file taken out or changed. */
-function endOn(capture: Capture, file: string, edit: (text: string) => string, sender: Sender = pod): string {
+function endOn(
+  capture: Capture,
+  file: string,
+  edit: (text: string) => string,
+  sender: Sender = pod,
+): string {
   const snapshot = new Snapshot(breakFile(capture, NODE, file, edit))
   return tracedTo(snapshot.node(NODE), sender, webService(snapshot)).text
 }
@@ -33,7 +38,8 @@ describe('where a broken packet stops, in iptables mode', () => {
     ?.get('KUBE-SERVICES')
     ?.rules.find(({ spec }) => / -j KUBE-SVC/.test(spec) && spec.includes(address))
   const chain = / -j (\S+)/.exec(jump?.spec ?? '')?.[1] ?? ''
-  const endpoints = rules?.get(chain)?.rules.flatMap(({ spec }) => / -j (KUBE-SEP-\S+)/.exec(spec)?.[1] ?? []) ?? []
+  const endpoints =
+    rules?.get(chain)?.rules.flatMap(({ spec }) => / -j (KUBE-SEP-\S+)/.exec(spec)?.[1] ?? []) ?? []
 
   test('a chain of the Service without its rules', () => {
     expect(chain).toMatch(/^KUBE-SVC-/)
@@ -45,19 +51,25 @@ describe('where a broken packet stops, in iptables mode', () => {
   test('chains of endpoints without the rule that translates', () => {
     expect(endpoints).toHaveLength(2)
     const end = endOn(capture, 'iptables-save', without(/-A KUBE-SEP-.* -j DNAT/))
-    expect(end).toMatch(new RegExp(`reaches (${endpoints.join('|')}) on ${NODE} and finds no rule that translates it`))
+    expect(end).toMatch(
+      new RegExp(
+        `reaches (${endpoints.join('|')}) on ${NODE} and finds no rule that translates it`,
+      ),
+    )
   })
 
   test('one chain of two: the share that is lost is reported with the rule', () => {
     const drop = (text: string) =>
       text.replace(new RegExp(`-A ${endpoints[0]} .* -j DNAT .*`), `-A ${endpoints[0]} -j DROP`)
-    expect(endOn(capture, 'iptables-save', drop)).toMatch(/goes to \S+ .*, but 50 % are stopped by nat KUBE-SEP-/)
+    expect(endOn(capture, 'iptables-save', drop)).toMatch(
+      /goes to \S+ .*, but 50 % are stopped by nat KUBE-SEP-/,
+    )
   })
 
   test('no rule for the address, and no jump to KUBE-SERVICES', () => {
-    expect(endOn(capture, 'iptables-save', without(new RegExp(`-A KUBE-SERVICES .*-d ${address}/32 `)))).toContain(
-      `reaches KUBE-SERVICES on ${NODE} and finds no rule for TCP ${address}:${port}`,
-    )
+    expect(
+      endOn(capture, 'iptables-save', without(new RegExp(`-A KUBE-SERVICES .*-d ${address}/32 `))),
+    ).toContain(`reaches KUBE-SERVICES on ${NODE} and finds no rule for TCP ${address}:${port}`)
     const noJump = without(/-A (PREROUTING|OUTPUT) .* -j KUBE-SERVICES/)
     expect(endOn(capture, 'iptables-save', noJump, 'node')).toContain(
       `never reaches KUBE-SERVICES on ${NODE}: no jump leads there`,
@@ -66,7 +78,10 @@ describe('where a broken packet stops, in iptables mode', () => {
 
   test('a rule that rejects it', () => {
     const reject = (text: string) =>
-      text.replace(/^-A FORWARD /m, `-A FORWARD -p tcp -j REJECT --reject-with icmp-port-unreachable\n-A FORWARD `)
+      text.replace(
+        /^-A FORWARD /m,
+        `-A FORWARD -p tcp -j REJECT --reject-with icmp-port-unreachable\n-A FORWARD `,
+      )
     expect(endOn(capture, 'iptables-save', reject)).toContain(
       `is rejected on ${NODE} by filter FORWARD: -A FORWARD -p tcp`,
     )
@@ -81,16 +96,21 @@ describe('where a broken packet stops, in IPVS mode', () => {
 
   test('a packet on a correct node goes to both backends', () => {
     const end = tracedTo(new Snapshot(capture).node(NODE), pod, { address, port })
-    expect(end).toMatchObject({ masqueraded: false, backends: [expect.any(String), expect.any(String)] })
+    expect(end).toMatchObject({
+      masqueraded: false,
+      backends: [expect.any(String), expect.any(String)],
+    })
     expect(end.text).toMatch(
-      new RegExp(`^by the rules of ${NODE}, the packet .* goes to \\S+ or \\S+ with its source kept$`),
+      new RegExp(
+        `^by the rules of ${NODE}, the packet .* goes to \\S+ or \\S+ with its source kept$`,
+      ),
     )
   })
 
   test('the address is gone from kube-ipvs0', () =>
-    expect(endOn(capture, 'ip-addr.json', (text) => text.replaceAll(`"${address}"`, '"10.99.99.99"'))).toContain(
-      `never reaches IPVS on ${NODE}: ${address} is not an address of kube-ipvs0`,
-    ))
+    expect(
+      endOn(capture, 'ip-addr.json', (text) => text.replaceAll(`"${address}"`, '"10.99.99.99"')),
+    ).toContain(`never reaches IPVS on ${NODE}: ${address} is not an address of kube-ipvs0`))
 
   test('the virtual server is gone, or has no real server', () => {
     const noServer = without(new RegExp(`-[Aa] -t ${address}:${port} `))
@@ -101,8 +121,12 @@ describe('where a broken packet stops, in IPVS mode', () => {
       `reaches the virtual server ${key} on ${NODE} and finds no real server`,
     )
     const weightless = (text: string) =>
-      text.replaceAll(new RegExp(`${realServers.source}(.*) -w 1$`, 'gm'), (line) => line.replace(/1$/, '0'))
-    expect(endOn(capture, 'ipvsadm-save', weightless)).toContain('finds no real server with a weight above 0')
+      text.replaceAll(new RegExp(`${realServers.source}(.*) -w 1$`, 'gm'), (line) =>
+        line.replace(/1$/, '0'),
+      )
+    expect(endOn(capture, 'ipvsadm-save', weightless)).toContain(
+      'finds no real server with a weight above 0',
+    )
   })
 
   const noAddress = (text: string) => text.replaceAll(`"${address}"`, '"10.99.99.99"')

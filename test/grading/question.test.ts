@@ -36,7 +36,9 @@ function asking(): LabSpec {
 }
 
 const cluster = (colour: string, notes: Record<string, unknown> = {}) => {
-  const data = Object.fromEntries(Object.entries(notes).map(([key, value]) => [key, JSON.stringify(value)]))
+  const data = Object.fromEntries(
+    Object.entries(notes).map(([key, value]) => [key, JSON.stringify(value)]),
+  )
   return emptySnapshot([
     { kind: 'Colour', metadata: { name: 'it' }, data: { is: colour } },
     { kind: 'ConfigMap', metadata: { name: 'lab-99', namespace: 'default' }, data },
@@ -53,7 +55,8 @@ function liveCluster() {
   return { written, live: madeLiveCluster({ core }) }
 }
 
-const judged = async (snapshot: Snapshot, live?: LiveCluster) => (await judgeRound(asking(), snapshot, live))[0]
+const judged = async (snapshot: Snapshot, live?: LiveCluster) =>
+  (await judgeRound(asking(), snapshot, live))[0]
 
 describe('a question', () => {
   test('fails without an answer and with a wrong one, and does not disclose the answer', async () => {
@@ -67,7 +70,11 @@ describe('a question', () => {
 
   test('shows the given answer, the question and the command', async () => {
     const spec = asking()
-    const outcomes = await judgeRound(spec, cluster('teal', { 'answer.colour': note('red') }), undefined)
+    const outcomes = await judgeRound(
+      spec,
+      cluster('teal', { 'answer.colour': note('red') }),
+      undefined,
+    )
     const request = { lab: 99, source: { kind: 'capture', folder: 'x' } } as const
     const report = reportOf(spec.lab, request, outcomes, { seconds: 0 })
     expect(report.steps[0]?.question).toBe(QUESTION)
@@ -84,7 +91,9 @@ describe('a question', () => {
     const moved = { 'answer.colour': note('teal'), 'answered.colour': note('teal') }
     expect((await judged(cluster('red', moved), live))?.verdict).toBe('passed')
     // A later wrong answer takes nothing away.
-    expect((await judged(cluster('red', { ...moved, 'answer.colour': note('x') }), live))?.verdict).toBe('passed')
+    expect(
+      (await judged(cluster('red', { ...moved, 'answer.colour': note('x') }), live))?.verdict,
+    ).toBe('passed')
   })
 
   test('reports a later wrong answer, which costs no points', async () => {
@@ -96,8 +105,11 @@ describe('a question', () => {
     expect(wrong?.measured).toEqual([
       'Your last answer is "banana", which is not a number such as 0.2, 20% or 1/5. The earlier "1/4" was right and keeps its points.',
     ])
-    expect((await later('0.26'))?.measured?.[0]).toContain('"0.26", which is not right on this cluster now')
-    for (const right of ['0,25', '25 %', '1/4']) expect((await later(right))?.measured).toBeUndefined()
+    expect((await later('0.26'))?.measured?.[0]).toContain(
+      '"0.26", which is not right on this cluster now',
+    )
+    for (const right of ['0,25', '25 %', '1/4'])
+      expect((await later(right))?.measured).toBeUndefined()
   })
 
   test.each([
@@ -151,7 +163,11 @@ describe('a submission', () => {
 
   test.each<[string, Record<string, Snapshot>, string | undefined]>([
     ['only says that it was right', { final: cluster('red', kept) }, undefined],
-    ['was wrong at its moment', { colour: cluster('red', kept), final: cluster('red', kept) }, 'colour'],
+    [
+      'was wrong at its moment',
+      { colour: cluster('red', kept), final: cluster('red', kept) },
+      'colour',
+    ],
     ['gave no answer', { final: cluster('teal') }, undefined],
   ])('that %s gives no points', async (_what, captures, own) => {
     expect(['failed', 'not yet']).toContain(await verdictOn(captures, own))

@@ -16,7 +16,10 @@ import { flushedCapture } from './solved-capture.ts'
 const ESCAPE = '\u001b[2J\u001b]0;owned\u0007'
 
 async function failingReport(differences = 12): Promise<Report> {
-  const lines = Array.from({ length: differences }, (_, index) => `-A CHAIN rule ${index} ${ESCAPE}`)
+  const lines = Array.from(
+    { length: differences },
+    (_, index) => `-A CHAIN rule ${index} ${ESCAPE}`,
+  )
   const spec = fakeLab({
     good: { check: () => undefined },
     bad: {
@@ -51,7 +54,10 @@ describe('evidence', () => {
     const text = readFileSync(join(root, file), 'utf8')
     expect(text.match(/^STALE/gm)).toHaveLength(12)
     expect(text).not.toContain('\u001b')
-    const passed = report.steps.map(({ finding: _finding, ...step }) => ({ ...step, verdict: 'passed' as const }))
+    const passed = report.steps.map(({ finding: _finding, ...step }) => ({
+      ...step,
+      verdict: 'passed' as const,
+    }))
     keepEvidence({ ...report, steps: passed }, root)
     expect(readdirSync(join(root, '.evidence/lab-99'))).toEqual([])
   })
@@ -93,17 +99,27 @@ describe('the report as text', () => {
 
   test('an object that cannot be read is left out of the prediction, and the report names it with the reason', async () => {
     const capture = flushedCapture()
-    const odd = { kind: 'Service', metadata: { name: 'odd', namespace: 'shop' }, spec: { clusterIP: '10.96.0.999' } }
+    const odd = {
+      kind: 'Service',
+      metadata: { name: 'odd', namespace: 'shop' },
+      spec: { clusterIP: '10.96.0.999' },
+    }
     const items = [...capture.objects.items, odd]
     const lab = await loadSpec(readLab(2))
     const request = { lab: 2, source: { kind: 'capture', folder: 'x' } } as const
-    const open = () => ({ snapshot: async () => new Snapshot({ ...capture, objects: { ...capture.objects, items } }) })
+    const open = () => ({
+      snapshot: async () => new Snapshot({ ...capture, objects: { ...capture.objects, items } }),
+    })
     const report = await gradeWith(lab, request, open)
     expect(report.steps.find(({ id }) => id === 'sets')?.verdict).toBe('passed')
     expect(report.notes).toHaveLength(1)
-    expect(report.notes?.[0]).toMatch(/^Service shop\/odd was left out: spec\.clusterIP\S* "10\.96\.0\.999" /)
+    expect(report.notes?.[0]).toMatch(
+      /^Service shop\/odd was left out: spec\.clusterIP\S* "10\.96\.0\.999" /,
+    )
     expect(learnerReport(report)).toContain('Note: Service shop/odd was left out')
-    const healthy = await gradeWith(lab, request, () => ({ snapshot: async () => new Snapshot(capture) }))
+    const healthy = await gradeWith(lab, request, () => ({
+      snapshot: async () => new Snapshot(capture),
+    }))
     expect(healthy.notes).toBeUndefined()
   })
 
@@ -111,26 +127,37 @@ describe('the report as text', () => {
     [40, 40],
     [60, 60],
     [0, 114],
-  ])('the sentences of a finding fit a terminal of %i columns (0: none)', async (columns, widest) => {
-    const was = Object.getOwnPropertyDescriptor(process.stdout, 'columns') ?? { value: undefined, configurable: true }
-    Object.defineProperty(process.stdout, 'columns', { value: columns, configurable: true })
-    try {
-      const { steps } = await failingReport()
-      const finding = steps.flatMap((step) => step.finding ?? [])[0]
-      if (!finding) throw new Error('no step has failed')
-      const lines = findingLines(99, 'bad', { ...finding, differences: [], why: 'a word '.repeat(40).trim() })
-      const widths = lines.filter((line) => line.includes('a word')).map((line) => line.length)
-      expect(Math.max(...widths)).toBeLessThanOrEqual(widest)
-      expect(Math.max(...widths)).toBeGreaterThan(widest - 7)
-    } finally {
-      Object.defineProperty(process.stdout, 'columns', was)
-    }
-  })
+  ])(
+    'the sentences of a finding fit a terminal of %i columns (0: none)',
+    async (columns, widest) => {
+      const was = Object.getOwnPropertyDescriptor(process.stdout, 'columns') ?? {
+        value: undefined,
+        configurable: true,
+      }
+      Object.defineProperty(process.stdout, 'columns', { value: columns, configurable: true })
+      try {
+        const { steps } = await failingReport()
+        const finding = steps.flatMap((step) => step.finding ?? [])[0]
+        if (!finding) throw new Error('no step has failed')
+        const lines = findingLines(99, 'bad', {
+          ...finding,
+          differences: [],
+          why: 'a word '.repeat(40).trim(),
+        })
+        const widths = lines.filter((line) => line.includes('a word')).map((line) => line.length)
+        expect(Math.max(...widths)).toBeLessThanOrEqual(widest)
+        expect(Math.max(...widths)).toBeGreaterThan(widest - 7)
+      } finally {
+        Object.defineProperty(process.stdout, 'columns', was)
+      }
+    },
+  )
 
   test('the line of a step that was just judged has its points without what help has cost', () => {
     const [step] = fakeLab({ a: { points: 20 } }).steps
     if (!step) throw new Error('no step')
-    const line = (outcome: Partial<StepOutcome>) => outcomeLine({ id: 'a', verdict: 'passed', ...outcome }, step)
+    const line = (outcome: Partial<StepOutcome>) =>
+      outcomeLine({ id: 'a', verdict: 'passed', ...outcome }, step)
     expect(line({})).toContain('passed, 20 points')
     expect(line({ cost: 5 })).toContain('passed, 15 points')
     expect(line({ verdict: 'not yet', reason: 'waits' })).toContain('not yet: waits')
@@ -139,7 +166,9 @@ describe('the report as text', () => {
   test('a problem of the cluster is one sentence without a list of steps', async () => {
     const { lab } = fakeLab({ a: {} })
     const request = { lab: 99, source: { kind: 'cluster', driver: 'embedded', name: 'x' } } as const
-    const text = learnerReport(reportOf(lab, request, [], { seconds: 0, trouble: 'The API is down.' }))
+    const text = learnerReport(
+      reportOf(lab, request, [], { seconds: 0, trouble: 'The API is down.' }),
+    )
     expect(text).toContain('! The API is down.')
     expect(text).not.toContain('Score')
   })

@@ -35,7 +35,11 @@ test('the logs of one series do not count for another, whose number begins with 
   let token = ''
   const live = madeLiveCluster({
     node: () => Array.from({ length: 11 }, (_, index) => reply(index, 200)).join(''),
-    log: () => Array.from({ length: 11 }, (_, index) => `10.244.0.1 "GET /?${token}-${index} HTTP/1.1"\n`).join(''),
+    log: () =>
+      Array.from(
+        { length: 11 },
+        (_, index) => `10.244.0.1 "GET /?${token}-${index} HTTP/1.1"\n`,
+      ).join(''),
   })
   const { answered, logs } = await sendMarked(live, from, service, Array(11).fill(at))
   token = /probe-[^-]+-[^-]+/.exec(answered[0]?.request.path ?? '')?.[0] ?? ''
@@ -49,7 +53,9 @@ test('logs are not read if there was no answer', async () => {
 })
 
 test('an answer that is in no log is trouble', async () => {
-  const { logs } = await sendMarked(madeLiveCluster({ node: () => reply(0, 200) }), from, service, [at])
+  const { logs } = await sendMarked(madeLiveCluster({ node: () => reply(0, 200) }), from, service, [
+    at,
+  ])
   await expect(logs()).rejects.toThrow(Trouble)
 })
 
@@ -74,15 +80,28 @@ test('ranges without the only address of the machine outside: the failure names 
   }
   const snapshot = emptySnapshot([service])
   const live = madeLiveCluster({ node: () => '2: eth0    inet 172.18.0.1/16 scope global eth0\n' })
-  const context = { snapshot, nodes: [], notes: new LabNotes(3, snapshot), live, asks: false, show: () => undefined }
-  await expect(rangesLetIn(context)).rejects.toThrow('expected ranges that hold 172.18.0.1, the address of the machine')
+  const context = {
+    snapshot,
+    nodes: [],
+    notes: new LabNotes(3, snapshot),
+    live,
+    asks: false,
+    show: () => undefined,
+  }
+  await expect(rangesLetIn(context)).rejects.toThrow(
+    'expected ranges that hold 172.18.0.1, the address of the machine',
+  )
 })
 
 const client = {
   kind: 'Pod',
   metadata: { name: 'client', namespace: 'default' },
   spec: { nodeName: 'worker' },
-  status: { phase: 'Running', podIP: '10.244.1.9', conditions: [{ type: 'Ready', status: 'True' }] },
+  status: {
+    phase: 'Running',
+    podIP: '10.244.1.9',
+    conditions: [{ type: 'Ready', status: 'True' }],
+  },
 }
 
 test.each<[string, object[], MadeAnswers, typeof Failure | typeof Trouble]>([
@@ -91,6 +110,13 @@ test.each<[string, object[], MadeAnswers, typeof Failure | typeof Trouble]>([
 ])('%s', async (_what, items, answers, error) => {
   const snapshot = emptySnapshot(items)
   const live = madeLiveCluster(answers)
-  const context = { snapshot, nodes: [], notes: new LabNotes(7, snapshot), live, asks: false, show: () => undefined }
+  const context = {
+    snapshot,
+    nodes: [],
+    notes: new LabNotes(7, snapshot),
+    live,
+    asks: false,
+    show: () => undefined,
+  }
   await expect(connect(context, live, { ...service, ...at }, 1)).rejects.toThrow(error)
 })

@@ -1,6 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { median, quantile, riseOf, risesClearly, type Series } from '../../course/scale/measurement.ts'
+import {
+  median,
+  quantile,
+  riseOf,
+  risesClearly,
+  type Series,
+} from '../../course/scale/measurement.ts'
 import { selectUndisturbed } from '../../course/scale/timed-requests.ts'
 
 /** A block whose requests took that long, to the first Service and to the last. */
@@ -40,27 +46,40 @@ const noise = (most: number) =>
 const series = (curve: (size: number) => number, off: readonly number[] = [0]): Series =>
   [10, 100, 1000, 10_000].map((size, index) => ({
     size,
-    values: [0, 1, 2, 3, 4].map((turn) => curve(size) * (1 + (off[(index * 5 + turn) % off.length] ?? 0))),
+    values: [0, 1, 2, 3, 4].map(
+      (turn) => curve(size) * (1 + (off[(index * 5 + turn) % off.length] ?? 0)),
+    ),
   }))
 
 describe('a clear rise', () => {
   test('is found without noise and with 2% of noise', () => {
     fc.assert(
-      fc.property(level, fc.double({ min: 1, max: 50, noNaN: true }), noise(0.02), (start, times, off) => {
-        const line = (size: number) => start * (1 + (times * size) / 10_000)
-        expect(risesClearly(series(line))).toBe(true)
-        expect(risesClearly(series(line, off))).toBe(true)
-      }),
+      fc.property(
+        level,
+        fc.double({ min: 1, max: 50, noNaN: true }),
+        noise(0.02),
+        (start, times, off) => {
+          const line = (size: number) => start * (1 + (times * size) / 10_000)
+          expect(risesClearly(series(line))).toBe(true)
+          expect(risesClearly(series(line, off))).toBe(true)
+        },
+      ),
     )
   })
 
   test.each<[string, Series]>([
     ['a flat curve', series(() => 100, [0, 0.001, -0.001])],
     ['a falling curve', series((size) => 2000 - size / 10)],
-    ['a rise that the spread hides', series((size) => 100 + size / 1000, [0.2, -0.2, 0.1, -0.1, 0])],
+    [
+      'a rise that the spread hides',
+      series((size) => 100 + size / 1000, [0.2, -0.2, 0.1, -0.1, 0]),
+    ],
     [
       'a machine that drifts between sizes, however steady it was at each',
-      [225, 203, 452, 293].map((value, index) => ({ size: 10 ** index, values: [0.99 * value, value, 1.01 * value] })),
+      [225, 203, 452, 293].map((value, index) => ({
+        size: 10 ** index,
+        values: [0.99 * value, value, 1.01 * value],
+      })),
     ],
     ['a single size', series((size) => size).slice(0, 1)],
   ])('is not %s', (_what, values) => {
@@ -74,7 +93,12 @@ test('median, quantile and rise, which a single outlier does not change', () => 
   expect(median([])).toBeNaN()
   expect(quantile([1, 2, 3, 4, 5], 0.25)).toBe(2)
   const rise = (worst: number) =>
-    riseOf([10, 100, 1000].map((size) => ({ size, values: [1, 2, 3, 4, 5, 6, worst].map((value) => value + size) })))
+    riseOf(
+      [10, 100, 1000].map((size) => ({
+        size,
+        values: [1, 2, 3, 4, 5, 6, worst].map((value) => value + size),
+      })),
+    )
   expect(rise(1000)).toBe(990)
   expect(rise(1000)).toBe(rise(7))
 })

@@ -17,13 +17,22 @@ import { type Curves, madeRun, type Noise, usual, wobble } from './made-measurem
 const spec: LabSpec = await loadSpec(readLab(6))
 const sizes = [10, 100, 600, 1200, 2000]
 const shapes = ['change', 'lookup', 'keep-alive', 'cpu']
-const quiet: Noise = { changeMs: 1, newMoreMicros: 1, keptMoreMicros: 0.5, workMicros: 0.5, busyMore: 0.0003 }
+const quiet: Noise = {
+  changeMs: 1,
+  newMoreMicros: 1,
+  keptMoreMicros: 0.5,
+  workMicros: 0.5,
+  busyMore: 0.0003,
+}
 
 /** The verdicts on a kept run, of a capture: nothing is measured here. */
 async function verdicts(run: unknown, only?: string[], answers: Record<string, string> = {}) {
   const notes: [string, unknown][] = [
     [MEASUREMENT, run],
-    ...Object.entries(answers).map(([id, text]): [string, AnswerNote] => [answerKey(id), { text, at: '2026-11-21' }]),
+    ...Object.entries(answers).map(([id, text]): [string, AnswerNote] => [
+      answerKey(id),
+      { text, at: '2026-11-21' },
+    ]),
   ]
   const data = Object.fromEntries(notes.map(([key, note]) => [key, JSON.stringify(note)]))
   const map = { kind: 'ConfigMap', metadata: { name: 'lab-6', namespace: 'default' }, data }
@@ -31,7 +40,8 @@ async function verdicts(run: unknown, only?: string[], answers: Record<string, s
   return Object.fromEntries(outcomes.map(({ id, verdict }) => [id, verdict]))
 }
 
-const all = (ids: readonly string[], verdict: string) => Object.fromEntries(ids.map((id) => [id, verdict]))
+const all = (ids: readonly string[], verdict: string) =>
+  Object.fromEntries(ids.map((id) => [id, verdict]))
 
 const curved = (mode: SwitchedMode, change: Partial<Curves>): Record<SwitchedMode, Curves> => ({
   ...usual,
@@ -39,8 +49,15 @@ const curved = (mode: SwitchedMode, change: Partial<Curves>): Record<SwitchedMod
 })
 
 /** The run with one point of a mode changed. */
-function altered(run: Measurement, mode: SwitchedMode, index: number, change: Partial<Measurement['ipvs'][number]>) {
-  const points = run[mode].map((point, place) => (place === index ? { ...point, ...change } : point))
+function altered(
+  run: Measurement,
+  mode: SwitchedMode,
+  index: number,
+  change: Partial<Measurement['ipvs'][number]>,
+) {
+  const points = run[mode].map((point, place) =>
+    place === index ? { ...point, ...change } : point,
+  )
   return { ...run, [mode]: points }
 }
 
@@ -77,10 +94,17 @@ describe('a typical run', () => {
   })
 
   test('has answers that are computed from its own figures', async () => {
-    const dear = madeRun(sizes, curved('iptables', { newMoreMicros: (services) => services * 0.09 }))
+    const dear = madeRun(
+      sizes,
+      curved('iptables', { newMoreMicros: (services) => services * 0.09 }),
+    )
     const asked = ['rules-each', 'turning-point']
-    expect(await verdicts(dear, asked, { 'rules-each': '4', 'turning-point': 'none' })).toEqual(all(asked, 'failed'))
-    expect(await verdicts(dear, asked, { 'rules-each': '5', 'turning-point': '1200' })).toEqual(all(asked, 'passed'))
+    expect(await verdicts(dear, asked, { 'rules-each': '4', 'turning-point': 'none' })).toEqual(
+      all(asked, 'failed'),
+    )
+    expect(await verdicts(dear, asked, { 'rules-each': '5', 'turning-point': '1200' })).toEqual(
+      all(asked, 'passed'),
+    )
   })
 
   test('keeps its passed steps when a later run shows less', async () => {
@@ -89,7 +113,9 @@ describe('a typical run', () => {
     const map = (notes: object) => ({
       kind: 'ConfigMap',
       metadata: { name: 'lab-6', namespace: 'default' },
-      data: Object.fromEntries(Object.entries(notes).map(([key, note]) => [key, JSON.stringify(note)])),
+      data: Object.fromEntries(
+        Object.entries(notes).map(([key, note]) => [key, JSON.stringify(note)]),
+      ),
     })
     const judged = async (notes: object, live?: LiveCluster) =>
       (await judgeRound(spec, emptySnapshot([map(notes)]), live, ['cpu']))[0]?.verdict
@@ -117,7 +143,10 @@ describe('a typical run', () => {
 
 describe('noise', () => {
   test.each([
-    ['of a busy machine', { changeMs: 80, newMoreMicros: 30, keptMoreMicros: 15, workMicros: 15, busyMore: 0.01 }],
+    [
+      'of a busy machine',
+      { changeMs: 80, newMoreMicros: 30, keptMoreMicros: 15, workMicros: 15, busyMore: 0.01 },
+    ],
     [
       'that drowns everything',
       { changeMs: 400, newMoreMicros: 400, keptMoreMicros: 200, workMicros: 30, busyMore: 0.3 },
@@ -137,7 +166,9 @@ describe('noise', () => {
     const steady = madeRun(sizes, rising, quiet)
     expect(await verdicts(steady, ['lookup'])).toEqual({ lookup: 'failed' })
     const slow = { workMicros: steady.ipvs[2]?.workMicros.map((value) => value * 1.4) ?? [] }
-    expect(await verdicts(altered(steady, 'ipvs', 2, slow), ['lookup'])).toEqual({ lookup: 'could not check' })
+    expect(await verdicts(altered(steady, 'ipvs', 2, slow), ['lookup'])).toEqual({
+      lookup: 'could not check',
+    })
   })
 
   test('a shape could not be checked if the machine was slower at some sizes', async () => {
@@ -154,7 +185,9 @@ describe('noise', () => {
     const run = madeRun(sizes, usual, quiet)
     const [first, second, ...rest] = run.iptables[3]?.newMoreMicros ?? []
     if (first === undefined || second === undefined) throw new Error('the made run has no values')
-    const hiccup = altered(run, 'iptables', 3, { newMoreMicros: [first + 900, second + 400, ...rest] })
+    const hiccup = altered(run, 'iptables', 3, {
+      newMoreMicros: [first + 900, second + 400, ...rest],
+    })
     expect(Object.values(await verdicts(hiccup, ['lookup']))).not.toContain('failed')
   })
 })
@@ -163,8 +196,16 @@ describe('a wrong shape is refused', () => {
   test.each<[string, string, Record<SwitchedMode, Curves>]>([
     ['change', 'IPVS rising', curved('ipvs', { changeMs: (services) => 30 + services * 0.1 })],
     ['lookup', 'IPVS rising', curved('ipvs', { newMoreMicros: (services) => services * 0.02 })],
-    ['keep-alive', 'IPVS rising', curved('ipvs', { keptMoreMicros: (services) => services * 0.02 })],
-    ['keep-alive', 'iptables rising', curved('iptables', { keptMoreMicros: (services) => services * 0.02 })],
+    [
+      'keep-alive',
+      'IPVS rising',
+      curved('ipvs', { keptMoreMicros: (services) => services * 0.02 }),
+    ],
+    [
+      'keep-alive',
+      'iptables rising',
+      curved('iptables', { keptMoreMicros: (services) => services * 0.02 }),
+    ],
     ['cpu', 'IPVS rising', curved('ipvs', { busyMore: (services) => services * 8e-6 })],
   ])('%s: %s', async (step, _what, curves) => {
     expect(await verdicts(madeRun(sizes, curves, quiet), [step])).toEqual({ [step]: 'failed' })
@@ -188,8 +229,11 @@ describe('a wrong shape is refused', () => {
 
 describe('counts', () => {
   const good = madeRun(sizes)
-  const more = (count: 'rules' | 'entries' | 'members' | 'virtualServers', mode: SwitchedMode, index = 1) =>
-    altered(good, mode, index, { [count]: (good[mode][index]?.[count] ?? 0) + 1 })
+  const more = (
+    count: 'rules' | 'entries' | 'members' | 'virtualServers',
+    mode: SwitchedMode,
+    index = 1,
+  ) => altered(good, mode, index, { [count]: (good[mode][index]?.[count] ?? 0) + 1 })
 
   test.each<[string, string, Measurement]>([
     ['entries', 'one entry too many', more('entries', 'iptables')],
@@ -218,7 +262,10 @@ describe('counts', () => {
 
   test.each<[string, unknown]>([
     ['other sizes in the other mode', { ...good, ipvs: madeRun([10, 20, 30, 40, 50]).ipvs }],
-    ['sizes out of order', { ...good, iptables: good.iptables.toReversed(), ipvs: good.ipvs.toReversed() }],
+    [
+      'sizes out of order',
+      { ...good, iptables: good.iptables.toReversed(), ipvs: good.ipvs.toReversed() },
+    ],
     ['a mode left out', { ...good, ipvs: [] }],
     ['a value that is no number', altered(good, 'ipvs', 0, { changeMs: [Number.NaN] })],
   ])('%s: no run at all', async (_what, run) => {
@@ -234,7 +281,9 @@ describe('output for people', () => {
     expect(table[0]?.split(/\s+/)).toEqual(['Services', ...sizes.map(String)])
     expect(table.find((line) => line.startsWith('rules'))).toMatch(/^rules\s+iptables(\s+\d+){5}$/)
     expect(table.filter((line) => /^\s+IPVS/.test(line))).toHaveLength(15)
-    expect(table.find((line) => line.includes('slower'))).toMatch(/^ {2}slower by \(%\)\s+iptables(\s+-?[\d.]+){5}$/)
+    expect(table.find((line) => line.includes('slower'))).toMatch(
+      /^ {2}slower by \(%\)\s+iptables(\s+-?[\d.]+){5}$/,
+    )
   })
 
   test('the picture has both curves in each chart, the machine and the published figures', () => {

@@ -3,7 +3,8 @@ import { type Capture, readCaptureFolder } from '../../cluster/capture-folder.ts
 import { projectRoot } from '../../host/layout.ts'
 import { flushed } from '../../instructors/mutation/good-captures.ts'
 
-export const kindCapture = (stage: string) => join(projectRoot, 'data/recordings/kind-v1.20.2', stage)
+export const kindCapture = (stage: string) =>
+  join(projectRoot, 'data/recordings/kind-v1.20.2', stage)
 
 let known: Capture | undefined
 
@@ -14,7 +15,12 @@ export function flushedCapture(): Capture {
 }
 
 /** The capture with one file of one node changed; the change must change something. */
-export function breakFile(capture: Capture, node: string, file: string, edit: (text: string) => string): Capture {
+export function breakFile(
+  capture: Capture,
+  node: string,
+  file: string,
+  edit: (text: string) => string,
+): Capture {
   const nodes = capture.nodes.map((entry) => {
     if (entry.name !== node) return entry
     const before = entry.files.get(file) ?? ''

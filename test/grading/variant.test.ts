@@ -2,7 +2,14 @@ import { expect, test } from 'vitest'
 import { readLabText } from '../../course/lab-text.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
-import { LEARNER_MAP, learnerIn, personalise, STANDARD, variantFor, variantIn } from '../../grading/variant.ts'
+import {
+  LEARNER_MAP,
+  learnerIn,
+  personalise,
+  STANDARD,
+  variantFor,
+  variantIn,
+} from '../../grading/variant.ts'
 
 const map = (learner: string, name = LEARNER_MAP) => ({
   apiVersion: 'v1',
@@ -23,7 +30,9 @@ test('a variant depends only on the name, and stays within the limits of the lab
     expect(port).toBeLessThan(9000)
     expect([2, 3, 4]).toContain(replicas)
   }
-  expect(new Set(variants.map(({ name, port, replicas }) => `${name}:${port}/${replicas}`)).size).toBeGreaterThan(490)
+  expect(
+    new Set(variants.map(({ name, port, replicas }) => `${name}:${port}/${replicas}`)).size,
+  ).toBeGreaterThan(490)
   expect(new Set(variants.map(({ replicas }) => replicas))).toEqual(new Set([2, 3, 4]))
   expect(variantFor(undefined)).toEqual(STANDARD)
   expect(variantFor('')).toEqual(STANDARD)
@@ -48,16 +57,25 @@ test('commands use the names of the variant; step ids, labels and targets are un
   expect(said('curl -s --max-time 3 $WEB; done"')).toBe('curl -s --max-time 3 $WEB:8123; done"')
   expect(said('curl -s http://$WEB')).toBe('curl -s http://$WEB:8123')
   expect(said('ipvsadm -Ln -t $WEB:80')).toBe('ipvsadm -Ln -t $WEB:8123')
-  for (const same of ['make web', 'make check-2 STEP=web', 'kubectl get pods -l app=web', 'ipset test X $WEB,tcp'])
+  for (const same of [
+    'make web',
+    'make check-2 STEP=web',
+    'kubectl get pods -l app=web',
+    'ipset test X $WEB,tcp',
+  ])
     expect(said(same)).toBe(same)
   expect(personalise('kubectl get service web', STANDARD)).toBe('kubectl get service web')
 })
 
 test('no command of lab 2 contains the standard name or port of the Service', () => {
   const own = variantFor('alice')
-  const commands = readLabText(readLab(2).folder).fences.map(({ commands }) => personalise(commands, own))
+  const commands = readLabText(readLab(2).folder).fences.map(({ commands }) =>
+    personalise(commands, own),
+  )
   for (const line of commands.join('\n').split('\n')) {
-    expect(line).not.toMatch(/(service|deployment|svc)[ /]web(?![\w-])|web-np\b|\$WEB:80\b|--port 80\b/)
+    expect(line).not.toMatch(
+      /(service|deployment|svc)[ /]web(?![\w-])|web-np\b|\$WEB:80\b|--port 80\b/,
+    )
   }
   const requests = commands.join('\n').match(/.*curl.*\$WEB.*/g) ?? []
   expect(requests).not.toEqual([])

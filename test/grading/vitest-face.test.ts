@@ -13,7 +13,10 @@ const CAPTURE = kindCapture('ipvs-kernel-3-flushed-and-used')
 const titleOf = (id: string) => readLab(2).steps.find((step) => step.id === id)?.title ?? ''
 
 /** Runs vitest as its user does: as a process of its own, that knows nothing of the vitest that runs this test. */
-function vitest(words: string[], env: Record<string, string> = {}): Promise<{ code: number; out: string }> {
+function vitest(
+  words: string[],
+  env: Record<string, string> = {},
+): Promise<{ code: number; out: string }> {
   const inherited = Object.entries(process.env).filter(
     ([name]) => !/^(VITEST|TEST$|NODE_ENV$|DEV$|PROD$|SSR$)/.test(name),
   )
@@ -28,7 +31,10 @@ function vitest(words: string[], env: Record<string, string> = {}): Promise<{ co
         maxBuffer: 16 * 1024 * 1024,
       },
       (error, stdout, stderr) =>
-        resolve({ code: typeof error?.code === 'number' ? error.code : 0, out: `${stdout}${stderr}` }),
+        resolve({
+          code: typeof error?.code === 'number' ? error.code : 0,
+          out: `${stdout}${stderr}`,
+        }),
     )
   })
 }
@@ -81,7 +87,10 @@ describe('npx vitest run checks/…', () => {
 
   test('distinguishes steps that could not be checked from failed ones by exit code 2 and the type of the error', async () => {
     const nowhere = { NAME: 'not-there', CLUSTER: 'embedded' }
-    const { code, out } = await vitest(['run', SPEC, '-t', titleOf('sets'), '--reporter=junit'], nowhere)
+    const { code, out } = await vitest(
+      ['run', SPEC, '-t', titleOf('sets'), '--reporter=junit'],
+      nowhere,
+    )
     expect(code).toBe(2)
     expect(out).toMatch(/<failure message="The cluster [^>]*make up[^>]*" type="CouldNotCheck">/)
   })
@@ -110,7 +119,9 @@ test.each<[Verdict[], number | undefined]>([
       process.exitCode = undefined
       watchRun(project as unknown as TestProject)()
       expect(process.exitCode).toBe(exitCode)
-      expect(error).toHaveBeenCalledTimes(verdicts.some((verdict) => verdict !== 'not applicable') ? 0 : 1)
+      expect(error).toHaveBeenCalledTimes(
+        verdicts.some((verdict) => verdict !== 'not applicable') ? 0 : 1,
+      )
     } finally {
       process.exitCode = before
       error.mockRestore()

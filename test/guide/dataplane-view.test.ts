@@ -23,10 +23,15 @@ test.each(['iptables', 'ipvs', 'nftables'] as const)(
     if (!held) throw new Error('the node was read')
     const node = snapshot.node(NODE)
     const expected = causesOf(stateOf(node), objectsOf(snapshot), predictOptions(node, mode), held)
-    const told = [...entriesOf(held)].map(({ id }, at) => [id, causedBy[NODE]?.[at]?.map((line) => causes[line])])
+    const told = [...entriesOf(held)].map(({ id }, at) => [
+      id,
+      causedBy[NODE]?.[at]?.map((line) => causes[line]),
+    ])
     expect(told).toEqual([...entriesOf(held)].map(({ id }) => [id, expected.get(id) ?? []]))
     expect(new Set(causes.map((cause) => JSON.stringify(cause))).size).toBe(causes.length)
-    expect(JSON.stringify({ causes, causedBy }).length).toBeLessThan(JSON.stringify([...expected]).length / 2)
+    expect(JSON.stringify({ causes, causedBy }).length).toBeLessThan(
+      JSON.stringify([...expected]).length / 2,
+    )
   },
 )
 
@@ -38,12 +43,17 @@ test('what can be reached is offered in the form that a trace reads, in IPv6 too
     status?: object
   }[]
   const withStatus = (name: string, status: object) => {
-    for (const item of items) if (item.metadata.name === name && item.status) Object.assign(item.status, status)
+    for (const item of items)
+      if (item.metadata.name === name && item.status) Object.assign(item.status, status)
   }
   withStatus('k8s-guide-worker', { addresses: [{ type: 'InternalIP', address: 'fd00::3' }] })
   withStatus('k8s-guide-worker2', { addresses: [] })
-  withStatus('web', { loadBalancer: { ingress: [{ ip: 'fd00::200' }, { hostname: 'lb.example' }] } })
-  const { destinations } = view().see(new Snapshot({ ...capture, objects: { ...capture.objects, items } })).latest
+  withStatus('web', {
+    loadBalancer: { ingress: [{ ip: 'fd00::200' }, { hostname: 'lb.example' }] },
+  })
+  const { destinations } = view().see(
+    new Snapshot({ ...capture, objects: { ...capture.objects, items } }),
+  ).latest
   expect(destinations.filter((to) => !/kube/.test(to))).toEqual([
     'svc/web:80',
     '172.18.0.2:31428',
@@ -51,14 +61,20 @@ test('what can be reached is offered in the form that a trace reads, in IPv6 too
     '[fd00::200]:80',
   ])
   expect(destinations).toContain('svc/kube-system/kube-dns:53/udp')
-  for (const to of destinations) if (!to.startsWith('svc/')) expect(parsePacket('host', to).port).toBeGreaterThan(0)
+  for (const to of destinations)
+    if (!to.startsWith('svc/')) expect(parsePacket('host', to).port).toBeGreaterThan(0)
 })
 
 test('a Pod that gets its address after its link is there is offered at once', () => {
   const shown = view()
   const withPod = (status: object) => {
     const { capture } = recordedSnapshot('iptables', WEB)
-    const pod = { kind: 'Pod', metadata: { namespace: 'default', name: 'client' }, spec: { nodeName: NODE }, status }
+    const pod = {
+      kind: 'Pod',
+      metadata: { namespace: 'default', name: 'client' },
+      spec: { nodeName: NODE },
+      status,
+    }
     const snapshot = new Snapshot({
       ...capture,
       objects: { ...capture.objects, items: [...capture.objects.items, pod] },
@@ -109,12 +125,16 @@ test('the live connections of a real server are those of the node, and move', ()
   const shown = view()
   const listed = (active: number, inactive: number) => {
     const line = `  -> 10.244.1.6:80                Masq    1      ${active}          ${inactive}`
-    return recordedSnapshot('ipvs', WEB, undefined, { 'ipvsadm-list': `TCP  10.96.119.228:80 rr\n${line}\n` })
+    return recordedSnapshot('ipvs', WEB, undefined, {
+      'ipvsadm-list': `TCP  10.96.119.228:80 rr\n${line}\n`,
+    })
   }
   const server = /^ipvs\/.*10\.244\.1\.6/
   const [held] = shown.see(listed(1, 4)).latest.nodes
   const entry = [...entriesOf(held ?? { groups: [] })].find(({ id }) => server.test(id))
   expect(entry?.connections).toEqual({ active: 1, inactive: 4 })
-  const moved = Object.entries(shown.see(listed(2, 4)).counters ?? {}).find(([key]) => key === `${NODE} ${entry?.id}`)
+  const moved = Object.entries(shown.see(listed(2, 4)).counters ?? {}).find(
+    ([key]) => key === `${NODE} ${entry?.id}`,
+  )
   expect(moved?.[1]).toEqual({ connections: { active: 2, inactive: 4 }, by: 1 })
 })

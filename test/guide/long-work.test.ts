@@ -9,14 +9,21 @@ test('long work is shown by its name and its parts, and excludes other work unti
   progress.start('before any work')
   const done = work.do('Resetting', async () => {
     progress.start('Deleting \u001b[31mPods')
-    await expect(work.do('Checking', async () => 1)).rejects.toThrow('Wait until this is done: Resetting.')
+    await expect(work.do('Checking', async () => 1)).rejects.toThrow(
+      'Wait until this is done: Resetting.',
+    )
     progress.end(true)
     return 2
   })
   expect(work.isBusy).toBe(true)
   expect(await done).toBe(2)
   expect(work.isBusy).toBe(false)
-  expect(shown).toEqual(['Resetting', expect.stringMatching(/^Deleting .*Pods$/), 'Resetting', undefined])
+  expect(shown).toEqual([
+    'Resetting',
+    expect.stringMatching(/^Deleting .*Pods$/),
+    'Resetting',
+    undefined,
+  ])
   expect(shown.join()).not.toContain('\u001b')
 })
 

@@ -11,7 +11,13 @@ const MODES = ['iptables', 'ipvs', 'nftables'] as const
 const CLUSTER_IP = '10.96.119.228:80'
 const FIREWALL = '-A OUTPUT -p tcp -m tcp --dport 80 -j REJECT --reject-with icmp-port-unreachable'
 
-function pathsIn(mode: string, scenario: string, from: string, to: string, edit?: (rules: string) => string) {
+function pathsIn(
+  mode: string,
+  scenario: string,
+  from: string,
+  to: string,
+  edit?: (rules: string) => string,
+) {
   const snapshot = recordedSnapshot(mode, scenario, edit)
   return pathsOn(snapshot, NODE, stateOf(snapshot.node(NODE)), parsePacket(from, to))
 }
@@ -44,7 +50,12 @@ describe.each(MODES)('in %s mode', (mode) => {
   })
 
   test('a Service without endpoints is the end of the packet, in words', () => {
-    for (const { ends, stop, conntrack } of pathsIn(mode, 'web-no-endpoints', 'pod:10.244.1.99', CLUSTER_IP)) {
+    for (const { ends, stop, conntrack } of pathsIn(
+      mode,
+      'web-no-endpoints',
+      'pod:10.244.1.99',
+      CLUSTER_IP,
+    )) {
       expect(ends.every(({ verdict }) => verdict === 'reject' || verdict === 'drop')).toBe(true)
       expect(stop?.words).toContain(NODE)
       expect(conntrack).toBeUndefined()

@@ -19,7 +19,12 @@ function filesAt(mode: string, scenario: string): Map<string, string> {
     const text = textOf(name === 'nft-ip.json' ? 'nft.json' : name)
     return text === undefined ? [] : [[name, text]]
   })
-  return new Map([['iptables-save', FILTER], ['ip6tables-save', FILTER], ...files, ['proxyMode', mode]])
+  return new Map([
+    ['iptables-save', FILTER],
+    ['ip6tables-save', FILTER],
+    ...files,
+    ['proxyMode', mode],
+  ])
 }
 
 /** A cluster of one node as a genuine kube-proxy 1.30.3 left it, with its iptables edited and `more` files. */
@@ -34,7 +39,11 @@ export function recordedSnapshot(
   const { items } = JSON.parse(readFileSync(recordingPath('objects', `${scenario}.json`), 'utf8'))
   const kubeProxy = {
     kind: 'Pod',
-    metadata: { namespace: 'kube-system', name: 'kube-proxy-1', labels: { 'k8s-app': 'kube-proxy' } },
+    metadata: {
+      namespace: 'kube-system',
+      name: 'kube-proxy-1',
+      labels: { 'k8s-app': 'kube-proxy' },
+    },
     spec: { nodeName: NODE, containers: [{ image: 'registry.k8s.io/kube-proxy:v1.30.3' }] },
   }
   return new Snapshot({

@@ -28,7 +28,8 @@ const enter = async (line: string, isWanted: () => boolean): Promise<EndedComman
 const settled = async () => {
   for (let turn = 0; turn < 20; turn++) await Promise.resolve()
 }
-const states = (key: string) => shown[key]?.lines.map(({ state, status }) => (status ? `${state} ${status}` : state))
+const states = (key: string) =>
+  shown[key]?.lines.map(({ state, status }) => (status ? `${state} ${status}` : state))
 
 test('blocks run one after the other, line by line, with the status of each', async () => {
   runs.add('one', 'a\nb', 't1', enter)
@@ -39,7 +40,11 @@ test('blocks run one after the other, line by line, with the status of each', as
   await settled()
   end({ status: 0 })
   await settled()
-  expect([typed, states('one'), states('two')]).toEqual([['a', 'b', 'c'], ['succeeded', 'succeeded'], ['running']])
+  expect([typed, states('one'), states('two')]).toEqual([
+    ['a', 'b', 'c'],
+    ['succeeded', 'succeeded'],
+    ['running'],
+  ])
   end({})
   await settled()
   expect(states('two')).toEqual(['ended'])
@@ -51,7 +56,11 @@ test('a line that failed: the rest of its block is not run, the next block is', 
   await settled()
   end({ status: 28 })
   await settled()
-  expect([typed, states('one'), states('two')]).toEqual([['a', 'c'], ['failed 28', 'not run'], ['running']])
+  expect([typed, states('one'), states('two')]).toEqual([
+    ['a', 'c'],
+    ['failed 28', 'not run'],
+    ['running'],
+  ])
 })
 
 test('a click storm runs each block once; when it is done, it can be run again', async () => {

@@ -35,14 +35,21 @@ interface Answer {
   body: string
 }
 
-function ask(path: string, headers: Record<string, string> = {}, method = 'GET', body?: string): Promise<Answer> {
+function ask(
+  path: string,
+  headers: Record<string, string> = {},
+  method = 'GET',
+  body?: string,
+): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const asked = request({ host: '127.0.0.1', port, path, headers, method }, (response) => {
       let text = ''
       response.setEncoding('utf8').on('data', (part: string) => {
         text += part
       })
-      response.on('end', () => resolve({ status: response.statusCode ?? 0, headers: response.headers, body: text }))
+      response.on('end', () =>
+        resolve({ status: response.statusCode ?? 0, headers: response.headers, body: text }),
+      )
     })
     asked.on('error', reject).end(body)
   })
@@ -63,7 +70,9 @@ function connect(path: string, headers: Record<string, string>): Promise<string>
       resolve(String(data))
       socket.close()
     })
-    socket.on('unexpected-response', (_request, response) => resolve(`refused ${response.statusCode}`))
+    socket.on('unexpected-response', (_request, response) =>
+      resolve(`refused ${response.statusCode}`),
+    )
     socket.on('close', (code) => resolve(`closed ${code}`))
     socket.on('error', () => {})
   })
@@ -83,8 +92,12 @@ test('the token is exchanged for a cookie of this browser, and leaves the addres
   const { status, headers } = await ask(new URL(server.url).pathname)
   expect(status).toBe(303)
   expect(headers.location).toBe('/')
-  expect(String(headers['set-cookie'])).toMatch(/^guide-\d+=[0-9a-f]{32}; Path=\/; HttpOnly; SameSite=Strict$/)
-  expect(String(headers['set-cookie'])).not.toContain(new URL(server.url).pathname.split('/').at(-1))
+  expect(String(headers['set-cookie'])).toMatch(
+    /^guide-\d+=[0-9a-f]{32}; Path=\/; HttpOnly; SameSite=Strict$/,
+  )
+  expect(String(headers['set-cookie'])).not.toContain(
+    new URL(server.url).pathname.split('/').at(-1),
+  )
   expect(headers['referrer-policy']).toBe('no-referrer')
 })
 
@@ -109,13 +122,29 @@ describe('nothing is told', () => {
     ['without a cookie', '/', () => ({})],
     ['with a wrong one', '/main.js', () => ({ cookie: `guide-${port}=${'0'.repeat(32)}` })],
     ['with a part of it', '/', () => ({ cookie: cookie.slice(0, -1) })],
-    ['with the cookie of another name', '/', () => ({ cookie: cookie.replace(/^guide-\d+/, 'guide-1') })],
-    ['to another name of this machine (DNS rebinding)', '/', () => ({ cookie, host: `evil.example:${port}` })],
+    [
+      'with the cookie of another name',
+      '/',
+      () => ({ cookie: cookie.replace(/^guide-\d+/, 'guide-1') }),
+    ],
+    [
+      'to another name of this machine (DNS rebinding)',
+      '/',
+      () => ({ cookie, host: `evil.example:${port}` }),
+    ],
     ['to a name without the port', '/', () => ({ cookie, host: '127.0.0.1' })],
     ['to a page of another site', '/main.js', () => ({ cookie, origin: 'https://evil.example' })],
-    ['to another port of this machine', '/main.js', () => ({ cookie, origin: 'http://127.0.0.1:1' })],
+    [
+      'to another port of this machine',
+      '/main.js',
+      () => ({ cookie, origin: 'http://127.0.0.1:1' }),
+    ],
     ['to a file without an origin', '/main.js', () => ({ cookie, origin: 'null' })],
-    ['to a script tag of another page', '/main.js', () => ({ cookie, 'sec-fetch-site': 'same-site' })],
+    [
+      'to a script tag of another page',
+      '/main.js',
+      () => ({ cookie, 'sec-fetch-site': 'same-site' }),
+    ],
     ['by a wrong token', '/open/00000000000000000000000000000000', () => ({})],
     ['by no token', '/open/', () => ({})],
   ])('%s', async (_what, path, headers) => {
@@ -126,7 +155,9 @@ describe('nothing is told', () => {
   })
 
   test('by the token under another name of this machine', async () => {
-    const { status, headers } = await ask(new URL(server.url).pathname, { host: `evil.example:${port}` })
+    const { status, headers } = await ask(new URL(server.url).pathname, {
+      host: `evil.example:${port}`,
+    })
     expect([status, headers['set-cookie']]).toEqual([404, undefined])
   })
 
@@ -210,7 +241,11 @@ describe('a WebSocket', () => {
     ['of another site', '/events', () => ({ ...origin(), origin: 'https://evil.example' })],
     ['without an origin', '/events', () => ({ cookie })],
     ['without a cookie', '/terminal/t1', () => ({ origin: `http://${host}` })],
-    ['by another name', '/events', () => ({ cookie, host: 'evil.example', origin: 'http://evil.example' })],
+    [
+      'by another name',
+      '/events',
+      () => ({ cookie, host: 'evil.example', origin: 'http://evil.example' }),
+    ],
     ['to anything else', '/other', origin],
     ['to a terminal with a path', '/terminal/t1/x', origin],
   ])('%s is refused', async (_what, path, headers) => {
@@ -260,7 +295,9 @@ test('it listens on 127.0.0.1 only, and every start has another token', async ()
   // Neither the token nor the cookie of an earlier start opens anything at the same port.
   const next = await serveGuide(guide, files, Number(taken))
   expect((await fetch(other.url, { redirect: 'manual' })).status).toBe(403)
-  expect((await fetch(`http://127.0.0.1:${taken}/`, { headers: { cookie: earlier } })).status).toBe(403)
+  expect((await fetch(`http://127.0.0.1:${taken}/`, { headers: { cookie: earlier } })).status).toBe(
+    403,
+  )
   await next.close()
 })
 
@@ -277,9 +314,9 @@ describe('the files of the page', async () => {
   test('the page loads nothing from elsewhere', () => {
     for (const [path, { body }] of made) {
       const text = Buffer.from(body).toString()
-      const loaded = [...text.matchAll(/(?:src|href|@import|url\()[=\s"'(]*((?:https?:)?\/\/[^"')\s]+)/g)].map(
-        ([, url]) => url,
-      )
+      const loaded = [
+        ...text.matchAll(/(?:src|href|@import|url\()[=\s"'(]*((?:https?:)?\/\/[^"')\s]+)/g),
+      ].map(([, url]) => url)
       expect(loaded, path).toEqual([])
     }
   })

@@ -40,7 +40,10 @@ class Page extends EventEmitter {
     const terminal = new headless.Terminal({ cols: 100, rows: 30, allowProposedApi: true })
     await new Promise<void>((resolve) => terminal.write(this.output, resolve))
     const { active } = terminal.buffer
-    return Array.from({ length: active.length }, (_, row) => active.getLine(row)?.translateToString(true) ?? '')
+    return Array.from(
+      { length: active.length },
+      (_, row) => active.getLine(row)?.translateToString(true) ?? '',
+    )
   }
 }
 
@@ -52,7 +55,12 @@ beforeEach(() => {
   pushes = []
   commands = []
   terminals = new Terminals({
-    commandFor: () => ({ file: '/bin/sh', words: [], env: { ...process.env, PS1: '$ ' }, cwd: '/' }),
+    commandFor: () => ({
+      file: '/bin/sh',
+      words: [],
+      env: { ...process.env, PS1: '$ ' },
+      cwd: '/',
+    }),
     onChange: (push) => pushes.push(push),
     reportsOf: () => ({
       started: (command) => commands.push(command),
@@ -102,7 +110,9 @@ test('a page that comes later is sent the screen, and none of the sequences that
   const id = await terminals.open('host')
   const page = pageOf(id)
   const link = '\\033]8;;http://evil.example\\007text\\033]8;;\\007'
-  page.type(`printf '\\033]52;c;aGk=\\007\\033]0;evil\\007${link}\\033[c\\033[?1049h\\033[5;10Hd%se' on; cat\r`)
+  page.type(
+    `printf '\\033]52;c;aGk=\\007\\033]0;evil\\007${link}\\033[c\\033[?1049h\\033[5;10Hd%se' on; cat\r`,
+  )
   await page.shows('done')
   const late = pageOf(id)
   await late.shows('done')
@@ -143,7 +153,14 @@ test('a command is known that was typed where the shell edits lines, unless only
   page.type('echo fo$((0))ur\recho fi')
   await page.shows(/fo0ur\r\n\x1b\[\?2004h/)
   page.type('ve\r')
-  const lines = ['echo one; read -rs secret', undefined, undefined, 'echo three', 'echo fo$((0))ur', 'echo five']
+  const lines = [
+    'echo one; read -rs secret',
+    undefined,
+    undefined,
+    'echo three',
+    'echo fo$((0))ur',
+    'echo five',
+  ]
   expect(commands).toEqual([undefined, undefined, ...lines])
 })
 
@@ -188,7 +205,11 @@ test('terminals of one place have titles of their own', async () => {
   ])
   terminals.close('t1')
   for (let count = 0; count < 2; count++) await terminals.open('host')
-  expect(pushes.at(-1)?.terminals.map(({ title }) => title)).toEqual(['host (2)', 'host', 'host (3)'])
+  expect(pushes.at(-1)?.terminals.map(({ title }) => title)).toEqual([
+    'host (2)',
+    'host',
+    'host (3)',
+  ])
 })
 
 test('there are at most twelve, also when more are asked for at once', async () => {

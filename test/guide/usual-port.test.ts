@@ -26,8 +26,11 @@ test('the same port each time; the next free one while another process has it, w
   expect(await usualPort(file)).toBe(next)
 })
 
-test.each(['', 'x', '80', '99999', '-1'])('a file that contains "%s" counts as none', async (text) => {
-  const file = join(folder, 'port')
-  writeFileSync(file, text)
-  expect(await usualPort(file)).toBeGreaterThanOrEqual(8630)
-})
+test.each(['', 'x', '80', '99999', '-1'])(
+  'a file that contains "%s" counts as none',
+  async (text) => {
+    const file = join(folder, 'port')
+    writeFileSync(file, text)
+    expect(await usualPort(file)).toBeGreaterThanOrEqual(8630)
+  },
+)

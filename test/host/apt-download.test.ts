@@ -55,9 +55,11 @@ const apt = (get: string) => {
   program('apt-get', get)
 }
 
-const download = () => aptDownload({ cache: folder, name: 'archives', packages: ['kernel'] }, progress)
+const download = () =>
+  aptDownload({ cache: folder, name: 'archives', packages: ['kernel'] }, progress)
 const isLive = (pid: number) =>
-  existsSync(`/proc/${pid}/status`) && !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
+  existsSync(`/proc/${pid}/status`) &&
+  !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
 const allEnded = () => waitFor('every child to end', 5000 / 0.04, async () => !pids().some(isLive))
 
 /** A child of apt's, as its methods are, that would outlive it. */
@@ -91,7 +93,9 @@ test('a download that makes progress may take longer, and shows its size', async
 test.each(['update', 'download'])(
   'a full disk during %s is a sentence with the folder and the megabytes',
   async (stage) => {
-    apt(`case "$*" in *${stage}*) echo 'E: Write error - write (28: No space left on device)' >&2; exit 100;; esac`)
+    apt(
+      `case "$*" in *${stage}*) echo 'E: Write error - write (28: No space left on device)' >&2; exit 100;; esac`,
+    )
     await expect(download()).rejects.toThrow(
       new RegExp(
         `^No space is left for "${folder}": \\d+ MB are free and 400 MB are needed; delete something .* again\\.$`,
@@ -101,8 +105,12 @@ test.each(['update', 'download'])(
 )
 
 test('a failure is reported with the last error of apt', async () => {
-  apt(`case "$*" in *update*) exit 0;; esac; echo 'E: Failed to fetch kernel.deb  404  Not Found' >&2; exit 100`)
-  await expect(download()).rejects.toThrow('could not be fetched (Failed to fetch kernel.deb  404  Not Found); run')
+  apt(
+    `case "$*" in *update*) exit 0;; esac; echo 'E: Failed to fetch kernel.deb  404  Not Found' >&2; exit 100`,
+  )
+  await expect(download()).rejects.toThrow(
+    'could not be fetched (Failed to fetch kernel.deb  404  Not Found); run',
+  )
 })
 
 test('apt ends with the command that started it, though that was killed', async () => {
@@ -134,18 +142,34 @@ function makeSource(packages: Record<string, string>) {
     return `${control}Filename: ./${name}.deb\nSize: ${statSync(archive).size}\nSHA256: ${sum}\n`
   })
   writeFileSync(join(sources, 'Packages'), index.join('\n'))
-  writeFileSync(join(sources, 'made.list'), `deb [trusted=yes] copy:${sources.replaceAll(' ', '%20')} ./\n`)
-  return { 'Dir::State::status': '/dev/null', 'Dir::Etc::sourcelist': '/dev/null', 'Dir::Etc::sourceparts': sources }
+  writeFileSync(
+    join(sources, 'made.list'),
+    `deb [trusted=yes] copy:${sources.replaceAll(' ', '%20')} ./\n`,
+  )
+  return {
+    'Dir::State::status': '/dev/null',
+    'Dir::Etc::sourcelist': '/dev/null',
+    'Dir::Etc::sourceparts': sources,
+  }
 }
 
 test('dependencies are fetched too, whatever their name in this release', async () => {
   vi.stubEnv('LAB_TIMEOUT_SCALE', '1')
-  const settings = makeSource({ tool: 'libtool-t64', 'libtool-t64': 'libbase', libbase: '', other: '' })
+  const settings = makeSource({
+    tool: 'libtool-t64',
+    'libtool-t64': 'libbase',
+    libbase: '',
+    other: '',
+  })
   const wanted = { cache: folder, name: 'made', packages: ['tool', 'unknown'], settings }
   const fetched = async (closure?: 'missing') =>
-    readdirSync(await aptDownload({ ...wanted, ...(closure && { closure }) }, progress)).filter((name) =>
-      name.endsWith('.deb'),
+    readdirSync(await aptDownload({ ...wanted, ...(closure && { closure }) }, progress)).filter(
+      (name) => name.endsWith('.deb'),
     )
   expect(await fetched()).toEqual(['tool_1_all.deb'])
-  expect((await fetched('missing')).sort()).toEqual(['libbase_1_all.deb', 'libtool-t64_1_all.deb', 'tool_1_all.deb'])
+  expect((await fetched('missing')).sort()).toEqual([
+    'libbase_1_all.deb',
+    'libtool-t64_1_all.deb',
+    'tool_1_all.deb',
+  ])
 })

@@ -77,7 +77,11 @@ test('an intact artifact is made once; it is made again if a part is missing', a
 
 describe('a damaged artifact is reported and made again, once', () => {
   test.each<[string, (path: string) => void, RegExp]>([
-    ['truncated', (path) => truncateSync(kernel(path), 3), /"bin\/kernel" has 3 bytes instead of 8/],
+    [
+      'truncated',
+      (path) => truncateSync(kernel(path), 3),
+      /"bin\/kernel" has 3 bytes instead of 8/,
+    ],
     ['empty', (path) => truncateSync(kernel(path), 0), /has 0 bytes instead of 8/],
     ['a byte flipped', (path) => writeFileSync(kernel(path), 'A kernel'), /has other contents/],
     [

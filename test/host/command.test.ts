@@ -38,7 +38,9 @@ test('a command is ended with its children, silently and without ps', async () =
 
 test('sh reads each text as one word, unchanged', () => {
   // No argument holds a NUL byte; the other separates the answers.
-  const text = fc.string({ unit: 'grapheme' }).filter((drawn) => !drawn.includes('\0') && !drawn.includes('\x1e'))
+  const text = fc
+    .string({ unit: 'grapheme' })
+    .filter((drawn) => !drawn.includes('\0') && !drawn.includes('\x1e'))
   const texts = [...fc.sample(text, 200), "'", "''\\'", '$(id) `id` $HOME "', 'a\nb', '', '-n', '*']
   const script = `for word in ${texts.map(shellWord).join(' ')}; do printf '%s\\036' "$word"; done`
   const said = execFileSync('sh', ['-c', script], { encoding: 'utf8' })

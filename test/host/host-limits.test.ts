@@ -7,16 +7,25 @@ import { explainSystemError, freeMegabytes } from '../../host/system-trouble.ts'
 const limits = (changes: Record<string, string>) =>
   Object.entries(changes).reduce(
     (text, [line, soft]) => text.replace(new RegExp(`^${line}\\s+\\S+`, 'm'), `${line}    ${soft}`),
-    readFileSync('/proc/self/limits', 'utf8').replaceAll(/^(Max [a-z ]+?) {2,}\S+/gm, '$1  unlimited'),
+    readFileSync('/proc/self/limits', 'utf8').replaceAll(
+      /^(Max [a-z ]+?) {2,}\S+/gm,
+      '$1  unlimited',
+    ),
   )
 
 test('limits that are high enough, or none, are accepted', () => {
   expect(() => requireLimits(1024, limits({}))).not.toThrow()
-  expect(() => requireLimits(1024, limits({ 'Max file size': '2000000000', 'Max open files': '1024' }))).not.toThrow()
+  expect(() =>
+    requireLimits(1024, limits({ 'Max file size': '2000000000', 'Max open files': '1024' })),
+  ).not.toThrow()
 })
 
 test.each([
-  ['Max file size', '500000000', /476 MB in a file are allowed, and 1024 are needed: `ulimit -f unlimited` raises it/],
+  [
+    'Max file size',
+    '500000000',
+    /476 MB in a file are allowed, and 1024 are needed: `ulimit -f unlimited` raises it/,
+  ],
   ['Max address space', '2000000000', /1907 MB of address space.*`ulimit -v unlimited`/],
   ['Max open files', '40', /40 open files.*`ulimit -n 1024`/],
   ['Max processes', '30', /30 processes.*`ulimit -u 1024`/],
@@ -33,7 +42,9 @@ test("the guest's memory is placed where there is space, else the message tells 
   expect(memoryFolder(1, ['/nowhere', tmpdir()])).toBe(tmpdir())
   const tooMuch = freeMegabytes(tmpdir()) * 10
   expect(() => memoryFolder(tooMuch, [tmpdir()])).toThrow(
-    new RegExp(`needs ${tooMuch} MB of room for its memory, and "${tmpdir()}" has \\d+ MB free: make room, .*TMPDIR=`),
+    new RegExp(
+      `needs ${tooMuch} MB of room for its memory, and "${tmpdir()}" has \\d+ MB free: make room, .*TMPDIR=`,
+    ),
   )
 })
 
@@ -48,7 +59,11 @@ test.each([
   ['EAGAIN', 'spawn sh', /ulimit -u/],
   ['EFBIG', 'write', /ulimit -f/],
 ])('%s of %s is one sentence', (code, syscall, told) => {
-  const error = Object.assign(new Error(`${code}: something, ${syscall}`), { code, syscall, path: '/x/y' })
+  const error = Object.assign(new Error(`${code}: something, ${syscall}`), {
+    code,
+    syscall,
+    path: '/x/y',
+  })
   expect(explainSystemError(error)).toMatch(told)
 })
 

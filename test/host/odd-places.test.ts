@@ -23,7 +23,8 @@ beforeAll(async () => {
   await new Promise<void>((resolve) => socket.listen(at('socket'), resolve))
   for (const name of ['file-is-folder', 'file-is-pipe', 'file-is-socket'])
     cpSync(recording, at(name), { recursive: true })
-  for (const name of ['file-is-folder', 'file-is-pipe', 'file-is-socket']) rmSync(at(name, 'iptables-save'))
+  for (const name of ['file-is-folder', 'file-is-pipe', 'file-is-socket'])
+    rmSync(at(name, 'iptables-save'))
   mkdirSync(at('file-is-folder/iptables-save'))
   execFileSync('mkfifo', [at('file-is-pipe/iptables-save')])
   symlinkSync(at('socket'), at('file-is-socket/iptables-save'))
@@ -81,7 +82,9 @@ describe('a path that is not an ordinary file', () => {
 
   test('a result that can’t be written is refused before the work', () => {
     expect(() => requireWritable(at('empty'))).toThrow('is a folder')
-    expect(() => requireWritable(at('nowhere/x'))).toThrow(`can't be written: "${at('nowhere')}" does not exist.`)
+    expect(() => requireWritable(at('nowhere/x'))).toThrow(
+      `can't be written: "${at('nowhere')}" does not exist.`,
+    )
     expect(() => requireWritable(at('file/x'))).toThrow(/can't be written/)
     requireWritable(at('new'))
     requireWritable(at('file'))

@@ -40,7 +40,9 @@ test('of many callers one works at a time, and each gets its result', async () =
 })
 
 test('after work that failed the next caller works', async () => {
-  await expect(oneAtATime(lock(), () => Promise.reject(new Error('no network')), quiet)).rejects.toThrow('no network')
+  await expect(
+    oneAtATime(lock(), () => Promise.reject(new Error('no network')), quiet),
+  ).rejects.toThrow('no network')
   expect(await oneAtATime(lock(), async () => 'done', quiet)).toBe('done')
 })
 
@@ -89,7 +91,9 @@ test('of four processes one works; each time it is killed, exactly one of those 
       // Longer than those that wait look away.
       await new Promise((resolve) => setTimeout(resolve, 700))
       expect(working.size).toBe(count)
-      const live = [...working].filter(({ exitCode, signalCode }) => exitCode === null && signalCode === null)
+      const live = [...working].filter(
+        ({ exitCode, signalCode }) => exitCode === null && signalCode === null,
+      )
       expect(live).toHaveLength(1)
       live[0]?.kill('SIGKILL')
       await once(live[0] as ChildProcess, 'exit')

@@ -9,10 +9,33 @@ import { xmlText } from '../../instructors/class/formats/tables.ts'
 
 /** What makes a terminal act, or hides or turns text. */
 const ATTACKS = [
-  ...['\x1b]0;title\x07', '\x1b[2J', '\x1b[8mhidden', '\x9b2J', '\x08', '\r', '\x7f', '\x00', '\x0e', '\x85'],
-  ...['\u202e', '\u2066', '\u200b', '\u200f', '\u2028', '\u2029', '\ufeff', '\u2060', '\u061c', '\u{e0041}'],
+  ...[
+    '\x1b]0;title\x07',
+    '\x1b[2J',
+    '\x1b[8mhidden',
+    '\x9b2J',
+    '\x08',
+    '\r',
+    '\x7f',
+    '\x00',
+    '\x0e',
+    '\x85',
+  ],
+  ...[
+    '\u202e',
+    '\u2066',
+    '\u200b',
+    '\u200f',
+    '\u2028',
+    '\u2029',
+    '\ufeff',
+    '\u2060',
+    '\u061c',
+    '\u{e0041}',
+  ],
 ]
-const UNSEEN = /[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\u{e0000}-\u{e007f}]/u
+const UNSEEN =
+  /[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\u{e0000}-\u{e007f}]/u
 /** CommonJS packages load Node's built-in modules with `require`. */
 const REQUIRE = `import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url)`
 const attack = `evil${ATTACKS.join('')}end`
@@ -42,7 +65,10 @@ describe('what a script prints', () => {
     cpSync(recorded, at('node'), { recursive: true })
     // A comment of a rule, and a Service's name.
     const rules = readFileSync(join(recorded, 'iptables-save'), 'utf8')
-    writeFileSync(at('node/iptables-save'), rules.replaceAll('default/web', `default/web${attack.replace('\0', '')}`))
+    writeFileSync(
+      at('node/iptables-save'),
+      rules.replaceAll('default/web', `default/web${attack.replace('\0', '')}`),
+    )
     const program = `import { main, UserError } from ${JSON.stringify(join(projectRoot, 'host/main.ts'))}
 import { chalk } from ${JSON.stringify(join(projectRoot, 'node_modules/zx/build/core.js'))}
 import { createProgress } from ${JSON.stringify(join(projectRoot, 'host/progress.ts'))}
@@ -71,7 +97,11 @@ await main(async () => {
 
   const run = (words: string[], env: Record<string, string> = {}) => {
     const { NO_COLOR: _, FORCE_COLOR: __, ...own } = process.env
-    return spawnSync(process.execPath, words, { cwd: projectRoot, encoding: 'utf8', env: { ...own, ...env } })
+    return spawnSync(process.execPath, words, {
+      cwd: projectRoot,
+      encoding: 'utf8',
+      env: { ...own, ...env },
+    })
   }
 
   test.each([
@@ -91,11 +121,19 @@ await main(async () => {
 
   test.each([
     ['a trace', ['scripts/trace.ts', '--from', 'host', '--to', '10.96.119.228:80', '-v']],
-    ['a trace as JSON', ['scripts/trace.ts', '--from', 'host', '--to', '10.96.119.228:80', '--json']],
-    ['a trace to nowhere', ['scripts/trace.ts', '--from', 'host', '--to', attack.replace('\0', '')]],
+    [
+      'a trace as JSON',
+      ['scripts/trace.ts', '--from', 'host', '--to', '10.96.119.228:80', '--json'],
+    ],
+    [
+      'a trace to nowhere',
+      ['scripts/trace.ts', '--from', 'host', '--to', attack.replace('\0', '')],
+    ],
     ['a help that is not there', ['scripts/trace.ts', `--${attack.replace('\0', '')}`]],
   ])('is visible text: %s', (_what, [script = '', ...words]) => {
-    const { stdout, stderr } = run([START, script, '--capture', at('node'), ...words], { FORCE_COLOR: '1' })
+    const { stdout, stderr } = run([START, script, '--capture', at('node'), ...words], {
+      FORCE_COLOR: '1',
+    })
     expect(stdout + stderr).toContain('evil')
     for (const text of [stdout, stderr]) expect(text.replace(/\x1b\[\d+m/g, '')).not.toMatch(UNSEEN)
   })

@@ -27,10 +27,21 @@ const worker = `${name}-worker`
 const folder = mkdtempSync(join(tmpdir(), 'kind-e2e-'))
 /** The kubeconfig of the user, which nothing of ours may touch. */
 const userConfig = join(folder, 'home', '.kube', 'config')
-const environment = { ...process.env, NAME: name, CLUSTER: 'kind', HOME: join(folder, 'home'), CI: '1' }
+const environment = {
+  ...process.env,
+  NAME: name,
+  CLUSTER: 'kind',
+  HOME: join(folder, 'home'),
+  CI: '1',
+}
 
 const make = (words: string[], env: Record<string, string> = {}) =>
-  $({ cwd: projectRoot, quiet: true, nothrow: true, env: { ...environment, ...env } })`make ${words}`
+  $({
+    cwd: projectRoot,
+    quiet: true,
+    nothrow: true,
+    env: { ...environment, ...env },
+  })`make ${words}`
 const done = async (words: string[], env: Record<string, string> = {}) => {
   const { exitCode, stdout, stderr } = await make(words, env)
   expect(exitCode, `make ${words.join(' ')}\n${stdout}\n${stderr}`).toBe(0)
@@ -44,7 +55,11 @@ let kubectl: (words: string[]) => Promise<string>
 let kernel: KernelFacts
 
 const containerIds = async () =>
-  (await $({ quiet: true })`${await cluster.engine()} ps -q --filter label=io.x-k8s.kind.cluster=${name}`).stdout
+  (
+    await $({
+      quiet: true,
+    })`${await cluster.engine()} ps -q --filter label=io.x-k8s.kind.cluster=${name}`
+  ).stdout
 const modeAsked = async () => readMode((await readConfigConf(await kubeClient(cluster))).text).mode
 
 /** Takes a capture and says where nodes differ from what kube-proxy is expected to program there. */
@@ -63,8 +78,12 @@ async function podsBehind(url: string, count: number): Promise<Set<string>> {
   const loop = `for i in $(seq ${count}); do curl -s -m 5 -o /dev/null -w '%{http_code}\\n' ${url}; done | sort | uniq -c`
   const { stdout } = await cluster.exec(worker, ['sh', '-c', loop], { timeoutMs: 120_000 })
   expect(stdout.trim()).toBe(`${count} 200`)
-  const logs = (await kubectl(['logs', '-l', 'app=web', '--prefix', '--tail', String(count)])).split('\n')
-  return new Set(logs.filter((line) => line.includes('GET /')).map((line) => line.split('/')[1] ?? ''))
+  const logs = (
+    await kubectl(['logs', '-l', 'app=web', '--prefix', '--tail', String(count)])
+  ).split('\n')
+  return new Set(
+    logs.filter((line) => line.includes('GET /')).map((line) => line.split('/')[1] ?? ''),
+  )
 }
 
 beforeAll(async () => {
@@ -120,7 +139,8 @@ describe('a node that is killed in the middle of a check', () => {
     await done(['web'])
     const checking = make(['check-2'])
     await new Promise(
-      (resolve) => checking.stdout.once('data', resolve).once('end', resolve) && setTimeout(resolve, 2000),
+      (resolve) =>
+        checking.stdout.once('data', resolve).once('end', resolve) && setTimeout(resolve, 2000),
     )
     await $({ quiet: true })`${await cluster.engine()} kill ${worker}`
     const { exitCode, stdout } = await checking
@@ -135,7 +155,9 @@ describe('make doctor', () => {
   test('asks the kernel under the engine, and reports where lab 2 can run', async () => {
     const said = await done(['doctor'])
     expect(said).toMatch(/✓ kind +engine +\S+ \S+ on /)
-    expect(said).toMatch(kernel.ipvs ? /✓ +IPVS +schedulers rr/ : /! +IPVS +this kernel has no ip_vs/)
+    expect(said).toMatch(
+      kernel.ipvs ? /✓ +IPVS +schedulers rr/ : /! +IPVS +this kernel has no ip_vs/,
+    )
     expect(said).toMatch(kernel.ipvs ? /✓ lab 2 +kind/ : /✗ lab 2 +kind +its kernel has no IPVS/)
   })
 })
@@ -143,13 +165,19 @@ describe('make doctor', () => {
 describe('iptables mode', () => {
   test('make web: both Pods answer through the ClusterIP', async () => {
     await done(['web'])
-    const address = (await kubectl(['get', 'service', 'web', '-o', 'jsonpath={.spec.clusterIP}'])).trim()
+    const address = (
+      await kubectl(['get', 'service', 'web', '-o', 'jsonpath={.spec.clusterIP}'])
+    ).trim()
     expect((await podsBehind(`http://${address}/`, 20)).size).toBe(2)
   })
 
   test('make tools: brings ipset and ipvsadm, reports what iptables is read through, and the second time that they are there', async () => {
-    expect((await done(['tools'])).match(/kube-proxy's rules are read through iptables-(legacy|nft)/g)).toHaveLength(3)
-    expect((await done(['tools'])).match(/already installed \(\/\S*ipset, \/\S*ipvsadm\)/g)).toHaveLength(3)
+    expect(
+      (await done(['tools'])).match(/kube-proxy's rules are read through iptables-(legacy|nft)/g),
+    ).toHaveLength(3)
+    expect(
+      (await done(['tools'])).match(/already installed \(\/\S*ipset, \/\S*ipvsadm\)/g),
+    ).toHaveLength(3)
   })
 
   test('a capture equals the prediction, on every node', async () => {
@@ -159,17 +187,34 @@ describe('iptables mode', () => {
 
   test('the checks of lab 2 that apply pass on the capture, and none breaks', async () => {
     const judged = (step: string) =>
-      script(['scripts/check.ts', '--lab', '2', '--capture', join(folder, 'iptables'), '--step', step])
+      script([
+        'scripts/check.ts',
+        '--lab',
+        '2',
+        '--capture',
+        join(folder, 'iptables'),
+        '--step',
+        step,
+      ])
     expect((await judged('web')).exitCode).toBe(0)
-    const all = await script(['scripts/check.ts', '--lab', '2', '--capture', join(folder, 'iptables'), '--json'])
-    const { steps } = JSON.parse(all.stdout) as { steps: { id: string; verdict: string; reason?: string }[] }
+    const all = await script([
+      'scripts/check.ts',
+      '--lab',
+      '2',
+      '--capture',
+      join(folder, 'iptables'),
+      '--json',
+    ])
+    const { steps } = JSON.parse(all.stdout) as {
+      steps: { id: string; verdict: string; reason?: string }[]
+    }
     expect(steps.filter(({ reason }) => reason?.includes('the check itself failed'))).toEqual([])
   })
 
   test('exec, aliases, logs and trace work on a node', async () => {
-    expect(await done(['-s', 'exec'], { CMD: 'iptables -t nat -S KUBE-SERVICES', NODE: worker })).toContain(
-      '-A KUBE-SERVICES',
-    )
+    expect(
+      await done(['-s', 'exec'], { CMD: 'iptables -t nat -S KUBE-SERVICES', NODE: worker }),
+    ).toContain('-A KUBE-SERVICES')
     expect(await done(['-s', 'aliases'])).toContain('ipt()')
     expect(await done(['kube-proxy-logs'])).toMatch(/Using "?iptables"? Proxier/i)
     const traced = await done(['trace'], { FROM: 'host', TO: 'svc/web:80', NODE: worker })
@@ -181,7 +226,12 @@ describe('iptables mode', () => {
 describe('nftables mode', () => {
   test('is proved on every node, and its tables hold what is predicted; or what kube-proxy or the kernel lacks is said', async () => {
     const { exitCode, stdout, stderr } = await make(['nftables'])
-    const version = await kubectl(['get', 'nodes', '-o', 'jsonpath={.items[0].status.nodeInfo.kubeProxyVersion}'])
+    const version = await kubectl([
+      'get',
+      'nodes',
+      '-o',
+      'jsonpath={.items[0].status.nodeInfo.kubeProxyVersion}',
+    ])
     const [, minor = ''] = /^v1\.(\d+)\./.exec(version) ?? []
     if (Number(minor) < 31) {
       expect(`${exitCode} ${stderr}`).toMatch(
@@ -191,13 +241,17 @@ describe('nftables mode', () => {
       return
     }
     if (!kernel.natNft) {
-      expect(`${exitCode} ${stderr}`).toMatch(/^[1-9]\d* [\s\S]*nothing was changed: the kernel of .* has no /)
+      expect(`${exitCode} ${stderr}`).toMatch(
+        /^[1-9]\d* [\s\S]*nothing was changed: the kernel of .* has no /,
+      )
       expect(await modeAsked()).toBe('iptables')
       return
     }
     expect(exitCode, stderr).toBe(0)
     expect(stdout.match(/\/proxyMode is "nftables"/g)).toHaveLength(3)
-    const address = (await kubectl(['get', 'service', 'web', '-o', 'jsonpath={.spec.clusterIP}'])).trim()
+    const address = (
+      await kubectl(['get', 'service', 'web', '-o', 'jsonpath={.spec.clusterIP}'])
+    ).trim()
     expect((await podsBehind(`http://${address}/`, 20)).size).toBe(2)
     const differences = await captureDiffers('nftables', 'nftables')
     expect(differences.filter((one) => one.includes('"nft":'))).toEqual([])
@@ -212,16 +266,37 @@ describe('nftables mode', () => {
 })
 
 describe('a Service of type LoadBalancer', () => {
-  const outside = async (command: string) => (await inAppliance(await cluster.engine(), name, command)).stdout
+  const outside = async (command: string) =>
+    (await inAppliance(await cluster.engine(), name, command)).stdout
 
   test('gets an address of the network, and answers there without anything being downloaded', async () => {
-    await kubectl(['expose', 'deployment', 'web', '--name', 'web-lb', '--type', 'LoadBalancer', '--port', '80'])
+    await kubectl([
+      'expose',
+      'deployment',
+      'web',
+      '--name',
+      'web-lb',
+      '--type',
+      'LoadBalancer',
+      '--port',
+      '80',
+    ])
     const address = await waitFor('an address', 60_000, async () =>
-      (await kubectl(['get', 'service', 'web-lb', '-o', 'jsonpath={.status.loadBalancer.ingress[0].ip}'])).trim(),
+      (
+        await kubectl([
+          'get',
+          'service',
+          'web-lb',
+          '-o',
+          'jsonpath={.status.loadBalancer.ingress[0].ip}',
+        ])
+      ).trim(),
     )
     expect(address).toMatch(/^\d+\.\d+\.\d+\.\d+$/)
     await waitFor('an answer', 60_000, async () =>
-      (await outside(`curl -s -m 3 -o /dev/null -w '%{http_code}' http://${address}/`)).includes('200'),
+      (await outside(`curl -s -m 3 -o /dev/null -w '%{http_code}' http://${address}/`)).includes(
+        '200',
+      ),
     )
     await waitFor(
       'every kube-proxy',
@@ -233,11 +308,20 @@ describe('a Service of type LoadBalancer', () => {
   test('with externalTrafficPolicy Local only nodes with a Pod take traffic, and the Pod sees the client', async () => {
     await kubectl(['scale', 'deployment', 'web', '--replicas', '1'])
     await kubectl(['rollout', 'status', 'deployment', 'web'])
-    await kubectl(['patch', 'service', 'web-lb', '-p', '{"spec":{"externalTrafficPolicy":"Local"}}'])
-    const at = async (path: string) => (await kubectl(['get', 'service', 'web-lb', '-o', `jsonpath=${path}`])).trim()
+    await kubectl([
+      'patch',
+      'service',
+      'web-lb',
+      '-p',
+      '{"spec":{"externalTrafficPolicy":"Local"}}',
+    ])
+    const at = async (path: string) =>
+      (await kubectl(['get', 'service', 'web-lb', '-o', `jsonpath=${path}`])).trim()
     const address = await at('{.status.loadBalancer.ingress[0].ip}')
     const [client = ''] = (await outside('hostname -I')).trim().split(' ')
-    const { items } = JSON.parse(await kubectl(['get', 'pods', '-l', 'app=web', '-o', 'json'])) as V1PodList
+    const { items } = JSON.parse(
+      await kubectl(['get', 'pods', '-l', 'app=web', '-o', 'json']),
+    ) as V1PodList
     // The other one may take half a minute to end.
     const pod = items.find(({ metadata }) => !metadata?.deletionTimestamp)
     const host = pod?.status?.hostIP
@@ -255,7 +339,11 @@ describe('a Service of type LoadBalancer', () => {
 
   test('gives its address back when it is deleted', async () => {
     await kubectl(['delete', 'service', 'web-lb'])
-    await waitFor('the route to be gone', 60_000, async () => !(await outside('ip route show table 100')).trim())
+    await waitFor(
+      'the route to be gone',
+      60_000,
+      async () => !(await outside('ip route show table 100')).trim(),
+    )
     await kubectl(['scale', 'deployment', 'web', '--replicas', '2'])
     await kubectl(['rollout', 'status', 'deployment', 'web'])
   })
@@ -266,7 +354,9 @@ describe('the same cluster as a context of a kubeconfig', () => {
   const agreed = { ...context, YES: '1' }
 
   test('is read, captured and changed through its API alone', async () => {
-    expect((await make(['up'], context)).stderr).toMatch(/This would run a privileged Pod on each of 3 nodes.*YES=1/)
+    expect((await make(['up'], context)).stderr).toMatch(
+      /This would run a privileged Pod on each of 3 nodes.*YES=1/,
+    )
     await done(['up'], agreed)
     expect(await done(['status'], context)).toMatch(/worker2 +Ready .* kube-proxy: iptables/)
     const target = join(folder, 'context')
@@ -274,7 +364,9 @@ describe('the same cluster as a context of a kubeconfig', () => {
     const snapshot = new Snapshot(readCaptureFolder(target))
     for (const node of snapshot.nodes) expect(evaluate(node, 'iptables').differences).toEqual([])
     await done(['tools'], agreed)
-    expect((await make(['iptables'], { ...context, FORCE: '1' })).stderr).toContain('nothing was changed')
+    expect((await make(['iptables'], { ...context, FORCE: '1' })).stderr).toContain(
+      'nothing was changed',
+    )
     await done(['iptables'], { ...agreed, FORCE: '1' })
     await done(['flush-nat'], context)
   })
@@ -282,9 +374,13 @@ describe('the same cluster as a context of a kubeconfig', () => {
   test('keeps what does not belong to these labs, also where it has a label of theirs, and loses the rest with `make down`', async () => {
     await kubectl(['create', 'service', 'clusterip', 'theirs', '--tcp=80'])
     await kubectl(['label', 'service', 'theirs', 'app=web', '--overwrite'])
-    expect((await make(['reset-1'], context)).stderr).toMatch(/This would reset lab 1.*nothing was changed/)
+    expect((await make(['reset-1'], context)).stderr).toMatch(
+      /This would reset lab 1.*nothing was changed/,
+    )
     await done(['reset-1'], agreed)
-    expect(await kubectl(['get', 'services', '-l', 'app=web', '-o', 'name'])).toContain('service/theirs')
+    expect(await kubectl(['get', 'services', '-l', 'app=web', '-o', 'name'])).toContain(
+      'service/theirs',
+    )
     expect((await make(['down'], context)).stderr).toContain('nothing was changed')
     expect(await done(['down'], agreed)).toMatch(/All objects of these labs were removed/)
     expect(await kubectl(['get', 'namespaces'])).not.toContain('kube-service-labs')
@@ -301,7 +397,10 @@ describe('IPVS mode', () => {
       return
     }
     expect(exitCode).toBe(2)
-    expect(stderr.match(/^ ✗ Lab 2 can't run here, and nothing was started: .*$/gm), stderr).toHaveLength(1)
+    expect(
+      stderr.match(/^ ✗ Lab 2 can't run here, and nothing was started: .*$/gm),
+      stderr,
+    ).toHaveLength(1)
     expect(stdout).not.toMatch(/failed|✗/)
     expect(await modeAsked()).toBe('iptables')
   })
@@ -310,7 +409,9 @@ describe('IPVS mode', () => {
     const forced = await make(['ipvs'], { FORCE: '1' })
     expect(forced.exitCode).toBe(kernel.ipvs ? 0 : 2)
     if (!kernel.ipvs)
-      expect(forced.stderr).toMatch(/Continuing, because FORCE=1.*(continued in mode "iptables"|crashes repeatedly)/s)
+      expect(forced.stderr).toMatch(
+        /Continuing, because FORCE=1.*(continued in mode "iptables"|crashes repeatedly)/s,
+      )
     expect(await modeAsked()).toBe('ipvs')
     await done(['iptables'])
     await done(['flush-nat'])
@@ -324,7 +425,9 @@ describe('make down', () => {
     expect(await cluster.exists()).toBe(false)
     expect(balancerRuns(name)).toBe(false)
     expect(existsSync(kindFolder(name))).toBe(false)
-    const { stdout } = await $({ quiet: true })`${await cluster.engine()} ps -a --format ${'{{.Names}}'}`
+    const { stdout } = await $({
+      quiet: true,
+    })`${await cluster.engine()} ps -a --format ${'{{.Names}}'}`
     expect(stdout).not.toContain(name)
     expect(existsSync(userConfig)).toBe(false)
   })

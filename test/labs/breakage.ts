@@ -11,13 +11,22 @@ export interface Breakage<Facts> {
 
 /** The breakages of a table: step → what is broken → shell text, or an object with it, its repair and other options. */
 export function listBreakages<Facts, Options = object>(
-  table: Record<string, Record<string, Shell<Facts> | ({ break: Shell<Facts>; repair?: Shell<Facts> } & Options)>>,
+  table: Record<
+    string,
+    Record<string, Shell<Facts> | ({ break: Shell<Facts>; repair?: Shell<Facts> } & Options)>
+  >,
 ): (Breakage<Facts> & Options)[] {
-  const textOf = (shell: Shell<Facts>) => (facts: Facts) => (typeof shell === 'function' ? shell(facts) : shell)
+  const textOf = (shell: Shell<Facts>) => (facts: Facts) =>
+    typeof shell === 'function' ? shell(facts) : shell
   return Object.entries(table).flatMap(([step, breakages]) =>
     Object.entries(breakages).map(([what, entry]) => {
-      const given = typeof entry === 'object' ? entry : ({ break: entry } as { break: Shell<Facts> } & Options)
-      const { break: breaks, repair, ...options } = given as { break: Shell<Facts>; repair?: Shell<Facts> } & Options
+      const given =
+        typeof entry === 'object' ? entry : ({ break: entry } as { break: Shell<Facts> } & Options)
+      const {
+        break: breaks,
+        repair,
+        ...options
+      } = given as { break: Shell<Facts>; repair?: Shell<Facts> } & Options
       return {
         ...(options as Options),
         ...{ what, step, break: textOf(breaks) },

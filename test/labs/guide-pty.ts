@@ -19,7 +19,11 @@ export class GuidePty {
   constructor(command: string, env: NodeJS.ProcessEnv, { columns = 100, rows = 40 } = {}) {
     this.#columns = columns
     const inside = `stty rows ${rows} cols ${columns}; ${command}`
-    this.#child = spawn('script', ['-qfec', inside, '/dev/null'], { cwd: projectRoot, env, detached: true })
+    this.#child = spawn('script', ['-qfec', inside, '/dev/null'], {
+      cwd: projectRoot,
+      env,
+      detached: true,
+    })
     this.#child.stdout.setEncoding('utf8').on('data', (text: string) => this.#read(text))
   }
 
@@ -63,7 +67,8 @@ export class GuidePty {
     const all = this.#unread + text
     const cut = /\x1b(?:\[[?\d;]*)?$/.exec(all)?.index ?? all.length
     this.#unread = all.slice(cut)
-    for (const [token, numbers, command] of all.slice(0, cut).matchAll(TOKENS)) this.#obey(token, numbers, command)
+    for (const [token, numbers, command] of all.slice(0, cut).matchAll(TOKENS))
+      this.#obey(token, numbers, command)
   }
 
   #obey(token: string, numbers = '', command?: string): void {
@@ -72,7 +77,8 @@ export class GuidePty {
       this.#row = row - 1
       this.#column = column - 1
     } else if (command === 'J') this.#rows = []
-    else if (command === 'K') this.#rows[this.#row] = (this.#rows[this.#row] ?? '').slice(0, this.#column)
+    else if (command === 'K')
+      this.#rows[this.#row] = (this.#rows[this.#row] ?? '').slice(0, this.#column)
     else if (command === undefined && (token === '\n' || token === '\r\n')) {
       this.#row++
       this.#column = 0

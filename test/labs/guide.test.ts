@@ -32,7 +32,10 @@ const type = (markdown: string): Promise<string> => typeAll(parseLabText(markdow
 async function typeAll(fences: readonly Fence[]): Promise<string> {
   const outputs: string[] = []
   for (const fence of fences) {
-    const { exitCode, output } = await shell.type({ ...fence, timeout: fence.timeout * timeoutScale() })
+    const { exitCode, output } = await shell.type({
+      ...fence,
+      timeout: fence.timeout * timeoutScale(),
+    })
     expect(exitCode, `${fence.commands}\n${output}`).toBe(0)
     outputs.push(output)
   }
@@ -45,7 +48,9 @@ async function workOn(lab: number, id: string): Promise<string> {
   const { task, seen } = readLabText(folder).sections.get(id) ?? { task: '', seen: '' }
   await guide.shows(`step ${steps.findIndex((step) => step.id === id) + 1} of ${steps.length}`)
   const output = await type(task)
-  await guide.shows(/already passed|Press Enter to continue|press Enter to send the requests|could not check/)
+  await guide.shows(
+    /already passed|Press Enter to continue|press Enter to send the requests|could not check/,
+  )
   guide.press(ENTER)
   await guide.shows('What you saw.')
   await type(seen)
@@ -65,7 +70,8 @@ afterAll(async () => {
   await cluster?.down(silent)
 })
 
-const lines = (text: string, pattern: RegExp) => text.split('\n').filter((line) => pattern.test(line))
+const lines = (text: string, pattern: RegExp) =>
+  text.split('\n').filter((line) => pattern.test(line))
 
 /** Solves the steps of a lab before one, as a learner who has left the guide there, and sets the variables of their text. */
 async function solveUntil(number: number, id: string): Promise<void> {
@@ -81,7 +87,9 @@ async function solveUntil(number: number, id: string): Promise<void> {
   const ids = before.map((step) => step.id)
   const note: GuideNote = { at: id, workedMs: 0, shown: ids, held: [], passed: ids }
   await writeNotes(bench.client, number, { guide: JSON.stringify(note) })
-  const fences = readLabText(lab.folder).fences.filter(({ step }) => step === undefined || ids.includes(step))
+  const fences = readLabText(lab.folder).fences.filter(
+    ({ step }) => step === undefined || ids.includes(step),
+  )
   await typeAll(fences.filter(({ commands }) => /^(\w+=|eval )/.test(commands)))
 }
 
@@ -113,7 +121,9 @@ describe('lab 2 with the guide open, continued at step 13', () => {
 
   test('in step 18 the rule counts one packet, and IPVS lists one more connection', () => {
     const output = outputs.get('conntrack') ?? ''
-    const numbers = lines(output, /KUBE-MARK-MASQ.*KUBE-CLUSTER-IP/).map((line) => Number.parseInt(line.trim(), 10))
+    const numbers = lines(output, /KUBE-MARK-MASQ.*KUBE-CLUSTER-IP/).map((line) =>
+      Number.parseInt(line.trim(), 10),
+    )
     const listed = lines(output, /^\d+$/).map(Number)
     for (const [before = 0, after = 0] of [numbers, listed]) expect(after - before).toBe(1)
   })

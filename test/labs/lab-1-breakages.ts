@@ -63,7 +63,10 @@ export const breakages = listBreakages<
       at: 'other',
       break: ({ web }) => deleteRules('nat', `-A KUBE-SERVICES .*-d ${web}/32`),
     },
-    "a rule of web's chain is deleted": { at: 'other', break: ({ webChain }) => `iptables -t nat -D ${webChain} 3` },
+    "a rule of web's chain is deleted": {
+      at: 'other',
+      break: ({ webChain }) => `iptables -t nat -D ${webChain} 3`,
+    },
     "web's chain leads to an endpoint twice": {
       at: 'other',
       break: ({ webChain }) =>
@@ -71,13 +74,19 @@ export const breakages = listBreakages<
     },
     'a DNAT goes to another Pod': {
       at: 'other',
-      break: editTable('nat', 's#(-A KUBE-SEP-.*"default/web".*--to-destination) [0-9.]+:80#\\1 10.244.77.7:80#'),
+      break: editTable(
+        'nat',
+        's#(-A KUBE-SEP-.*"default/web".*--to-destination) [0-9.]+:80#\\1 10.244.77.7:80#',
+      ),
     },
     'a foreign rule is before the jump of PREROUTING': {
       at: 'other',
       break: 'iptables -t nat -I PREROUTING -d 203.0.113.9 -j RETURN',
     },
-    'the jump of OUTPUT is deleted': { at: 'other', break: deleteRules('nat', '-A OUTPUT .*KUBE-SERVICES') },
+    'the jump of OUTPUT is deleted': {
+      at: 'other',
+      break: deleteRules('nat', '-A OUTPUT .*KUBE-SERVICES'),
+    },
   },
   'no-address': {
     'an interface has a ClusterIP': {
@@ -89,7 +98,8 @@ export const breakages = listBreakages<
   shares: {
     'the first Pod is drawn nine times of ten': {
       at: 'other',
-      break: ({ webChain }) => editTable('nat', `s/(-A ${webChain} .*--probability) 0.2[0-9]*/\\1 0.90000000000/`),
+      break: ({ webChain }) =>
+        editTable('nat', `s/(-A ${webChain} .*--probability) 0.2[0-9]*/\\1 0.90000000000/`),
     },
     'packets of the client to web are refused': {
       at: 'client',
@@ -99,7 +109,8 @@ export const breakages = listBreakages<
   ports: {
     'an entry of a Service port is deleted': {
       at: 'other',
-      break: ({ threePorts }) => deleteRules('nat', `-A KUBE-SERVICES .*-d ${threePorts}/32 .*--dport 8002 `),
+      break: ({ threePorts }) =>
+        deleteRules('nat', `-A KUBE-SERVICES .*-d ${threePorts}/32 .*--dport 8002 `),
     },
   },
   hairpin: {

@@ -32,7 +32,9 @@ test('solved by the reference solution: every step passes, one by one and all to
 
 test('the capture of the solved cluster earns what needs no cluster', async () => {
   const outcomes = await judgeRound(own.spec, await own.snapshot(), undefined)
-  const other = outcomes.filter(({ verdict }) => verdict !== 'passed').map(({ id, verdict }) => [id, verdict])
+  const other = outcomes
+    .filter(({ verdict }) => verdict !== 'passed')
+    .map(({ id, verdict }) => [id, verdict])
   expect(other).toEqual([['families', 'not applicable']])
 })
 
@@ -76,9 +78,15 @@ describe('causal sentences of the text', () => {
     await own.bench.onNode(nodeOf('client'), `iptables -t nat -D ${environment.webChain} 2`)
     expect(await firstJump()).not.toBe(rule)
     const selector = { app: 'web' }
-    await own.bench.create('Service', 'passing', selector, { spec: { selector, ports: [{ port: 8080 }] } })
+    await own.bench.create('Service', 'passing', selector, {
+      spec: { selector, ports: [{ port: 8080 }] },
+    })
     const entries = `iptables -t nat -S KUBE-SERVICES | grep -c default/passing || true`
-    await waitFor('a sync', 20_000, async () => (await own.bench.onNode(nodeOf('client'), entries)).trim() === '1')
+    await waitFor(
+      'a sync',
+      20_000,
+      async () => (await own.bench.onNode(nodeOf('client'), entries)).trim() === '1',
+    )
     expect(await firstJump()).not.toBe(rule)
     await own.bench.delete('Service', 'passing')
     await own.bench.scale('web', 4)
@@ -95,13 +103,16 @@ const judged = async (step: string, node: string) =>
   own.judged(step, step === 'three-ways' ? await own.snapshot() : await own.snapshotOf([node]))
 
 describe('one thing broken on one node', () => {
-  const nodeWithout = (pod: string) => solved.nodes.find(({ name }) => name !== nodeOf(pod))?.name ?? ''
+  const nodeWithout = (pod: string) =>
+    solved.nodes.find(({ name }) => name !== nodeOf(pod))?.name ?? ''
 
   test.each(breakages)('$what: $step fails', async ({ at, step, break: breakIt, repair }) => {
     const node = at === 'other' ? nodeWithout('client') : nodeOf(at)
     const there = { ...environment, node }
     const restore = `${RESTORE}\n${repair?.(there) ?? ''}`
-    const outcome = await own.whileBroken(node, breakIt(there), () => judged(step, node), { repair: restore })
+    const outcome = await own.whileBroken(node, breakIt(there), () => judged(step, node), {
+      repair: restore,
+    })
     expect(outcome?.verdict).toBe('failed')
     expect(outcome?.failure?.node).toBe(node)
   })

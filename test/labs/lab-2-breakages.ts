@@ -30,14 +30,18 @@ export const breakages = listBreakages<
   }
 >({
   prerouting: {
-    'the masquerade rule of KUBE-SERVICES is deleted': deleteRule('KUBE-SERVICES', 'KUBE-MARK-MASQ'),
+    'the masquerade rule of KUBE-SERVICES is deleted': deleteRule(
+      'KUBE-SERVICES',
+      'KUBE-MARK-MASQ',
+    ),
     'the accept rule of KUBE-SERVICES is deleted': deleteRule('KUBE-SERVICES', 'ACCEPT'),
     'the accept rule of KUBE-SERVICES is moved to the top': `${deleteRule('KUBE-SERVICES', 'ACCEPT')}; iptables -t nat -I KUBE-SERVICES -m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT`,
     'the Pod range in KUBE-SERVICES is altered': editTable(
       'nat',
       's#(-A KUBE-SERVICES ! -s) [0-9.]+/16#\\1 10.99.0.0/16#',
     ),
-    'a foreign rule is before the jump of PREROUTING': 'iptables -t nat -I PREROUTING -d 203.0.113.9 -j RETURN',
+    'a foreign rule is before the jump of PREROUTING':
+      'iptables -t nat -I PREROUTING -d 203.0.113.9 -j RETURN',
     'the jump of PREROUTING is deleted': deleteRule('PREROUTING', 'KUBE-SERVICES'),
     'the node-port chain is emptied': 'iptables -t nat -F KUBE-NODE-PORT',
     // The rules of others are judged there, and the steps that send requests wait for it.
@@ -52,8 +56,12 @@ export const breakages = listBreakages<
   },
   output: {
     'the jump of OUTPUT is deleted': deleteRule('OUTPUT', 'KUBE-SERVICES'),
-    'a foreign rule is before the jump of OUTPUT': 'iptables -t nat -I OUTPUT -d 203.0.113.9 -j RETURN',
-    'another mark is set': editTable('nat', 's#(-A KUBE-MARK-MASQ .*)0x4000/0x4000#\\10x2000/0x2000#'),
+    'a foreign rule is before the jump of OUTPUT':
+      'iptables -t nat -I OUTPUT -d 203.0.113.9 -j RETURN',
+    'another mark is set': editTable(
+      'nat',
+      's#(-A KUBE-MARK-MASQ .*)0x4000/0x4000#\\10x2000/0x2000#',
+    ),
   },
   postrouting: {
     'the jump of POSTROUTING is deleted': deleteRule('POSTROUTING', 'KUBE-POSTROUTING'),
@@ -136,8 +144,14 @@ export const breakages = listBreakages<
       break: 'ip addr add 10.96.200.200/32 dev kube-ipvs0',
       repair: 'ip addr del 10.96.200.200/32 dev kube-ipvs0 2>/dev/null || true',
     },
-    'kube-ipvs0 is up': { break: 'ip link set kube-ipvs0 up', repair: 'ip link set kube-ipvs0 down' },
-    'kube-ipvs0 answers ARP': { break: 'ip link set kube-ipvs0 arp on', repair: 'ip link set kube-ipvs0 arp off' },
+    'kube-ipvs0 is up': {
+      break: 'ip link set kube-ipvs0 up',
+      repair: 'ip link set kube-ipvs0 down',
+    },
+    'kube-ipvs0 answers ARP': {
+      break: 'ip link set kube-ipvs0 arp on',
+      repair: 'ip link set kube-ipvs0 arp off',
+    },
   },
   'node-port': {
     // The one with the fewest connections: scheduler lc passes over a backend that still has more than the others.
@@ -147,7 +161,8 @@ export const breakages = listBreakages<
         sort -n | head -n 1 | cut -d ' ' -f 2 >/run/black-hole; ip route add blackhole $(cat /run/black-hole)`,
       repair: 'ip route del blackhole $(cat /run/black-hole)',
     },
-    'packets to the node port are dropped': ({ nodePort }) => `iptables -I INPUT -p tcp --dport ${nodePort} -j DROP`,
+    'packets to the node port are dropped': ({ nodePort }) =>
+      `iptables -I INPUT -p tcp --dport ${nodePort} -j DROP`,
     'what arrives for a backend is dropped before Netfilter sees it': {
       at: 'backend',
       eitherEnd: true,

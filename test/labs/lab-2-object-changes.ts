@@ -12,9 +12,15 @@ export interface ObjectChange {
 const editMode = (bench: LabBench, mode: string) =>
   bench.editKubeProxyConfig((text) => text.replace(/^mode: .*$/m, `mode: ${mode}`))
 
-async function selectNodesOfKubeProxy({ client: { apps, mergePatch } }: LabBench, nodeSelector: object): Promise<void> {
+async function selectNodesOfKubeProxy(
+  { client: { apps, mergePatch } }: LabBench,
+  nodeSelector: object,
+): Promise<void> {
   const body = { spec: { template: { spec: { nodeSelector } } } }
-  await apps.patchNamespacedDaemonSet({ namespace: 'kube-system', name: 'kube-proxy', body }, mergePatch)
+  await apps.patchNamespacedDaemonSet(
+    { namespace: 'kube-system', name: 'kube-proxy', body },
+    mergePatch,
+  )
 }
 
 export const objectChanges: ObjectChange[] = [
@@ -27,8 +33,10 @@ export const objectChanges: ObjectChange[] = [
   {
     what: 'another scheduler is configured, and no kube-proxy restarted',
     step: 'virtual-servers',
-    break: (bench) => bench.editKubeProxyConfig((text) => text.replace(/scheduler: (.*)$/m, 'scheduler: sh # $1')),
-    repair: (bench) => bench.editKubeProxyConfig((text) => text.replace(/scheduler: sh # (.*)$/m, 'scheduler: $1')),
+    break: (bench) =>
+      bench.editKubeProxyConfig((text) => text.replace(/scheduler: (.*)$/m, 'scheduler: sh # $1')),
+    repair: (bench) =>
+      bench.editKubeProxyConfig((text) => text.replace(/scheduler: sh # (.*)$/m, 'scheduler: $1')),
   },
   {
     what: 'the configuration is no longer readable',

@@ -27,7 +27,15 @@ test('solved by the reference solution: every step passes, one by one and all to
   const nodePort = findService(snapshot, 'web-np')?.ports[0]?.nodePort ?? 0
   const { address: backend = '', node: backendNode = '' } = backends[0] ?? {}
   const { scheduler } = configOf(snapshot).ipvs
-  environment = { node: 'lab-2-test-worker2', web: address, backend, backendNode, nodePort, clientNode, scheduler }
+  environment = {
+    node: 'lab-2-test-worker2',
+    web: address,
+    backend,
+    backendNode,
+    nodePort,
+    clientNode,
+    scheduler,
+  }
 })
 
 /** Judges a step, and those that are judged quickly beside it, on what a breakage of this node can show; steps that send requests need all the nodes. */
@@ -38,15 +46,19 @@ async function judged(step: string, node: string): Promise<StepOutcome | undefin
 }
 
 describe('one thing broken on one node', () => {
-  test.each(breakages)('$what: $step fails', async ({ at, step, eitherEnd, break: breakIt, repair }) => {
-    const { clientNode, backendNode } = environment
-    const node = at === undefined ? environment.node : { client: clientNode, backend: backendNode }[at]
-    const there = { ...environment, node }
-    const restore = repair && { repair: repair(there) }
-    const outcome = await own.whileBroken(node, breakIt(there), () => judged(step, node), restore)
-    expect(outcome?.verdict).toBe('failed')
-    if (!eitherEnd) expect(outcome?.failure?.node).toBe(node)
-  })
+  test.each(breakages)(
+    '$what: $step fails',
+    async ({ at, step, eitherEnd, break: breakIt, repair }) => {
+      const { clientNode, backendNode } = environment
+      const node =
+        at === undefined ? environment.node : { client: clientNode, backend: backendNode }[at]
+      const there = { ...environment, node }
+      const restore = repair && { repair: repair(there) }
+      const outcome = await own.whileBroken(node, breakIt(there), () => judged(step, node), restore)
+      expect(outcome?.verdict).toBe('failed')
+      if (!eitherEnd) expect(outcome?.failure?.node).toBe(node)
+    },
+  )
 
   test('afterwards every step passes again', async () => {
     const { outcomes } = await judge(own.spec, own.source)
@@ -83,7 +95,9 @@ describe('what the text says about causes', () => {
     const look = "awk 'NR == 2 { print $8 }' /proc/net/stat/rt_cache; "
     const script = `${look}${request('', web).repeat(4)}echo; ${look}`
     const broken = deleteRule('KUBE-POSTROUTING', 'KUBE-LOOP-BACK')
-    const output = await own.whileBroken(backendNode, broken, () => own.bench.inPod(backendPod, script))
+    const output = await own.whileBroken(backendNode, broken, () =>
+      own.bench.inPod(backendPod, script),
+    )
     const [before = '', statuses = '', after = ''] = output.trim().split('\n')
     expect(statuses).toContain('000')
     expect(Number.parseInt(after, 16)).toBeGreaterThan(Number.parseInt(before, 16))
@@ -94,10 +108,18 @@ describe('an object of the cluster changed', () => {
   test.each(objectChanges)('$what: $step fails', async ({ step, break: breakIt, repair }) => {
     await breakIt(own.bench)
     try {
-      await waitFor('the step to fail', 20_000, async () => (await own.judged(step))?.verdict === 'failed')
+      await waitFor(
+        'the step to fail',
+        20_000,
+        async () => (await own.judged(step))?.verdict === 'failed',
+      )
     } finally {
       await repair(own.bench)
     }
-    await waitFor('the step to pass again', 60_000, async () => (await own.judged(step))?.verdict === 'passed')
+    await waitFor(
+      'the step to pass again',
+      60_000,
+      async () => (await own.judged(step))?.verdict === 'passed',
+    )
   })
 })

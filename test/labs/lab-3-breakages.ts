@@ -15,11 +15,15 @@ export interface OutsideEnvironment {
 }
 
 /** A foreign rule that drops packets before any rule of a Service; its table may not be there to be restored. */
-const raw = (action: '-I' | '-D', match: string) => `iptables -t raw ${action} PREROUTING ${match} -j DROP`
+const raw = (action: '-I' | '-D', match: string) =>
+  `iptables -t raw ${action} PREROUTING ${match} -j DROP`
 
 export const breakages = listBreakages<OutsideEnvironment, { at?: 'control-plane' }>({
   whole: {
-    'a rule of a Service that the lab does not use is deleted': deleteRule('KUBE-SERVICES', 'kube-dns:metrics'),
+    'a rule of a Service that the lab does not use is deleted': deleteRule(
+      'KUBE-SERVICES',
+      'kube-dns:metrics',
+    ),
     'a chain of a Service that is long gone is left': {
       at: 'control-plane',
       break: 'iptables -t nat -N KUBE-SVL-LONGGONELONGGONE',
@@ -31,7 +35,8 @@ export const breakages = listBreakages<OutsideEnvironment, { at?: 'control-plane
   },
   'node-port': {
     'the jump to KUBE-NODEPORTS is deleted': deleteRule('KUBE-SERVICES', 'KUBE-NODEPORTS'),
-    'another rule follows the jump to KUBE-NODEPORTS': 'iptables -t nat -A KUBE-SERVICES -d 203.0.113.9 -j RETURN',
+    'another rule follows the jump to KUBE-NODEPORTS':
+      'iptables -t nat -A KUBE-SERVICES -d 203.0.113.9 -j RETURN',
   },
   'node-port, cluster-policy': {
     'packets to the node port are dropped': {
@@ -57,22 +62,27 @@ export const breakages = listBreakages<OutsideEnvironment, { at?: 'control-plane
     },
   },
   'local-policy': {
-    "the path to the node's own Pods is deleted": ({ balanced }) => deleteRule(`KUBE-EXT-${balanced.hash}`, 'KUBE-SVL'),
+    "the path to the node's own Pods is deleted": ({ balanced }) =>
+      deleteRule(`KUBE-EXT-${balanced.hash}`, 'KUBE-SVL'),
     'a node without Pods uses those of other nodes': {
       at: 'control-plane',
-      break: ({ balanced }) => `iptables -t nat -A KUBE-EXT-${balanced.hash} -j KUBE-SVC-${balanced.hash}`,
+      break: ({ balanced }) =>
+        `iptables -t nat -A KUBE-EXT-${balanced.hash} -j KUBE-SVC-${balanced.hash}`,
     },
-    'another rule masquerades packets to Pods': 'iptables -t nat -I POSTROUTING -d 10.244.0.0/16 -j MASQUERADE',
+    'another rule masquerades packets to Pods':
+      'iptables -t nat -I POSTROUTING -d 10.244.0.0/16 -j MASQUERADE',
   },
   'health-check': {
-    'health checks are dropped': ({ balanced }) => `iptables -I INPUT -p tcp --dport ${balanced.healthPort} -j DROP`,
+    'health checks are dropped': ({ balanced }) =>
+      `iptables -I INPUT -p tcp --dport ${balanced.healthPort} -j DROP`,
     'the rule that lets health checks in is deleted': {
       at: 'control-plane',
       break: ({ balanced }) => deleteRule('KUBE-NODEPORTS', `dpt:${balanced.healthPort}`, 'filter'),
     },
   },
   'anti-affinity': {
-    'one Pod gets no requests from its node': ({ balanced }) => `iptables -t nat -D KUBE-SVL-${balanced.hash} 1`,
+    'one Pod gets no requests from its node': ({ balanced }) =>
+      `iptables -t nat -D KUBE-SVL-${balanced.hash} 1`,
   },
   'source-ranges': {
     'the rule that drops other clients is deleted': 'iptables -F KUBE-PROXY-FIREWALL',

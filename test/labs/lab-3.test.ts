@@ -93,7 +93,12 @@ describe('one thing broken on one node', () => {
     const steps = step.split(', ')
     const node = `lab-3-test-${at ?? 'worker2'}`
     const restore = repair && { repair: repair(environment) }
-    const verdicts = await own.whileBroken(node, breakIt(environment), () => verdictsAlone(steps), restore)
+    const verdicts = await own.whileBroken(
+      node,
+      breakIt(environment),
+      () => verdictsAlone(steps),
+      restore,
+    )
     expect(verdicts).toEqual(allFailed(steps))
   })
 
@@ -108,14 +113,23 @@ describe('a Service changed', () => {
     await own.bench.patch('Service', 'web-np', { spec: { externalTrafficPolicy: 'Local' } })
     const open = { externalTrafficPolicy: 'Cluster', loadBalancerSourceRanges: ['0.0.0.0/0'] }
     await own.bench.patch('Service', 'web-lb', { spec: open })
-    const ids = ['node-port', 'cluster-policy', 'local-policy', 'health-check', 'anti-affinity', 'source-ranges']
+    const ids = [
+      'node-port',
+      'cluster-policy',
+      'local-policy',
+      'health-check',
+      'anti-affinity',
+      'source-ranges',
+    ]
     const { outcomes } = await judge(spec, own.source, { only: ids, patienceMs: 0 })
     expect(outcomes.map(({ verdict }) => verdict)).not.toContain('passed')
   })
 
   test('a reset removes everything', async () => {
     await resetLab(lab, own.bench)
-    expect(objectsOf(await own.snapshot()).services.filter(({ namespace }) => namespace === 'default')).toHaveLength(1)
+    expect(
+      objectsOf(await own.snapshot()).services.filter(({ namespace }) => namespace === 'default'),
+    ).toHaveLength(1)
     expect(await own.bench.onNode(OUTSIDE, 'ip -4 route show')).not.toContain('172.18.255.2')
   })
 })

@@ -28,12 +28,21 @@ export const breakages: Breakage[] = [
     repair: `ip addr add ${VIP}/32 dev lo`,
   },
   {
-    ...{ what: 'IPVS keeps its connections from conntrack', step: 'virtual-server', at: 'director' },
+    ...{
+      what: 'IPVS keeps its connections from conntrack',
+      step: 'virtual-server',
+      at: 'director',
+    },
     break: 'sysctl -qw net.ipv4.vs.conntrack=0',
     repair: 'sysctl -qw net.ipv4.vs.conntrack=1',
   },
   {
-    ...{ what: 'the client has no route', step: 'virtual-server', at: 'outside', noticed: 'director' },
+    ...{
+      what: 'the client has no route',
+      step: 'virtual-server',
+      at: 'outside',
+      noticed: 'director',
+    },
     break: 'ip route add prohibit 192.0.2.10/32',
     repair: 'ip route del prohibit 192.0.2.10/32',
   },
@@ -54,7 +63,12 @@ export const breakages: Breakage[] = [
     repair: 'iptables -D INPUT ! -i lo -p tcp --dport 8090 -j DROP',
   },
   {
-    ...{ what: 'another address is put in as the sender', step: 'nat', at: 'director', noticed: 'worker' },
+    ...{
+      what: 'another address is put in as the sender',
+      step: 'nat',
+      at: 'director',
+      noticed: 'worker',
+    },
     break: `ip addr add 172.18.77.77/32 dev eth0; iptables -t nat -I POSTROUTING -p tcp --dport 8090 -j SNAT --to-source 172.18.77.77`,
     repair: `iptables -t nat -D POSTROUTING -p tcp --dport 8090 -j SNAT --to-source 172.18.77.77; ip addr del 172.18.77.77/32 dev eth0`,
   },
@@ -64,7 +78,11 @@ export const breakages: Breakage[] = [
     repair: `ip addr add ${SHARED}/32 dev lo`,
   },
   {
-    ...{ what: 'a real server is reached through a tunnel', step: 'direct-routing', at: 'director' },
+    ...{
+      what: 'a real server is reached through a tunnel',
+      step: 'direct-routing',
+      at: 'director',
+    },
     break: `ipvsadm -e -t ${SHARED}:8091 -r $W1:8091 -i`,
     repair: `ipvsadm -e -t ${SHARED}:8091 -r $W1:8091 -g`,
   },

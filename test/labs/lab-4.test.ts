@@ -24,24 +24,30 @@ testUnsolved(own, 'OUTSIDE')
 test('real servers alone pass the first step and no other', async () => {
   await own.solution.steps.stage?.play?.(own.bench)
   const snapshot = await own.snapshot()
-  for (const { id } of lab.steps.slice(1)) expect((await own.judged(id, snapshot))?.verdict, id).toBe('failed')
+  for (const { id } of lab.steps.slice(1))
+    expect((await own.judged(id, snapshot))?.verdict, id).toBe('failed')
 })
 
-test('solved by the reference solution: every step passes, one by one and all together', () => own.expectSolved())
+test('solved by the reference solution: every step passes, one by one and all together', () =>
+  own.expectSolved())
 
 test('the capture of the solved cluster earns every step', async () => {
   const outcomes = await judgeRound(spec, await own.snapshot(), undefined)
   expect(outcomes.filter(({ verdict }) => verdict !== 'passed').map(({ id }) => id)).toEqual([])
 })
 
-const expand = (text: string) => text.replace(/\$(W1|W2|OUT)\b/g, (_, name: 'W1' | 'W2' | 'OUT') => names[name])
+const expand = (text: string) =>
+  text.replace(/\$(W1|W2|OUT)\b/g, (_, name: 'W1' | 'W2' | 'OUT') => names[name])
 
 describe('one thing broken on one machine', () => {
   test.each(breakages)('$what: $step fails', async ({ at, step, noticed = at, ...breakage }) => {
     const machines = { director: names.DIRECTOR, worker: names.N1, outside: OUTSIDE }
     const repair = expand(breakage.repair)
     const work = () => own.judged(step)
-    const outcome = await own.whileBroken(machines[at], expand(breakage.break), work, { save: 'true', repair })
+    const outcome = await own.whileBroken(machines[at], expand(breakage.break), work, {
+      save: 'true',
+      repair,
+    })
     expect(outcome?.verdict).toBe('failed')
     expect(outcome?.failure?.node).toBe(machines[noticed])
   })
@@ -62,12 +68,18 @@ describe('another scheduler than in the snapshot, which only the measurement can
     snapshot = await own.snapshot()
   })
 
-  test.each(swaps)('$wrong in place of $right: $step fails', async ({ step, services, right, wrong }) => {
-    const schedule = (name: string) => services.map((service) => `ipvsadm -E ${service} -s ${name}`).join('\n')
-    const words = { save: 'true', repair: schedule(right) }
-    const work = () => own.judged(step, snapshot)
-    expect((await own.whileBroken(names.DIRECTOR, schedule(wrong), work, words))?.verdict).toBe('failed')
-  })
+  test.each(swaps)(
+    '$wrong in place of $right: $step fails',
+    async ({ step, services, right, wrong }) => {
+      const schedule = (name: string) =>
+        services.map((service) => `ipvsadm -E ${service} -s ${name}`).join('\n')
+      const words = { save: 'true', repair: schedule(right) }
+      const work = () => own.judged(step, snapshot)
+      expect((await own.whileBroken(names.DIRECTOR, schedule(wrong), work, words))?.verdict).toBe(
+        'failed',
+      )
+    },
+  )
 })
 
 test('repaired, every step passes again; a reset removes all of it', async () => {

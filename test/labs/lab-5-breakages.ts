@@ -35,7 +35,8 @@ export const breakages = listBreakages<BreakageEnvironment, Place>({
     'the rule is about another port': editTable('filter', 's/(-A FORWARD .*--dport) 80/\\1 81/'),
   },
   exposed: {
-    'a rule of the learner closes one ClusterIP': 'iptables -I INPUT -d 10.96.0.1 -p tcp --dport 9100 -j REJECT',
+    'a rule of the learner closes one ClusterIP':
+      'iptables -I INPUT -d 10.96.0.1 -p tcp --dport 9100 -j REJECT',
     'a ClusterIP is lost on kube-ipvs0': {
       break: ({ web }) => `ip addr del ${web}/32 dev kube-ipvs0`,
       repair: ({ web }) => `ip addr replace ${web}/32 dev kube-ipvs0`,
@@ -43,7 +44,8 @@ export const breakages = listBreakages<BreakageEnvironment, Place>({
   },
   'not-asked': {
     'the rule is gone': deleteRules('filter', '-A FORWARD .*lab-5'),
-    'the rule no longer stops anything': ({ client }) => `iptables -I FORWARD -s ${client} -j ACCEPT`,
+    'the rule no longer stops anything': ({ client }) =>
+      `iptables -I FORWARD -s ${client} -j ACCEPT`,
     'the Service is closed by another rule': ({ web }) => `iptables -I INPUT -d ${web} -j REJECT`,
   },
   'either-mode': {
@@ -51,15 +53,22 @@ export const breakages = listBreakages<BreakageEnvironment, Place>({
     'only INPUT is closed': deleteRules('filter', '-A FORWARD .*lab-5'),
   },
   'own-filter': {
-    'one worker has no filter': { elsewhere: true, break: deleteRules('filter', '-A INPUT .*lab-5') },
+    'one worker has no filter': {
+      elsewhere: true,
+      break: deleteRules('filter', '-A INPUT .*lab-5'),
+    },
     'the filter closes Services, too': 'iptables -I INPUT -d 10.96.0.0/16 -j REJECT',
   },
   bound: {
-    'a filter is there although none is needed': 'iptables -I INPUT -d 10.96.0.0/16 -p tcp --dport 9100 -j REJECT',
+    'a filter is there although none is needed':
+      'iptables -I INPUT -d 10.96.0.0/16 -p tcp --dport 9100 -j REJECT',
     "the agent's own address is unreachable": agentsPort,
   },
   'access-filter': {
-    'the jump to the filter is deleted': { elsewhere: true, break: deleteRules('filter', '-j KUBE-IPVS-FILTER') },
+    'the jump to the filter is deleted': {
+      elsewhere: true,
+      break: deleteRules('filter', '-j KUBE-IPVS-FILTER'),
+    },
     'the rejecting rule is deleted': deleteRules('filter', '-A KUBE-IPVS-FILTER .*REJECT'),
     'Services no longer return': deleteRules('filter', '-A KUBE-IPVS-FILTER .*KUBE-CLUSTER-IP'),
     'an address is lost from the set': {

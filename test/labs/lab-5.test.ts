@@ -3,11 +3,20 @@
 
 import { describe, expect, test } from 'vitest'
 import { readDaemonSet } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
-import { chooseImage, isForeignImage, restartKubeProxyPods } from '../../cluster/kube-proxy/rollout.ts'
+import {
+  chooseImage,
+  isForeignImage,
+  restartKubeProxyPods,
+} from '../../cluster/kube-proxy/rollout.ts'
 import { resetLab } from '../../course/lab-solution.ts'
 import { webService } from '../../grading/expect-object.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
-import { type BreakageEnvironment, breakages, type Lab5Breakage, wrongAnswers } from './lab-5-breakages.ts'
+import {
+  type BreakageEnvironment,
+  breakages,
+  type Lab5Breakage,
+  wrongAnswers,
+} from './lab-5-breakages.ts'
 import { LabTest, passed, RESTORE, testUnsolved, verdictsOf } from './own-cluster.ts'
 
 const own = await LabTest.of(5)
@@ -26,31 +35,40 @@ async function readEnvironment(): Promise<BreakageEnvironment> {
 }
 
 /** Judges a step on a snapshot of the workers, which is all that a breakage can show. */
-const judgedOnWorkers = async (id: string) => own.judged(id, await own.snapshotOf((await own.cluster.nodes()).slice(1)))
+const judgedOnWorkers = async (id: string) =>
+  own.judged(id, await own.snapshotOf((await own.cluster.nodes()).slice(1)))
 
 async function expectFailure({ what, step, elsewhere, ...breakage }: Lab5Breakage): Promise<void> {
   const node = elsewhere ? environment.other : environment.node
   const repair = `${RESTORE}\n${breakage.repair?.(environment) ?? ''}`
-  const outcome = await own.whileBroken(node, breakage.break(environment), () => judgedOnWorkers(step), { repair })
+  const outcome = await own.whileBroken(
+    node,
+    breakage.break(environment),
+    () => judgedOnWorkers(step),
+    { repair },
+  )
   expect(outcome?.verdict, what).toBe('failed')
   expect(outcome?.failure?.node, what).toBe(node)
 }
 
 describe('step by step', () => {
-  test.each(lab.steps)('$id: fails unsolved and for each single breakage, passes solved', async ({ id }) => {
-    const { play, cleanup } = solution.steps[id] ?? {}
-    const wrong = wrongAnswers[id]
-    if (wrong !== undefined) await own.bench.answer(lab.number, id, wrong)
-    if (play) {
-      expect((await judgedOnWorkers(id))?.verdict).toBe('failed')
-      await play(own.bench)
-    }
-    if (id === 'stage') environment = await readEnvironment()
-    for (const breakage of breakages) if (breakage.step === id) await expectFailure(breakage)
-    const { outcomes } = await judge(spec, own.source, { only: [id] })
-    expect(verdictsOf(outcomes)).toEqual(passed([{ id }]))
-    await cleanup?.play?.(own.bench)
-  })
+  test.each(lab.steps)(
+    '$id: fails unsolved and for each single breakage, passes solved',
+    async ({ id }) => {
+      const { play, cleanup } = solution.steps[id] ?? {}
+      const wrong = wrongAnswers[id]
+      if (wrong !== undefined) await own.bench.answer(lab.number, id, wrong)
+      if (play) {
+        expect((await judgedOnWorkers(id))?.verdict).toBe('failed')
+        await play(own.bench)
+      }
+      if (id === 'stage') environment = await readEnvironment()
+      for (const breakage of breakages) if (breakage.step === id) await expectFailure(breakage)
+      const { outcomes } = await judge(spec, own.source, { only: [id] })
+      expect(verdictsOf(outcomes)).toEqual(passed([{ id }]))
+      await cleanup?.play?.(own.bench)
+    },
+  )
 })
 
 test('every step has something that breaks it', () => {
@@ -62,7 +80,8 @@ test('at the end every step holds, and a capture earns what needs neither reques
   const { outcomes, snapshot } = await judge(spec, own.source)
   expect(outcomes.filter(({ verdict }) => verdict !== 'passed')).toEqual([])
   const offline = await judgeRound(spec, snapshot, undefined)
-  const byVerdict = (wanted: string) => offline.filter(({ verdict }) => verdict === wanted).map(({ id }) => id)
+  const byVerdict = (wanted: string) =>
+    offline.filter(({ verdict }) => verdict === wanted).map(({ id }) => id)
   expect(byVerdict('passed')).toEqual([
     'stage',
     'gained-addresses',

@@ -25,7 +25,8 @@ afterAll(async () => {
   if (own.bench) await resetLab(lab, own.bench)
 })
 
-const keepRun = (kept: Measurement) => writeNotes(own.bench.client, lab.number, { [MEASUREMENT]: JSON.stringify(kept) })
+const keepRun = (kept: Measurement) =>
+  writeNotes(own.bench.client, lab.number, { [MEASUREMENT]: JSON.stringify(kept) })
 
 testUnsolved(own)
 
@@ -34,7 +35,13 @@ test('both modes are measured on one node, and the files are where the text name
     env: { MAX: '100', ENDPOINTS: '2' },
     effort: { visits: 2, rounds: 6, blocks: 6, changes: 6 },
   })
-  const files = ['scale.svg', 'scale.txt', 'scale.json', 'iptables-mode/iptables-save', 'ipvs-mode/ipvsadm-save']
+  const files = [
+    'scale.svg',
+    'scale.txt',
+    'scale.json',
+    'iptables-mode/iptables-save',
+    'ipvs-mode/ipvsadm-save',
+  ]
   expect(folder).toBe(`.evidence/${own.cluster.name}/lab-6`)
   expect(files.filter((file) => !existsSync(join(projectRoot, folder, file)))).toEqual([])
   const kept = new LabNotes(lab.number, await own.snapshot()).read(MEASUREMENT, measurement)
@@ -45,16 +52,35 @@ test('both modes are measured on one node, and the files are where the text name
 
 describe('one thing altered', () => {
   const last = 3
-  const altered = (mode: SwitchedMode, change: Partial<Measurement['ipvs'][number]>): Measurement => ({
+  const altered = (
+    mode: SwitchedMode,
+    change: Partial<Measurement['ipvs'][number]>,
+  ): Measurement => ({
     ...run,
     [mode]: run[mode].map((point, index) => (index === last ? { ...point, ...change } : point)),
   })
 
   test.each<[string, string, () => Measurement]>([
-    ['measured', 'a size left out', () => ({ ...run, iptables: run.iptables.slice(1), ipvs: run.ipvs.slice(1) })],
-    ['entries', 'an entry', () => altered('iptables', { entries: (run.iptables[last]?.entries ?? 0) - 1 })],
-    ['sets', 'a rule in IPVS mode', () => altered('ipvs', { rules: (run.ipvs[last]?.rules ?? 0) + 1 })],
-    ['sets', 'a virtual server', () => altered('ipvs', { virtualServers: (run.ipvs[last]?.virtualServers ?? 0) - 1 })],
+    [
+      'measured',
+      'a size left out',
+      () => ({ ...run, iptables: run.iptables.slice(1), ipvs: run.ipvs.slice(1) }),
+    ],
+    [
+      'entries',
+      'an entry',
+      () => altered('iptables', { entries: (run.iptables[last]?.entries ?? 0) - 1 }),
+    ],
+    [
+      'sets',
+      'a rule in IPVS mode',
+      () => altered('ipvs', { rules: (run.ipvs[last]?.rules ?? 0) + 1 }),
+    ],
+    [
+      'sets',
+      'a virtual server',
+      () => altered('ipvs', { virtualServers: (run.ipvs[last]?.virtualServers ?? 0) - 1 }),
+    ],
   ])('%s: %s', async (id, _what, alter) => {
     await keepRun(alter())
     expect((await own.judged(id))?.verdict).toBe('failed')
@@ -72,7 +98,11 @@ test('solved: every step passes, but for shapes that noise may hide', async () =
   for (const id of questions) await solution.steps[id]?.play?.(own.bench)
   const { outcomes } = await judge(spec, own.source)
   const counted = outcomes.filter(({ id }) => !shapes.includes(id))
-  expect(counted.map(({ id, verdict }) => `${id} ${verdict}`)).toEqual(counted.map(({ id }) => `${id} passed`))
+  expect(counted.map(({ id, verdict }) => `${id} ${verdict}`)).toEqual(
+    counted.map(({ id }) => `${id} passed`),
+  )
   const measured = outcomes.filter(({ id }) => shapes.includes(id))
-  expect(measured.filter(({ verdict }) => verdict !== 'passed' && verdict !== 'could not check')).toEqual([])
+  expect(
+    measured.filter(({ verdict }) => verdict !== 'passed' && verdict !== 'could not check'),
+  ).toEqual([])
 })

@@ -30,7 +30,10 @@ const editNat = (sed: string) => editTable('nat', sed)
 
 export const breakages = listBreakages<BreakageEnvironment, Options>({
   stage: {
-    'no endpoint answers': { named: false, break: 'iptables -I FORWARD -p tcp --dport 80 -j REJECT' },
+    'no endpoint answers': {
+      named: false,
+      break: 'iptables -I FORWARD -p tcp --dport 80 -j REJECT',
+    },
   },
   fails: {
     'the rule that leads to the deaf Pod is lost on another node': {

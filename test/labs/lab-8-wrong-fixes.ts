@@ -37,14 +37,20 @@ const publishUnreadyPods: WrongFix = {
 const deleteDropRule: WrongFix = {
   what: 'the rule that drops is deleted by hand',
   play: (bench, { nodes }) =>
-    bench.onNode(nodes[0] ?? '', `iptables-save -t filter | grep -v 'has no local endpoints' | iptables-restore`),
+    bench.onNode(
+      nodes[0] ?? '',
+      `iptables-save -t filter | grep -v 'has no local endpoints' | iptables-restore`,
+    ),
 }
 
 const SLICE = { namespace: 'default', name: 'shop-by-hand' }
 
 /** An EndpointSlice with the Pods of the shop. */
 async function sliceByHand({ client: { core, config } }: LabBench): Promise<void> {
-  const { items } = await core.listNamespacedPod({ namespace: 'default', labelSelector: 'app=shop' })
+  const { items } = await core.listNamespacedPod({
+    namespace: 'default',
+    labelSelector: 'app=shop',
+  })
   const endpoints = items.map(({ status, spec }) => ({
     addresses: [status?.podIP ?? ''],
     conditions: { ready: true },
@@ -53,7 +59,9 @@ async function sliceByHand({ client: { core, config } }: LabBench): Promise<void
   const metadata = { name: SLICE.name, labels: { 'kubernetes.io/service-name': 'shop' } }
   const ports = [{ name: '', port: 80, protocol: 'TCP' }]
   const body = { metadata, addressType: 'IPv4', endpoints, ports }
-  await config.makeApiClient(DiscoveryV1Api).createNamespacedEndpointSlice({ namespace: SLICE.namespace, body })
+  await config
+    .makeApiClient(DiscoveryV1Api)
+    .createNamespacedEndpointSlice({ namespace: SLICE.namespace, body })
 }
 
 /** The port of the site is translated on every node. */
@@ -71,7 +79,8 @@ export const wrongFixes: Record<string, readonly WrongFix[]> = {
       what: 'the address is added by hand',
       async play(bench, { node, shop }) {
         await bench.onNode(node, `ip address replace ${shop}/32 dev kube-ipvs0`)
-        const isGone = async () => !(await bench.onNode(node, 'ip -o address show kube-ipvs0')).includes(`${shop}/`)
+        const isGone = async () =>
+          !(await bench.onNode(node, 'ip -o address show kube-ipvs0')).includes(`${shop}/`)
         await waitFor('the janitor to come by', 10_000, isGone)
       },
     },
@@ -80,7 +89,8 @@ export const wrongFixes: Record<string, readonly WrongFix[]> = {
     {
       what: 'an EndpointSlice is written by hand',
       play: sliceByHand,
-      undo: ({ client }) => client.config.makeApiClient(DiscoveryV1Api).deleteNamespacedEndpointSlice(SLICE),
+      undo: ({ client }) =>
+        client.config.makeApiClient(DiscoveryV1Api).deleteNamespacedEndpointSlice(SLICE),
     },
   ],
   'wrong-port-name': [publishUnreadyPods],
@@ -114,12 +124,21 @@ export const wrongFixes: Record<string, readonly WrongFix[]> = {
           `iptables -t nat -I PREROUTING -d ${shop} -p tcp --dport 80 -j DNAT --to-destination $(iptables-save -t nat | sed -nE 's/.*--to-destination ([0-9.]+:80)$/\\1/p' | head -n 1)`,
         ),
       undo: (bench, { node }) =>
-        bench.onNode(node, "iptables-save -t nat | grep -vE '^-A PREROUTING .*-j DNAT' | iptables-restore"),
+        bench.onNode(
+          node,
+          "iptables-save -t nat | grep -vE '^-A PREROUTING .*-j DNAT' | iptables-restore",
+        ),
     },
   ],
   'missing-module': [
-    { what: 'kube-proxy is restarted', play: (bench, { node }) => bench.replaceKubeProxyPod(node, 'in trouble') },
-    { what: 'all nodes are switched back to iptables mode', play: (bench) => bench.mode('iptables') },
+    {
+      what: 'kube-proxy is restarted',
+      play: (bench, { node }) => bench.replaceKubeProxyPod(node, 'in trouble'),
+    },
+    {
+      what: 'all nodes are switched back to iptables mode',
+      play: (bench) => bench.mode('iptables'),
+    },
   ],
   'lost-endpoint-rule': [
     {
@@ -132,26 +151,36 @@ export const wrongFixes: Record<string, readonly WrongFix[]> = {
     },
   ],
   'missing-masquerade': [
-    rule('a rule that masquerades is added by hand', 'POSTROUTING -m mark --mark 0x4000/0x4000 -j MASQUERADE', {
-      table: 'nat',
-      first: true,
-    }),
+    rule(
+      'a rule that masquerades is added by hand',
+      'POSTROUTING -m mark --mark 0x4000/0x4000 -j MASQUERADE',
+      {
+        table: 'nat',
+        first: true,
+      },
+    ),
   ],
   'stale-reject': [
     {
       what: 'the rule is deleted on one node',
-      play: (bench, { nodes }) => bench.onNode(nodes[0] ?? '', 'iptables -F KUBE-EXTERNAL-SERVICES'),
+      play: (bench, { nodes }) =>
+        bench.onNode(nodes[0] ?? '', 'iptables -F KUBE-EXTERNAL-SERVICES'),
     },
   ],
   untracked: [openFirewall],
   'ip-forward-off': [openFirewall],
   'port-out-of-range': [
-    { what: 'a rule on every node sends the port to the shop', play: redirect('-I'), undo: redirect('-D') },
+    {
+      what: 'a rule on every node sends the port to the shop',
+      play: redirect('-I'),
+      undo: redirect('-D'),
+    },
   ],
   'stale-connection': [
     {
       what: 'the Service is changed, so that every kube-proxy syncs it',
-      play: (bench) => bench.patch('Service', 'prices', { metadata: { annotations: { touched: 'yes' } } }),
+      play: (bench) =>
+        bench.patch('Service', 'prices', { metadata: { annotations: { touched: 'yes' } } }),
     },
   ],
   'internal-policy': [deleteDropRule],
@@ -166,14 +195,21 @@ export const wrongFixes: Record<string, readonly WrongFix[]> = {
   'source-ranges': [
     {
       what: 'all clients are allowed',
-      play: (bench) => bench.patch('Service', 'shop-lb', { spec: { loadBalancerSourceRanges: null } }),
+      play: (bench) =>
+        bench.patch('Service', 'shop-lb', { spec: { loadBalancerSourceRanges: null } }),
     },
   ],
   'leftover-virtual-server': [
-    rule('the address is blocked by a rule', (environment) => `INPUT -d ${factOf(environment, 'address')} -j DROP`),
+    rule(
+      'the address is blocked by a rule',
+      (environment) => `INPUT -d ${factOf(environment, 'address')} -j DROP`,
+    ),
   ],
   'own-firewall': [
-    rule('all packets for the address are accepted before it', ({ shop }) => `INPUT -d ${shop} -j ACCEPT`),
+    rule(
+      'all packets for the address are accepted before it',
+      ({ shop }) => `INPUT -d ${shop} -j ACCEPT`,
+    ),
   ],
   'marked-virtual-server': [
     {

@@ -72,27 +72,28 @@ async function playThrough(incident: Incident): Promise<void> {
 
 test('unsolved: no step passes while nothing is open', async () => {
   await resetLab(lab, own.bench)
-  expect(Object.values(await verdicts(lab.steps.map(({ id }) => id))).map((text) => text.split(':')[0])).toEqual([
-    'failed',
-    'failed',
-    'failed',
-    'not yet',
-    'not yet',
-  ])
+  expect(
+    Object.values(await verdicts(lab.steps.map(({ id }) => id))).map((text) => text.split(':')[0]),
+  ).toEqual(['failed', 'failed', 'failed', 'not yet', 'not yet'])
 })
 
 /** All of them by `make test-incidents`; else a quarter of each mode's, another one with each SEED. */
 const { SEED, INCIDENTS } = process.env
-const first = SEED ? Number.parseInt(createHash('sha256').update(SEED).digest('hex').slice(0, 8), 16) : 0
-const chosen = incidents.filter((_incident, index) => INCIDENTS === 'all' || (index + first) % 4 === 0)
+const first = SEED
+  ? Number.parseInt(createHash('sha256').update(SEED).digest('hex').slice(0, 8), 16)
+  : 0
+const chosen = incidents.filter(
+  (_incident, index) => INCIDENTS === 'all' || (index + first) % 4 === 0,
+)
 
 test('every incident has a wrong fix, which must be refused', () => {
   expect(Object.keys(wrongFixes).sort()).toEqual(incidents.map(({ id }) => id).sort())
 })
 
 describe('each incident appears, a wrong fix is refused and the right one passes', () => {
-  test.each(chosen.map((incident) => [incident.id, incident] as const))('%s', async (_id, incident) =>
-    playThrough(incident),
+  test.each(chosen.map((incident) => [incident.id, incident] as const))(
+    '%s',
+    async (_id, incident) => playThrough(incident),
   )
 })
 
@@ -106,7 +107,10 @@ describe('one open incident', () => {
     const { choices, sealed } = note
     const wrong = choices.find((id) => id !== unseal(sealed)?.id) ?? ''
     const guesses = async () => {
-      const { data } = await own.bench.client.core.readNamespacedConfigMap({ namespace: 'default', name: 'lab-8' })
+      const { data } = await own.bench.client.core.readNamespacedConfigMap({
+        namespace: 'default',
+        name: 'lab-8',
+      })
       return Object.keys(data ?? {}).filter((key) => key.startsWith(GUESS_PREFIX)).length
     }
     for (const [text, found, counted] of [
@@ -128,12 +132,20 @@ describe('one open incident', () => {
   test('an incident that disappeared without a repair gives no points, and `make flush-nat` is a repair', async () => {
     const { node = '', shop } = unseal(note.sealed)?.environment ?? {}
     // As kube-proxy would, without a command that the cluster records.
-    await runOnNode(own.cluster, node, `iptables -t raw -D PREROUTING -d ${shop} -p tcp -j CT --notrack`)
-    for (const verdict of Object.values(await verdicts(['report', 'cause', 'rules', 'whole'])).slice(0, 2))
+    await runOnNode(
+      own.cluster,
+      node,
+      `iptables -t raw -D PREROUTING -d ${shop} -p tcp -j CT --notrack`,
+    )
+    for (const verdict of Object.values(
+      await verdicts(['report', 'cause', 'rules', 'whole']),
+    ).slice(0, 2))
       expect(verdict).toMatch(/^failed: there was no repair/)
     await runOnNode(own.cluster, node, 'ipset create KUBE-CLUSTER-IP hash:ip,port')
     await own.bench.flush()
-    expect(await verdicts(repairSteps)).toEqual(Object.fromEntries(repairSteps.map((id) => [id, 'passed'])))
+    expect(await verdicts(repairSteps)).toEqual(
+      Object.fromEntries(repairSteps.map((id) => [id, 'passed'])),
+    )
   })
 
   test('remains solved if the next one cannot be started', async () => {
@@ -150,10 +162,14 @@ test('the notes of an incident are told with the cluster before its fault, also 
   if (!incident) throw new Error('no such incident')
   const apply = vi.spyOn(incident, 'break').mockRejectedValueOnce(new Error('no fault'))
   const told = vi.fn()
-  await expect(openNext(own.bench, { seed: 'test', id: incident.id }, told)).rejects.toThrow('no fault')
+  await expect(openNext(own.bench, { seed: 'test', id: incident.id }, told)).rejects.toThrow(
+    'no fault',
+  )
   apply.mockRestore()
   const healthy = { items: expect.arrayContaining([expect.objectContaining({ kind: 'Service' })]) }
-  expect(told.mock.calls).toEqual([[await currentNote(own.bench), expect.objectContaining(healthy)]])
+  expect(told.mock.calls).toEqual([
+    [await currentNote(own.bench), expect.objectContaining(healthy)],
+  ])
 })
 
 describe('an incident of another lab', () => {
@@ -162,7 +178,11 @@ describe('an incident of another lab', () => {
 
   test('ends that of lab 8, keeps the other notes of its lab, and ends when another lab starts', async () => {
     await openNext(own.bench, { seed: 'test', id: 'selector-typo' })
-    await writeNotes(own.bench.client, 1, { 'answer.mode': '{}', 'answer.incident': '{}', closed: '{}' })
+    await writeNotes(own.bench.client, 1, {
+      'answer.mode': '{}',
+      'answer.incident': '{}',
+      closed: '{}',
+    })
     await openNext(own.bench, { lab: 1, id: 'wrong-target-port' })
     expect(await currentNote(own.bench)).toBeUndefined()
     expect(await latestIncident(own.bench)).toMatchObject({ lab: 1, isRepaired: false })
@@ -190,7 +210,9 @@ test('a later sync follows the first one of a kube-proxy that has just started',
     await laterSync(own.bench)
     const before = (await runOnNode(own.cluster, node, 'iptables -t nat -S POSTROUTING')).stdout
     await laterSync(own.bench)
-    expect((await runOnNode(own.cluster, node, 'iptables -t nat -S POSTROUTING')).stdout).toBe(before)
+    expect((await runOnNode(own.cluster, node, 'iptables -t nat -S POSTROUTING')).stdout).toBe(
+      before,
+    )
   }
 })
 

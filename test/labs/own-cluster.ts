@@ -66,15 +66,20 @@ export class LabTest {
 
   /** Judges a step alone, once: a step must not pass, or fail, because of the others. */
   async judged(id: string, snapshot?: Snapshot): Promise<StepOutcome | undefined> {
-    return (await judgeRound(this.spec, snapshot ?? (await this.snapshot()), this.source.live, [id]))[0]
+    return (
+      await judgeRound(this.spec, snapshot ?? (await this.snapshot()), this.source.live, [id])
+    )[0]
   }
 
   /** Expects that no step passes, all together and each alone. */
   async expectUnsolved(verdictOf: (id: string) => string = () => 'failed'): Promise<void> {
     const snapshot = await this.snapshot()
     const outcomes = await judgeRound(this.spec, snapshot, this.source.live)
-    expect(outcomes.filter(({ verdict }) => verdict === 'passed' || verdict === 'could not check')).toEqual([])
-    for (const { id } of this.lab.steps) expect((await this.judged(id, snapshot))?.verdict, id).toBe(verdictOf(id))
+    expect(
+      outcomes.filter(({ verdict }) => verdict === 'passed' || verdict === 'could not check'),
+    ).toEqual([])
+    for (const { id } of this.lab.steps)
+      expect((await this.judged(id, snapshot))?.verdict, id).toBe(verdictOf(id))
   }
 
   /** Plays the reference solution and expects that every step passes, one by one and all together. Returns the snapshot of the end. */
@@ -104,7 +109,8 @@ export class LabTest {
   /** Runs a script on a node in a shell that waits there, which takes a tenth of the time of `make exec`. */
   private async onNode(node: string, script: string): Promise<void> {
     const { exitCode, stderr } = await runOnNode(this.cluster, node, script)
-    if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode} on ${node}: ${stderr.trim()}`)
+    if (exitCode !== 0)
+      throw new Error(`"${script}" ended with ${exitCode} on ${node}: ${stderr.trim()}`)
   }
 }
 
@@ -129,7 +135,10 @@ export const syncOnlyOnChange = (bench: LabBench): Promise<void> =>
 /** Verdict and reason by step, to be compared. */
 export const verdictsOf = (outcomes: readonly StepOutcome[]) =>
   Object.fromEntries(
-    outcomes.map(({ id, verdict, reason, failure }) => [id, [verdict, reason ?? failure?.actual ?? '']]),
+    outcomes.map(({ id, verdict, reason, failure }) => [
+      id,
+      [verdict, reason ?? failure?.actual ?? ''],
+    ]),
   )
 
 /** The verdicts of these steps when all of them pass. */

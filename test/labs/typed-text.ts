@@ -38,7 +38,10 @@ export async function typeText(number: number, allowedFailure?: RegExp): Promise
   test.each(parts)(
     'line $line: $commands',
     async (part) => {
-      const { exitCode, output } = await shell.type({ ...part, timeout: timeoutOf(part.timeout) / 1000 })
+      const { exitCode, output } = await shell.type({
+        ...part,
+        timeout: timeoutOf(part.timeout) / 1000,
+      })
       if (exitCode === 0 || allowedFailure?.test(output)) return
       expect.fail(output)
     },

@@ -45,17 +45,29 @@ ${mounts.map((mount) => `mount ${mount}`).join('\n')}
 pivot_root . old
 exec /bin/busybox env -i PATH=/usr/bin:/bin LAB_TIMEOUT_SCALE=${timeoutScale()} KERNEL=${kernel} /bin/sh -c ${shellWord(session)}`
 
-test(`labs ${labs.join(' and ')} run in an empty root`, { timeout: 1_200_000 * timeoutScale() }, async () => {
+test(`labs ${labs.join(' and ')} run in an empty root`, {
+  timeout: 1_200_000 * timeoutScale(),
+}, async () => {
   const busybox = { cache: cacheFolder, name: 'busybox', packages: ['busybox-static'] }
   const tree = await unpackPackages(busybox, createProgress())
   const root = mkdtempSync(join(tmpdir(), 'empty-root-'))
   try {
-    for (const folder of ['bin', 'proc', 'sys', 'dev', 'tmp', 'home', 'old']) mkdirSync(join(root, folder))
+    for (const folder of ['bin', 'proc', 'sys', 'dev', 'tmp', 'home', 'old'])
+      mkdirSync(join(root, folder))
     copyFileSync(join(tree, 'usr/bin/busybox'), join(root, 'bin/busybox'))
     linkSync(join(root, 'bin/busybox'), join(root, 'bin/sh'))
     copyFileSync(ARCHIVE, join(root, 'archive.tar.gz'))
     for (const name of devices) writeFileSync(join(root, 'dev', name), '')
-    const namespaces = ['--user', '--map-root-user', '--mount', '--net', '--pid', '--ipc', '--fork', '--kill-child']
+    const namespaces = [
+      '--user',
+      '--map-root-user',
+      '--mount',
+      '--net',
+      '--pid',
+      '--ipc',
+      '--fork',
+      '--kill-child',
+    ]
     const child = spawn('unshare', [...namespaces, 'sh', '-c', enterRoot], {
       cwd: root,
       env: { ...process.env, PATH: `${process.env.PATH}:/usr/sbin:/sbin` },

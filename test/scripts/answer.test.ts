@@ -10,9 +10,14 @@ function answer(...args: string[]): Promise<{ code: number; stderr: string }> {
   const env = { ...process.env, NAME: 'not-there', CLUSTER: 'embedded', NO_COLOR: '1', LAB: '' }
   return new Promise((resolve) => {
     const options = ['-s', '-o', 'node_modules/.package-lock.json']
-    execFile('make', [...options, 'answer', ...args], { cwd: projectRoot, env }, (error, _stdout, stderr) => {
-      resolve({ code: typeof error?.code === 'number' ? error.code : 0, stderr })
-    })
+    execFile(
+      'make',
+      [...options, 'answer', ...args],
+      { cwd: projectRoot, env },
+      (error, _stdout, stderr) => {
+        resolve({ code: typeof error?.code === 'number' ? error.code : 0, stderr })
+      },
+    )
   })
 }
 
@@ -23,7 +28,11 @@ test.concurrent.each([
     /No lab has the question "nothing"\. Questions: .*Q=chain-name/,
   ],
   ['no question', ['A=x'], /Q= must name a question.*Questions: (?!.*(Q=\S+),.* \1[,.])/],
-  ['a step that asks nothing', ['Q=kube-ipvs0', 'A=x'], /Step "kube-ipvs0" of lab 2 has no question/],
+  [
+    'a step that asks nothing',
+    ['Q=kube-ipvs0', 'A=x'],
+    /Step "kube-ipvs0" of lab 2 has no question/,
+  ],
   ['no answer', ['Q=chain-name'], /KUBE-SVC-.*\? Answer with: make answer LAB=1 Q=chain-name/],
   ['a cluster that is not up', ['Q=chain-name', 'A=x'], /"not-there" is not up: run `make up`/],
 ])('%s is one sentence, not a stack', async (_what, args, sentence) => {
@@ -36,7 +45,10 @@ test.concurrent.each([
 test('an answer is text that neither make nor the shell expands', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'answer-'))
   const file = join(folder, 'made')
-  await answer('Q=chain-name', `A=$(shell touch ${file}) $$(touch ${file}) \`touch ${file}\`; touch ${file} '"`)
+  await answer(
+    'Q=chain-name',
+    `A=$(shell touch ${file}) $$(touch ${file}) \`touch ${file}\`; touch ${file} '"`,
+  )
   expect(existsSync(file)).toBe(false)
   rmSync(folder, { recursive: true })
 })

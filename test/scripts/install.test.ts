@@ -18,8 +18,16 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }))
 function install(npm: string, seconds = 600) {
   writeFileSync(join(folder, 'npm'), `#!/bin/sh\n${npm}\n`)
   chmodSync(join(folder, 'npm'), 0o755)
-  const env = { ...process.env, PATH: `${folder}:${process.env.PATH}`, INSTALL_SECONDS: String(seconds) }
-  const { status, stderr } = spawnSync('sh', ['scripts/install.sh'], { cwd: projectRoot, env, encoding: 'utf8' })
+  const env = {
+    ...process.env,
+    PATH: `${folder}:${process.env.PATH}`,
+    INSTALL_SECONDS: String(seconds),
+  }
+  const { status, stderr } = spawnSync('sh', ['scripts/install.sh'], {
+    cwd: projectRoot,
+    env,
+    encoding: 'utf8',
+  })
   return { status, lines: stderr.trimEnd().split('\n') }
 }
 
@@ -32,7 +40,10 @@ test('the Makefile installs with it', () => {
 })
 
 test('npm succeeds', () => {
-  expect(install('[ "$1" = ci ]')).toEqual({ status: 0, lines: [' • Installing the Node packages …'] })
+  expect(install('[ "$1" = ci ]')).toEqual({
+    status: 0,
+    lines: [' • Installing the Node packages …'],
+  })
 })
 
 test('a full disk is a sentence that names the folder', () => {
@@ -40,7 +51,9 @@ test('a full disk is a sentence that names the folder', () => {
     "echo 'npm error code ENOSPC\nnpm error path /srv/labs/node_modules/a' >&2; exit 228",
   )
   expect(status).toBe(2)
-  expect(lines.at(-1)).toMatch(/^ ✗ No space is left for "\/srv\/labs\/node_modules\/a": .* run the command again\.$/)
+  expect(lines.at(-1)).toMatch(
+    /^ ✗ No space is left for "\/srv\/labs\/node_modules\/a": .* run the command again\.$/,
+  )
 })
 
 test('an npm that does not end is killed at its deadline', async () => {

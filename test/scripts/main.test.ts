@@ -23,9 +23,17 @@ const failing = (error: unknown) =>
   })
 
 test('the refusal of an API server is one sentence, without headers', async () => {
-  const body = JSON.stringify({ kind: 'Status', message: 'container "nginx" in pod "web-1" is terminated', code: 400 })
-  await failing(new ApiException(400, 'Unknown API Status Code!', body, { 'content-type': 'application/json' }))
-  expect(said).toContain('The API server answered 400: container "nginx" in pod "web-1" is terminated.\n')
+  const body = JSON.stringify({
+    kind: 'Status',
+    message: 'container "nginx" in pod "web-1" is terminated',
+    code: 400,
+  })
+  await failing(
+    new ApiException(400, 'Unknown API Status Code!', body, { 'content-type': 'application/json' }),
+  )
+  expect(said).toContain(
+    'The API server answered 400: container "nginx" in pod "web-1" is terminated.\n',
+  )
   expect(said.trim().split('\n')).toHaveLength(1)
   expect(process.exitCode).toBe(ExitCode.trouble)
 })

@@ -1,29 +1,57 @@
 import { spawnSync } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { spawn } from '@lydell/node-pty'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { projectRoot } from '../../host/layout.ts'
 
-const targets = [...readFileSync(join(projectRoot, 'Makefile'), 'utf8').matchAll(/^([a-z][\w%-]*):.* ## /gm)].map(
-  (match) => match[1] ?? '',
-)
+const targets = [
+  ...readFileSync(join(projectRoot, 'Makefile'), 'utf8').matchAll(/^([a-z][\w%-]*):.* ## /gm),
+].map((match) => match[1] ?? '')
 const patterns = targets.filter((target) => target.includes('%'))
 
 /** Every variable that our programs read, and some that they do not. */
 function variables(): string[] {
   const strangers = ['node_modules', 'test', 'dist', 'captures', 'submissions']
   const folders = readdirSync(projectRoot, { withFileTypes: true }).filter(
-    (entry) => entry.isDirectory() && !entry.name.startsWith('.') && !strangers.includes(entry.name),
+    (entry) =>
+      entry.isDirectory() && !entry.name.startsWith('.') && !strangers.includes(entry.name),
   )
   const sources = folders.flatMap(({ name }) => {
     const folder = join(projectRoot, name)
-    const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'))
+    const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((file) =>
+      file.endsWith('.ts'),
+    )
     return files.map((file) => readFileSync(join(folder, file), 'utf8'))
   })
-  const read = sources.flatMap((text) => [...text.matchAll(/process\.env\.([A-Z_]+)/g)].map((match) => match[1] ?? ''))
-  const others = ['Q', 'A', 'LAB', 'SEED', 'INCIDENT', 'STEP', 'TIER', 'FROM', 'TO', 'BOOT', 'STEM', 'RUN', 'FOO']
+  const read = sources.flatMap((text) =>
+    [...text.matchAll(/process\.env\.([A-Z_]+)/g)].map((match) => match[1] ?? ''),
+  )
+  const others = [
+    'Q',
+    'A',
+    'LAB',
+    'SEED',
+    'INCIDENT',
+    'STEP',
+    'TIER',
+    'FROM',
+    'TO',
+    'BOOT',
+    'STEM',
+    'RUN',
+    'FOO',
+  ]
   return [...new Set([...read, ...others])].filter((name) => name !== 'PATH' && name !== 'SHELL')
 }
 
@@ -51,7 +79,11 @@ interface Call {
 /** Runs make in the folder. Returns what it called, in turn. */
 function make(words: string[], env: Record<string, string> = {}): Call[] {
   const path = `${folder}${delimiter}${process.env.PATH}`
-  const { status, stderr } = spawnSync('make', words, { cwd: folder, env: { PATH: path, ...env }, encoding: 'utf8' })
+  const { status, stderr } = spawnSync('make', words, {
+    cwd: folder,
+    env: { PATH: path, ...env },
+    encoding: 'utf8',
+  })
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
   const parts = readFileSync(join(folder, 'calls'), 'utf8').split('==\0')
   rmSync(join(folder, 'calls'))
@@ -59,7 +91,10 @@ function make(words: string[], env: Record<string, string> = {}): Call[] {
   return Array.from({ length: (parts.length - 1) / 2 }, (_, at) => ({
     words: items(parts[2 * at]),
     env: new Map(
-      items(parts[2 * at + 1]).map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]),
+      items(parts[2 * at + 1]).map((line) => [
+        line.slice(0, line.indexOf('=')),
+        line.slice(line.indexOf('=') + 1),
+      ]),
     ),
   }))
 }
@@ -70,8 +105,12 @@ describe('values typed after make are text', () => {
     (where) => {
       const text = `a;touch ${canary} $(touch ${canary}) $(shell touch ${canary}) \`touch ${canary}\` $HOME $$ "'\\ # |\ntouch ${canary}& `
       const given = variables()
-      expect(given).toEqual(expect.arrayContaining(['NAME', 'CLUSTER', 'DIR', 'IMAGE', 'NODE', 'CMD', 'STEP', 'YES']))
-      const goals = targets.filter((target) => target !== 'help').map((target) => target.replace('%', '2'))
+      expect(given).toEqual(
+        expect.arrayContaining(['NAME', 'CLUSTER', 'DIR', 'IMAGE', 'NODE', 'CMD', 'STEP', 'YES']),
+      )
+      const goals = targets
+        .filter((target) => target !== 'help')
+        .map((target) => target.replace('%', '2'))
       const calls =
         where === 'before make'
           ? make(goals, Object.fromEntries(given.map((name) => [name, text])))
@@ -108,7 +147,11 @@ describe('values typed after make are text', () => {
     expect(words(['check-2', 'STEP=web'])).toEqual(['scripts/grade.ts', '2', '--step=web'])
     expect(words(['check-2', 'STEM=3'])).toEqual(['scripts/grade.ts', '2'])
     expect(words(['hint'], { LAB: '2', TIER: '1' })).toEqual(['scripts/hint.ts', '2', '--tier=1'])
-    expect(words(['trace', 'FROM=pod/a b', 'TO=-x'])).toEqual(['scripts/trace.ts', '--from=pod/a b', '--to=-x'])
+    expect(words(['trace', 'FROM=pod/a b', 'TO=-x'])).toEqual([
+      'scripts/trace.ts',
+      '--from=pod/a b',
+      '--to=-x',
+    ])
     expect(words(['lint-labs', 'BOOT=1'])).toEqual(['scripts/lint-labs.ts', '--run'])
   })
 })
@@ -117,7 +160,11 @@ describe('the list of targets', () => {
   /** What `make help` prints on a terminal of this width. The shell waits, because output is lost when the last process ends. */
   const onTerminal = (cols: number) =>
     new Promise<string[]>((resolve) => {
-      const terminal = spawn('sh', ['-c', 'make help; read end'], { cwd: projectRoot, cols, rows: 24 })
+      const terminal = spawn('sh', ['-c', 'make help; read end'], {
+        cwd: projectRoot,
+        cols,
+        rows: 24,
+      })
       let text = ''
       terminal.onData((part) => {
         text += part
@@ -127,12 +174,17 @@ describe('the list of targets', () => {
       })
     })
 
-  test.each([60, 80])('is wrapped at words, below the descriptions, on a terminal of %i columns', async (columns) => {
-    const piped = spawnSync('make', ['help'], { cwd: projectRoot, encoding: 'utf8' }).stdout.trimEnd().split('\n')
-    expect(piped.filter((line) => line.startsWith('  '))).toHaveLength(targets.length)
-    const wrapped = await onTerminal(columns)
-    expect(wrapped.filter((line) => line.length > columns)).toEqual([])
-    expect(wrapped.some((line) => /^ {19}\S/.test(line))).toBe(true)
-    expect(wrapped.join('\n').replace(/\n {19}(?=\S)/g, ' ')).toBe(piped.join('\n'))
-  })
+  test.each([60, 80])(
+    'is wrapped at words, below the descriptions, on a terminal of %i columns',
+    async (columns) => {
+      const piped = spawnSync('make', ['help'], { cwd: projectRoot, encoding: 'utf8' })
+        .stdout.trimEnd()
+        .split('\n')
+      expect(piped.filter((line) => line.startsWith('  '))).toHaveLength(targets.length)
+      const wrapped = await onTerminal(columns)
+      expect(wrapped.filter((line) => line.length > columns)).toEqual([])
+      expect(wrapped.some((line) => /^ {19}\S/.test(line))).toBe(true)
+      expect(wrapped.join('\n').replace(/\n {19}(?=\S)/g, ' ')).toBe(piped.join('\n'))
+    },
+  )
 })

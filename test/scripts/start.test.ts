@@ -16,12 +16,24 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { projectRoot } from '../../host/layout.ts'
 
 const folders = [
-  ...['bench', 'checks', 'cluster', 'course', 'dataplane', 'embedded', 'grading', 'instructors', 'labs', 'scripts'],
+  ...[
+    'bench',
+    'checks',
+    'cluster',
+    'course',
+    'dataplane',
+    'embedded',
+    'grading',
+    'instructors',
+    'labs',
+    'scripts',
+  ],
   'slides',
 ]
 const checkout = mkdtempSync(join(tmpdir(), 'a checkout '))
 const write = (file: string, text: string) => writeFileSync(join(checkout, file), text)
-const needNode = (node: string) => write('package.json', JSON.stringify({ type: 'module', engines: { node } }))
+const needNode = (node: string) =>
+  write('package.json', JSON.stringify({ type: 'module', engines: { node } }))
 
 beforeAll(() => {
   for (const folder of folders) mkdirSync(join(checkout, folder))
@@ -35,12 +47,18 @@ beforeAll(() => {
     'scripts/greet.ts',
     "import { projectRoot } from '../host/layout.ts'\nimport { greeting } from '../labs/greeting.ts'\nconsole.log(greeting, projectRoot, process.argv.slice(1).join('|'))\nprocess.exitCode = 3\n",
   )
-  write('scripts/other.ts', "const module = await import('../labs/fault.ts')\nconsole.log(module.fault)\n")
+  write(
+    'scripts/other.ts',
+    "const module = await import('../labs/fault.ts')\nconsole.log(module.fault)\n",
+  )
 })
 afterAll(() => rmSync(checkout, { recursive: true, force: true }))
 
 const run = (...words: string[]) =>
-  spawnSync(process.execPath, [join(checkout, 'scripts/start.mjs'), ...words], { cwd: tmpdir(), encoding: 'utf8' })
+  spawnSync(process.execPath, [join(checkout, 'scripts/start.mjs'), ...words], {
+    cwd: tmpdir(),
+    encoding: 'utf8',
+  })
 function start(script: string, ...words: string[]) {
   const { status, stdout } = run(script, ...words)
   return { status, stdout: stdout.trim() }
@@ -64,7 +82,10 @@ test('a script runs from the bundle with its words, place and exit code, and a c
 
 test('a script that loads the sources of the course finds them, too', () => {
   const words = [join(projectRoot, 'scripts/start.mjs'), 'scripts/lint-labs.ts']
-  const { status, stdout } = spawnSync(process.execPath, words, { cwd: projectRoot, encoding: 'utf8' })
+  const { status, stdout } = spawnSync(process.execPath, words, {
+    cwd: projectRoot,
+    encoding: 'utf8',
+  })
   expect(stdout).toContain('no complaints')
   expect(status).toBe(0)
 })
@@ -72,12 +93,22 @@ test('a script that loads the sources of the course finds them, too', () => {
 test('a script whose packages cannot be bundled is loaded', () => {
   const words = [join(projectRoot, 'scripts/start.mjs'), 'scripts/slides.ts', '--present']
   const env = { ...process.env, PORT: 'none' }
-  const { status, stderr } = spawnSync(process.execPath, words, { cwd: projectRoot, encoding: 'utf8', env })
-  expect({ status, stderr }).toMatchObject({ status: 2, stderr: expect.stringMatching(/^ ✗ "none" is not a port/) })
+  const { status, stderr } = spawnSync(process.execPath, words, {
+    cwd: projectRoot,
+    encoding: 'utf8',
+    env,
+  })
+  expect({ status, stderr }).toMatchObject({
+    status: 2,
+    stderr: expect.stringMatching(/^ ✗ "none" is not a port/),
+  })
 })
 
 test('deprecation warnings of Node.js are not shown', () => {
-  write('scripts/deprecated.ts', "process.emitWarning('old', 'DeprecationWarning', 'DEP0040')\nconsole.log('done')\n")
+  write(
+    'scripts/deprecated.ts',
+    "process.emitWarning('old', 'DeprecationWarning', 'DEP0040')\nconsole.log('done')\n",
+  )
   const { stdout, stderr } = run('scripts/deprecated.ts')
   expect({ stdout, stderr }).toEqual({ stdout: 'done\n', stderr: '' })
 })
@@ -122,12 +153,18 @@ describe('the Node.js that package.json asks for', () => {
     const read = (file: string) => readFileSync(join(projectRoot, file), 'utf8')
     const { engines } = JSON.parse(read('package.json')) as { engines: { node: string } }
     const [, oldest, next] = /^\^(\d+\.\d+) \|\| >=(\d+\.\d+)$/.exec(engines.node) ?? []
-    const versions = [...read('.github/workflows/ci.yml').matchAll(/node(?:-version)?: (\[.*\]|\d+)/g)]
-    const [matrix = [], ...jobs] = versions.map(([, version = '']) => [JSON.parse(version)].flat().map(String))
+    const versions = [
+      ...read('.github/workflows/ci.yml').matchAll(/node(?:-version)?: (\[.*\]|\d+)/g),
+    ]
+    const [matrix = [], ...jobs] = versions.map(([, version = '']) =>
+      [JSON.parse(version)].flat().map(String),
+    )
     const [recommended] = jobs.flat()
     expect(new Set(jobs.flat()).size).toBe(1)
     expect(matrix).toEqual([oldest, next?.split('.')[0], recommended, expect.any(String)])
-    expect(read('README.md')).toContain(`Node.js ${recommended} (${oldest}, or ${next} and newer, works too)`)
+    expect(read('README.md')).toContain(
+      `Node.js ${recommended} (${oldest}, or ${next} and newer, works too)`,
+    )
     expect(read('scripts/start.mjs')).toContain(`nvm install ${recommended}`)
   })
 })
@@ -160,7 +197,10 @@ describe('a damaged bundle is made again', () => {
     ['missing', (file) => rmSync(file)],
     ['a folder in its place', (file) => folderAt(file)],
     ['a file in place of the whole folder', (file) => fileAt(dirname(dirname(file)))],
-    ['a list of its files that is empty', (file) => writeFileSync(join(dirname(dirname(file)), 'files'), '')],
+    [
+      'a list of its files that is empty',
+      (file) => writeFileSync(join(dirname(dirname(file)), 'files'), ''),
+    ],
   ])('%s', (_fault, damage) => {
     write('labs/fault.ts', "export const fault: string = 'none'\n")
     const file = program()

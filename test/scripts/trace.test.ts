@@ -13,18 +13,30 @@ afterAll(() => rmSync(folder, { recursive: true }))
 
 const output = z.strictObject({
   hops: z.array(
-    z.looseObject({ hook: z.string(), table: z.string(), chain: z.string(), rule: z.string(), verdict: z.string() }),
+    z.looseObject({
+      hook: z.string(),
+      table: z.string(),
+      chain: z.string(),
+      rule: z.string(),
+      verdict: z.string(),
+    }),
   ),
-  outcomes: z.array(z.strictObject({ to: z.string(), probability: z.number(), masquerade: z.boolean() })),
+  outcomes: z.array(
+    z.strictObject({ to: z.string(), probability: z.number(), masquerade: z.boolean() }),
+  ),
   verdict: z.enum(['dnat', 'accept', 'reject', 'drop']),
 })
 
 function run(...args: string[]) {
-  const { status, stdout, stderr } = spawnSync(process.execPath, ['scripts/start.mjs', 'scripts/trace.ts', ...args], {
-    cwd: root,
-    encoding: 'utf8',
-    env: { ...process.env, NO_COLOR: '1', DEBUG: '' },
-  })
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    ['scripts/start.mjs', 'scripts/trace.ts', ...args],
+    {
+      cwd: root,
+      encoding: 'utf8',
+      env: { ...process.env, NO_COLOR: '1', DEBUG: '' },
+    },
+  )
   return { status, stdout, stderr }
 }
 
@@ -39,7 +51,9 @@ describe('scripts/trace.ts', () => {
       expect.arrayContaining([expect.stringMatching(/^10\.244\.\d+\.\d+:53$/)]),
     )
     expect(outcomes.every(({ masquerade }) => masquerade)).toBe(true)
-    expect(hops.map(({ chain }) => chain)).toEqual(expect.arrayContaining(['KUBE-SERVICES', 'KUBE-POSTROUTING']))
+    expect(hops.map(({ chain }) => chain)).toEqual(
+      expect.arrayContaining(['KUBE-SERVICES', 'KUBE-POSTROUTING']),
+    )
   })
 
   it('explains the path through the files of one node', () => {
@@ -79,7 +93,12 @@ describe('scripts/trace.ts', () => {
 
   it('reports where an untranslated packet stops', () => {
     const { status, stdout } = run(
-      ...['--capture', join(recordings, 'v1.30.3/iptables/web-clusterip'), '--from', 'pod:10.244.1.99'],
+      ...[
+        '--capture',
+        join(recordings, 'v1.30.3/iptables/web-clusterip'),
+        '--from',
+        'pod:10.244.1.99',
+      ],
       ...['--to', '10.96.200.200:80'],
     )
     expect(status).toBe(0)
@@ -97,15 +116,31 @@ describe('scripts/trace.ts', () => {
       ['--capture', '/nowhere', '--from', 'host', '--to', '10.0.0.1:80'],
       '"/nowhere" is not a folder',
     ],
-    ['a folder that is no capture', ['--capture', root, '--from', 'host', '--to', '10.0.0.1:80'], 'is not a capture'],
-    ['several nodes', ['--capture', kind, '--from', 'host', '--to', '10.0.0.1:80'], 'k8s-guide-worker2'],
+    [
+      'a folder that is no capture',
+      ['--capture', root, '--from', 'host', '--to', '10.0.0.1:80'],
+      'is not a capture',
+    ],
+    [
+      'several nodes',
+      ['--capture', kind, '--from', 'host', '--to', '10.0.0.1:80'],
+      'k8s-guide-worker2',
+    ],
     [
       'an unknown node',
       ['--capture', kind, '--node', 'w9', '--from', 'host', '--to', '10.0.0.1:80'],
       '"w9" is not a node',
     ],
-    ['a bad origin', ['--capture', kind, '--from', 'moon', '--to', '10.0.0.1:80'], '"moon" is not an origin'],
-    ['a bad destination', ['--capture', kind, '--from', 'host', '--to', 'web'], '"web" is not a destination'],
+    [
+      'a bad origin',
+      ['--capture', kind, '--from', 'moon', '--to', '10.0.0.1:80'],
+      '"moon" is not an origin',
+    ],
+    [
+      'a bad destination',
+      ['--capture', kind, '--from', 'host', '--to', 'web'],
+      '"web" is not a destination',
+    ],
     ['an unknown option', ['--frm', 'host'], '--frm'],
   ])('reports in a sentence what is wrong: %s', (_, args, sentence) => {
     const { status, stdout, stderr } = run(...args)

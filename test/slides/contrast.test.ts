@@ -71,13 +71,15 @@ test('the theme names colours of the palette only, and each rule pairs a text wi
   const { style } = readTheme()
   expect(style.match(/#[0-9a-f]{3,8}\b|rgba?\(|hsla?\(/gi)).toBeNull()
   const own = Object.keys(PALETTE)
-  const used = [...style.matchAll(/(?:color|fill|stroke|background(?:-color)?):\s*var\(--([a-z]+)\)/g)].map(
-    (match) => match[1],
-  )
+  const used = [
+    ...style.matchAll(/(?:color|fill|stroke|background(?:-color)?):\s*var\(--([a-z]+)\)/g),
+  ].map((match) => match[1])
   expect(used.length).toBeGreaterThan(20)
   expect(used.filter((name) => !own.includes(name ?? ''))).toEqual([])
   const texts = new Set(TEXT_PAIRS.map(([text]) => text as string))
-  const written = [...style.matchAll(/(?<![-a-z])color:\s*var\(--([a-z]+)\)/g)].map((match) => match[1] ?? '')
+  const written = [...style.matchAll(/(?<![-a-z])color:\s*var\(--([a-z]+)\)/g)].map(
+    (match) => match[1] ?? '',
+  )
   expect(written.filter((name) => !texts.has(name))).toEqual([])
 })
 
@@ -97,5 +99,7 @@ test('nothing on a slide is smaller than 24 px at 1280×720', () => {
     [...body.matchAll(/font-size:\s*([^;]+)/g)].map((match) => match[1]),
   )
   expect(sizes.length).toBeGreaterThanOrEqual(5)
-  expect(sizes.filter((size) => !/^var\(--(title|text|code|table|foot|cover)\)$/.test(size ?? ''))).toEqual([])
+  expect(
+    sizes.filter((size) => !/^var\(--(title|text|code|table|foot|cover)\)$/.test(size ?? '')),
+  ).toEqual([])
 })

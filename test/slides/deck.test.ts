@@ -14,7 +14,9 @@ describe('reading a deck', () => {
       '99-test',
       slide('Text.\n\n<!-- figure: lookup -->\n\n<!-- notes:\nSay *this*.\n\nAnd this.\n-->'),
     )
-    expect(deck.slides.map(({ title, content }) => [title, content.match(/<p>|<figure /g)])).toEqual([
+    expect(
+      deck.slides.map(({ title, content }) => [title, content.match(/<p>|<figure /g)]),
+    ).toEqual([
       ['Deck', null],
       ['One idea', ['<p>', '<figure ']],
     ])
@@ -22,7 +24,11 @@ describe('reading a deck', () => {
   })
 
   test.each([
-    ['a slide without a heading', '# Deck\n\n---\n\nText.', /99-test\.md:5: slide 2 must begin with a heading/],
+    [
+      'a slide without a heading',
+      '# Deck\n\n---\n\nText.',
+      /99-test\.md:5: slide 2 must begin with a heading/,
+    ],
     ['two headings', slide('## Another'), /"One idea" has a second heading/],
     ['commands of its own', slide('```bash\nls\n```'), /:7: commands come from the lab's text/],
     ['HTML', slide('<b>x</b>'), /can't be in a slide/],
@@ -67,14 +73,23 @@ describe('references', () => {
   })
 
   test.each([
-    ['<!-- fence: 02-ipvs/nothing#1 -->', /slides\/99-test\.md:7: "02-ipvs\/nothing#1" does not exist/],
+    [
+      '<!-- fence: 02-ipvs/nothing#1 -->',
+      /slides\/99-test\.md:7: "02-ipvs\/nothing#1" does not exist/,
+    ],
     ['<!-- figure: nonsense -->', /:7: "nonsense" is not a figure/],
-    ['<!-- figure: packet from=host to=10.96.0.1:443 recording=none -->', /there is no recording "none"/],
+    [
+      '<!-- figure: packet from=host to=10.96.0.1:443 recording=none -->',
+      /there is no recording "none"/,
+    ],
     [
       '<!-- figure: chains recording=v1.30.3/iptables/web-clusterip service=default/nobody -->',
       /there is no Service "default\/nobody"/,
     ],
-    ['<!-- rules: KUBE-NOTHING recording=v1.30.3/iptables/web-clusterip -->', /has no chain "KUBE-NOTHING"/],
+    [
+      '<!-- rules: KUBE-NOTHING recording=v1.30.3/iptables/web-clusterip -->',
+      /has no chain "KUBE-NOTHING"/,
+    ],
     ['<!-- picture: hooks -->', /"picture" is not a directive/],
   ])('a deck with %s does not build', (body, message) => {
     expect(broken(body)).toThrow(message)

@@ -15,10 +15,17 @@ const WEB = '10.96.119.228:80'
 const POD = 'pod:10.244.1.99'
 const path = (recording: string, from: string, to: string, brief = true) => {
   const given = { node: 'k8s-guide-worker', mode: 'any', real: true, isService: true }
-  return packetFigure(packetPath(readRecording(recording).state, parsePacket(from, to), given), { brief })
+  return packetFigure(packetPath(readRecording(recording).state, parsePacket(from, to), given), {
+    brief,
+  })
 }
 const linesOf = (...given: Parameters<typeof path>) =>
-  new Map(path(...given).rows.map(({ title, lines }) => [title, lines.map(({ text }) => text).join('\n')]))
+  new Map(
+    path(...given).rows.map(({ title, lines }) => [
+      title,
+      lines.map(({ text }) => text).join('\n'),
+    ]),
+  )
 
 test('a Pod’s packet is forwarded in iptables mode and goes in and out again in IPVS mode', () => {
   expect(path('v1.30.3/iptables/web-clusterip', POD, WEB).legs).toEqual(legsAlong(PATHS.forward))
@@ -44,7 +51,10 @@ test('the rows report what the rules of the recording do', () => {
 
 test('the hook that stops a packet is marked by a sign too, and named in the text alternative', () => {
   const rejected = path('v1.30.3/iptables/web-no-endpoints', POD, WEB)
-  expect(rejected).toMatchObject({ stop: 'FORWARD', rows: [{ tone: 'path' }, { title: 'FORWARD', tone: 'bad' }] })
+  expect(rejected).toMatchObject({
+    stop: 'FORWARD',
+    rows: [{ tone: 'path' }, { title: 'FORWARD', tone: 'bad' }],
+  })
   expect(rejected.rows.at(-1)?.lines[0]?.text).toMatch(/KUBE-SERVICES: REJECT/)
   expect(rejected.legs.flat()).not.toContain('POSTROUTING')
   expect(rejected.label).toMatch(
@@ -58,24 +68,30 @@ test('the hook that stops a packet is marked by a sign too, and named in the tex
 
 test('an arrow between two places of the hooks is straight, or has a bend that is seen as one', () => {
   const { wide, tall } = hooksFigure({ legs: [], local: 'process', rows: [], label: '' })
-  const jogs = [...`${wide.body}${tall.body}`.matchAll(/<path class="arrow [^"]*" d="([^"]*)"/g)].flatMap(
-    ([, d = '']) => {
-      const [first, second, third] = d
-        .split(/[ML]/)
-        .slice(1)
-        .map((point) => point.trim().split(' ').map(Number))
-      if (!first || !second || !third) return []
-      return Math.abs((third[0] ?? 0) - (first[0] ?? 0)) < 10 || Math.abs((third[1] ?? 0) - (first[1] ?? 0)) < 10
-        ? [d]
-        : []
-    },
-  )
+  const jogs = [
+    ...`${wide.body}${tall.body}`.matchAll(/<path class="arrow [^"]*" d="([^"]*)"/g),
+  ].flatMap(([, d = '']) => {
+    const [first, second, third] = d
+      .split(/[ML]/)
+      .slice(1)
+      .map((point) => point.trim().split(' ').map(Number))
+    if (!first || !second || !third) return []
+    return Math.abs((third[0] ?? 0) - (first[0] ?? 0)) < 10 ||
+      Math.abs((third[1] ?? 0) - (first[1] ?? 0)) < 10
+      ? [d]
+      : []
+  })
   expect(jogs).toEqual([])
 })
 
 test('a listener behind a ClusterIP: reached in IPVS mode by 1.20, rejected by 1.30', () => {
-  expect(path('v1.20.2/ipvs/web-clusterip', POD, '10.96.119.228:9100').legs.at(-1)).toEqual(['INPUT', 'process'])
-  expect(path('v1.30.3/ipvs/web-clusterip', POD, '10.96.119.228:9100')).toMatchObject({ stop: 'INPUT' })
+  expect(path('v1.20.2/ipvs/web-clusterip', POD, '10.96.119.228:9100').legs.at(-1)).toEqual([
+    'INPUT',
+    'process',
+  ])
+  expect(path('v1.30.3/ipvs/web-clusterip', POD, '10.96.119.228:9100')).toMatchObject({
+    stop: 'INPUT',
+  })
   expect(linesOf('v1.30.3/ipvs/web-clusterip', POD, '10.96.119.228:9100').get('INPUT')).toMatch(
     /filter: KUBE-IPVS-FILTER: REJECT/,
   )
@@ -83,7 +99,9 @@ test('a listener behind a ClusterIP: reached in IPVS mode by 1.20, rejected by 1
 
 test('chains and sets of a Service are read from the node', () => {
   const stateOf = (recording: string) => readRecording(recording).state
-  expect(serviceChainsFigure(stateOf('v1.30.3/iptables/web-three-endpoints').iptables, WEB).label).toMatch(
+  expect(
+    serviceChainsFigure(stateOf('v1.30.3/iptables/web-three-endpoints').iptables, WEB).label,
+  ).toMatch(
     /^KUBE-SERVICES entry \d of 6 for 10\.96\.119\.228:80 leads to KUBE-SVC-LOLE4ISW44XBNF3G, and that to KUBE-SEP-\w+ \(chance 1\/3\) to 10\.244\.1\.6:80, KUBE-SEP-\w+ \(chance 1\/2\) to 10\.244\.1\.7:80, KUBE-SEP-\w+ \(all others\) to 10\.244\.2\.4:80\.$/,
   )
   const sets = serviceSetsFigure(stateOf('v1.30.3/ipvs/web-three-endpoints'), WEB)
@@ -96,11 +114,21 @@ test('chains and sets of a Service are read from the node', () => {
 })
 
 test('shares add up to 1', () => {
-  const sum = (bars: readonly { share: number }[]) => bars.reduce((total, { share }) => total + share, 0)
+  const sum = (bars: readonly { share: number }[]) =>
+    bars.reduce((total, { share }) => total + share, 0)
   expect(sum(choiceBars(7))).toBeCloseTo(1)
-  expect(localShares([1, 5]).map(({ value }) => value)).toEqual(['50 %', '10 %', '10 %', '10 %', '10 %', '10 %'])
+  expect(localShares([1, 5]).map(({ value }) => value)).toEqual([
+    '50 %',
+    '10 %',
+    '10 %',
+    '10 %',
+    '10 %',
+    '10 %',
+  ])
   expect(sum(localShares([2, 0, 3]))).toBeCloseTo(1)
-  expect(sum(countBars(countsOfFlow('v1.30.3/iptables/web-three-endpoints', POD, WEB)))).toBeCloseTo(1)
+  expect(
+    sum(countBars(countsOfFlow('v1.30.3/iptables/web-three-endpoints', POD, WEB))),
+  ).toBeCloseTo(1)
 })
 
 test('schedulers distribute requests in the order of the kernel', () => {
@@ -119,22 +147,34 @@ test('text that does not fit stops the build instead of being cut off', () => {
   expect(() => canvas.box({ x: 0, y: 0, width: 100, height: 40 }, ['KUBE-SERVICES'])).toThrow(
     /does not fit into its box/,
   )
-  expect(() => canvas.box({ x: 0, y: 0, width: 300, height: 40 }, ['one', 'two'])).toThrow(/does not fit into its box/)
-  expect(() => canvas.box({ x: 300, y: 0, width: 200, height: 40 }, ['x'])).toThrow(/is outside the figure/)
+  expect(() => canvas.box({ x: 0, y: 0, width: 300, height: 40 }, ['one', 'two'])).toThrow(
+    /does not fit into its box/,
+  )
+  expect(() => canvas.box({ x: 300, y: 0, width: 200, height: 40 }, ['x'])).toThrow(
+    /is outside the figure/,
+  )
   expect(() => canvas.text('x'.repeat(60), 0, 20)).toThrow(/does not fit into a figure/)
 })
 
 test('a figure has a text alternative, and escapes its input', () => {
-  expect(barsFigure('Bars', [{ name: '<b>', share: 1, value: '1' }]).wide.body).toContain('&lt;b&gt;')
+  expect(barsFigure('Bars', [{ name: '<b>', share: 1, value: '1' }]).wide.body).toContain(
+    '&lt;b&gt;',
+  )
   const figure = hooksFigure(path('v1.30.3/ipvs/web-clusterip', POD, WEB))
-  expect(figure.label).toMatch(/10\.244\.1\.99.*PREROUTING, INPUT, OUTPUT, POSTROUTING.*10\.244\.1\.6:80/)
+  expect(figure.label).toMatch(
+    /10\.244\.1\.99.*PREROUTING, INPUT, OUTPUT, POSTROUTING.*10\.244\.1\.6:80/,
+  )
 })
 
 test('what a rule contains is text in the drawing of a path, and the drawing stays well-formed', () => {
   const hostile = '</text><script>alert(1)</script>\u0001\u001b[31m & "'
-  const filter = [`-A FORWARD -m comment --comment ${quoteWord(`${hostile}${'x'.repeat(5000)}`)} -j DROP`]
+  const filter = [
+    `-A FORWARD -m comment --comment ${quoteWord(`${hostile}${'x'.repeat(5000)}`)} -j DROP`,
+  ]
   const given = { node: '<b>worker</b>', mode: 'iptables', real: true, isService: false }
-  const drawing = drawPath(packetPath(node({ filter }), parsePacket('pod:10.244.1.9', '8.8.8.8:53'), given))
+  const drawing = drawPath(
+    packetPath(node({ filter }), parsePacket('pod:10.244.1.9', '8.8.8.8:53'), given),
+  )
   for (const svg of [drawing.wide, drawing.tall]) {
     expect(svg).toMatch(/^<svg xmlns="http:\/\/www\.w3\.org\/2000\/svg" viewBox="0 0 \d+ \d+">/)
     expect(svg).not.toMatch(

@@ -6,14 +6,18 @@ import { foldCommand } from '../../slides/build/fold-command.ts'
 
 /** Commands as bash parses them. */
 function understood(commands: readonly string[]): string {
-  const script = commands.map((command, index) => `f${index}() {\n${command}\n}\ndeclare -f f${index}`).join('\n')
+  const script = commands
+    .map((command, index) => `f${index}() {\n${command}\n}\ndeclare -f f${index}`)
+    .join('\n')
   const { status, stdout, stderr } = spawnSync('bash', ['-s'], { input: script, encoding: 'utf8' })
   expect([status, stderr]).toEqual([0, ''])
   return stdout
 }
 
 test('commands of the labs, folded to the width of a slide, stay the same for a shell', () => {
-  const fences = listLabs().flatMap(({ folder }) => readLabText(folder).fences.map(({ commands }) => commands))
+  const fences = listLabs().flatMap(({ folder }) =>
+    readLabText(folder).fences.map(({ commands }) => commands),
+  )
   const folded = fences.map((commands) =>
     commands
       .split('\n')
@@ -26,7 +30,11 @@ test('commands of the labs, folded to the width of a slide, stay the same for a 
 
 test('a line that fits is unchanged, others end in a backslash', () => {
   expect(foldCommand('make ipvs')).toEqual(['make ipvs'])
-  expect(foldCommand(`echo ${'long '.repeat(30)}`).map((line) => line.endsWith(' \\'))).toEqual([true, true, false])
+  expect(foldCommand(`echo ${'long '.repeat(30)}`).map((line) => line.endsWith(' \\'))).toEqual([
+    true,
+    true,
+    false,
+  ])
 })
 
 test('a word that is too wide has a line of its own, and what follows is folded', () => {
@@ -40,8 +48,15 @@ test('a word that is too wide has a line of its own, and what follows is folded'
 })
 
 test('a line ends before an option or another command, not between an option and its value', () => {
-  const words = ['kubectl get service a-service-with-a-long-name', '-o jsonpath={.metadata.namespace}', '| sort']
+  const words = [
+    'kubectl get service a-service-with-a-long-name',
+    '-o jsonpath={.metadata.namespace}',
+    '| sort',
+  ]
   expect(foldCommand(words.join(' '))).toEqual([`${words[0]} \\`, `  ${words[1]} ${words[2]}`])
   const quoted = 'curl -s --max-time 3 http://10.0.0.1:10256/healthz'
-  expect(foldCommand(`make exec NODE=$NODE CMD="${quoted}"`)).toEqual(['make exec NODE=$NODE \\', `  CMD="${quoted}"`])
+  expect(foldCommand(`make exec NODE=$NODE CMD="${quoted}"`)).toEqual([
+    'make exec NODE=$NODE \\',
+    `  CMD="${quoted}"`,
+  ])
 })

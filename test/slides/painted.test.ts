@@ -31,7 +31,10 @@ function barAreas({ content }: Slide): Map<Colour, number> {
     const bars = drawings.matchAll(
       new RegExp(`<rect class="bar ${tone}"[^>]* width="([\\d.]+)" height="([\\d.]+)"`, 'g'),
     )
-    return [colour, [...bars].reduce((sum, [, width, height]) => sum + Number(width) * Number(height), 0)] as const
+    return [
+      colour,
+      [...bars].reduce((sum, [, width, height]) => sum + Number(width) * Number(height), 0),
+    ] as const
   })
   return new Map(areas.filter(([, area]) => area > 0))
 }
@@ -67,7 +70,11 @@ const COUNT_PIXELS = `async (png) => {
 }`
 
 /** The slides of all decks as one deck: one start of the browser prints them all. */
-const whole = { name: 'all', title: 'All decks', slides: buildDecks().flatMap(({ slides }) => slides) }
+const whole = {
+  name: 'all',
+  title: 'All decks',
+  slides: buildDecks().flatMap(({ slides }) => slides),
+}
 const theme = readTheme()
 const folder = mkdtempSync(join(tmpdir(), 'painted-'))
 let browser: Browser
@@ -84,14 +91,20 @@ afterAll(async () => {
   rmSync(folder, { recursive: true })
 })
 
-const paintedIn = (png: Buffer) => counter.evaluate<Painted>(`(${COUNT_PIXELS})("${png.toString('base64')}")`)
+const paintedIn = (png: Buffer) =>
+  counter.evaluate<Painted>(`(${COUNT_PIXELS})("${png.toString('base64')}")`)
 
 /** The pages of a PDF, 480 px wide, by pdftoppm: of this system, or unpacked into the cache. */
 async function pdfPictures(pdf: string): Promise<Buffer[]> {
   const scaled = ['-png', '-scale-to-x', '480', '-scale-to-y', '-1', pdf, join(folder, 'page')]
   if (await which('pdftoppm', { nothrow: true })) await run('pdftoppm', scaled)
   else {
-    const poppler = { cache: cacheFolder, name: 'poppler', packages: ['poppler-utils'], closure: 'missing' } as const
+    const poppler = {
+      cache: cacheFolder,
+      name: 'poppler',
+      packages: ['poppler-utils'],
+      closure: 'missing',
+    } as const
     const tree = await unpackPackages(poppler, createProgress())
     const libraries = readdirSync(join(tree, 'usr/lib')).map((name) => join(tree, 'usr/lib', name))
     const env = { ...process.env, LD_LIBRARY_PATH: libraries.join(':') }
@@ -106,15 +119,24 @@ async function pdfPictures(pdf: string): Promise<Buffer[]> {
 /** What of the bars' areas is not painted at a scale: a line for each colour. */
 function unpainted(slide: Slide, { colours }: Pick<Painted, 'colours'>, scale: number): string[] {
   return [...barAreas(slide)]
-    .map(([colour, area]) => ({ colour, wanted: area * scale ** 2, found: colours[PALETTE[colour]] ?? 0 }))
+    .map(([colour, area]) => ({
+      colour,
+      wanted: area * scale ** 2,
+      found: colours[PALETTE[colour]] ?? 0,
+    }))
     .filter(({ wanted, found }) => found < wanted * 0.8)
-    .map(({ colour, wanted, found }) => `"${slide.title}": ${found} px of ${Math.round(wanted)} are ${colour}`)
+    .map(
+      ({ colour, wanted, found }) =>
+        `"${slide.title}": ${found} px of ${Math.round(wanted)} are ${colour}`,
+    )
 }
 
 test('the decks contain bars of every colour', () => {
   const areas = whole.slides.map(barAreas).filter(({ size }) => size > 0)
   expect(areas.length).toBeGreaterThanOrEqual(8)
-  expect(new Set(areas.flatMap((area) => [...area.keys()]))).toEqual(new Set(BARS.map(([, colour]) => colour)))
+  expect(new Set(areas.flatMap((area) => [...area.keys()]))).toEqual(
+    new Set(BARS.map(([, colour]) => colour)),
+  )
 })
 
 test.each([
@@ -137,7 +159,9 @@ test('no line of commands is broken by the browser: it could not be copied', asy
   writeFileSync(file, deckPage(whole, theme))
   await page.goto('about:blank')
   await page.goto(`file://${file}#all`)
-  const broken = await page.evaluate<string[]>(`[...document.querySelectorAll('pre')].flatMap((pre) => {
+  const broken = await page.evaluate<
+    string[]
+  >(`[...document.querySelectorAll('pre')].flatMap((pre) => {
     const { lineHeight, paddingTop } = getComputedStyle(pre)
     const lines = (pre.clientHeight - 2 * parseFloat(paddingTop)) / parseFloat(lineHeight)
     return Math.round(lines) > pre.textContent.split('\\n').length ? [pre.textContent] : []
@@ -146,10 +170,13 @@ test('no line of commands is broken by the browser: it could not be copied', asy
 })
 
 test('a slide that is too full is reported with its line, and no other', async () => {
-  const items = (count: number) => Array.from({ length: count }, (_, item) => `- item ${item}`).join('\n')
+  const items = (count: number) =>
+    Array.from({ length: count }, (_, item) => `- item ${item}`).join('\n')
   const text = `# Deck\n\n---\n\n## Fits\n\n${items(8)}\n\n---\n\n## Full\n\n${items(14)}\n`
   const measured = measureDecks(browser, [readDeck('99-test', text)], theme)
-  await expect(measured).rejects.toThrow(/^slides\/99-test\.md:18: slide 3 needs \d+ px and has 624; [^\n]*$/)
+  await expect(measured).rejects.toThrow(
+    /^slides\/99-test\.md:18: slide 3 needs \d+ px and has 624; [^\n]*$/,
+  )
 })
 
 test('the PDF has the bars of every figure, no blank page, and nothing at the edge of a page', async () => {
@@ -163,8 +190,10 @@ test('the PDF has the bars of every figure, no blank page, and nothing at the ed
     const ground = PALETTE[slide.level === 1 ? 'night' : 'paper']
     const ink = 1 - (colours[ground] ?? 0) / (width * height)
     faults.push(...unpainted(slide, { colours }, width / GEOMETRY.width))
-    if (ink < 0.02) faults.push(`"${slide.title}" is blank: ${(ink * 100).toFixed(1)} % are painted`)
-    if (edge.some((colour) => colour !== ground)) faults.push(`"${slide.title}" is painted up to its edge: ${edge}`)
+    if (ink < 0.02)
+      faults.push(`"${slide.title}" is blank: ${(ink * 100).toFixed(1)} % are painted`)
+    if (edge.some((colour) => colour !== ground))
+      faults.push(`"${slide.title}" is painted up to its edge: ${edge}`)
   }
   expect(faults).toEqual([])
 })

@@ -52,12 +52,22 @@ async function ensureAppliance(engine: EngineName, cluster: string, image: strin
   if (state === 'running') return
   if (state !== undefined) await run`${engine} rm --force ${name}`
   const options = [
-    ...['--detach', '--init', '--name', name, '--hostname', name, '--label', `${clusterLabel}=${cluster}`],
+    ...[
+      '--detach',
+      '--init',
+      '--name',
+      name,
+      '--hostname',
+      name,
+      '--label',
+      `${clusterLabel}=${cluster}`,
+    ],
     ...['--network', network, '--privileged', '--restart', 'unless-stopped', '--pull', 'never'],
   ]
   const { exitCode, stderr } =
     await run`${engine} run ${options} --entrypoint sh ${image} -c ${setUp(secondClientOf(await readSubnet(engine)))}`
-  if (exitCode !== 0) throw new Error(`the container "${name}" did not start (${engineReason(stderr)})`)
+  if (exitCode !== 0)
+    throw new Error(`the container "${name}" did not start (${engineReason(stderr)})`)
 }
 
 /** Runs a script in the container, that is, outside the cluster. */
@@ -67,7 +77,8 @@ export async function inAppliance(engine: EngineName, cluster: string, script: s
 }
 
 /** The addresses that Services may be given: near the end of kind's IPv4 network. Throws when there is none. */
-export const readPool = async (engine: EngineName): Promise<AddressPool> => poolOf(await readSubnet(engine))
+export const readPool = async (engine: EngineName): Promise<AddressPool> =>
+  poolOf(await readSubnet(engine))
 
 /** kind's IPv4 network. Throws when there is none. */
 async function readSubnet(engine: EngineName): Promise<string> {
@@ -81,7 +92,10 @@ async function readSubnet(engine: EngineName): Promise<string> {
  * Shell commands that change the present addresses into the wanted ones; none for unchanged addresses. A route to several
  * nodes distributes connections over them; without any node, packets are rejected.
  */
-export function routeScript(present: readonly BalancedAddress[], wanted: readonly BalancedAddress[]): string[] {
+export function routeScript(
+  present: readonly BalancedAddress[],
+  wanted: readonly BalancedAddress[],
+): string[] {
   const before = new Map(present.map((one) => [one.address, one]))
   const lines: string[] = []
   for (const { address, nodes } of wanted) {
@@ -90,7 +104,9 @@ export function routeScript(present: readonly BalancedAddress[], wanted: readonl
     if (old?.nodes.join() === nodes.join()) continue
     const nextHops = nodes.map((node) => `nexthop via ${node}`).join(' ')
     const route =
-      nodes.length === 0 ? `unreachable ${address}/32 table ${table}` : `${address}/32 table ${table} ${nextHops}`
+      nodes.length === 0
+        ? `unreachable ${address}/32 table ${table}`
+        : `${address}/32 table ${table} ${nextHops}`
     // `ip route replace` adds a route of another type instead of replacing the old one.
     if (old && (old.nodes.length === 0) !== (nodes.length === 0))
       lines.push(`ip route flush table ${table} ${address}/32`)
@@ -111,7 +127,10 @@ export function readRoutes(printed: string): BalancedAddress[] {
 }
 
 /** Reads the routes of the container. */
-export async function presentRoutes(engine: EngineName, cluster: string): Promise<BalancedAddress[]> {
+export async function presentRoutes(
+  engine: EngineName,
+  cluster: string,
+): Promise<BalancedAddress[]> {
   const { stdout } = await inAppliance(engine, cluster, `ip -o route show table ${table}`)
   return readRoutes(stdout)
 }
@@ -137,11 +156,15 @@ export async function startBalancer(
   }
   if (balancerRuns(name)) return
   const log = openSync(join(kindFolder(name), 'load-balancer.log'), 'a', 0o600)
-  const child = spawn(process.execPath, [START, 'cluster/kind/load-balancer/daemon.ts', name, engine], {
-    cwd: projectRoot,
-    detached: true,
-    stdio: ['ignore', log, log],
-  })
+  const child = spawn(
+    process.execPath,
+    [START, 'cluster/kind/load-balancer/daemon.ts', name, engine],
+    {
+      cwd: projectRoot,
+      detached: true,
+      stdio: ['ignore', log, log],
+    },
+  )
   closeSync(log)
   if (child.pid !== undefined) noteProcess(noteFile(name), child.pid)
   child.unref()

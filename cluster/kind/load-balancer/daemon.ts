@@ -1,7 +1,13 @@
 // The load balancer's controller for one kind cluster:  daemon.ts NAME ENGINE.  It ends when the cluster is deleted.
 import { setTimeout as pause } from 'node:timers/promises'
 import type { V1Service } from '@kubernetes/client-node'
-import { assignments, balancedAddresses, healthChecks, type Node, type Service } from '../../../embedded/index.ts'
+import {
+  assignments,
+  balancedAddresses,
+  healthChecks,
+  type Node,
+  type Service,
+} from '../../../embedded/index.ts'
 import { reasonOf } from '../../../host/main.ts'
 import { KindCluster } from '../../kind.ts'
 import { kubeClient, listObjects } from '../../kube-client.ts'
@@ -48,12 +54,17 @@ log('the cluster was deleted')
  */
 async function balance(): Promise<void> {
   const listServices = () => listObjects<Service>(client, '/api/v1/services')
-  const [before, nodes] = await Promise.all([listServices(), listObjects<Node>(client, '/api/v1/nodes')])
+  const [before, nodes] = await Promise.all([
+    listServices(),
+    listObjects<Node>(client, '/api/v1/nodes'),
+  ])
   const changes = assignments(before, pool)
   for (const { service, ip, fault } of changes) {
     const { namespace = 'default', name } = service.metadata
     log(`${namespace}/${name}: ${ip ?? fault ?? 'its address was released'}`)
-    const body: Pick<V1Service, 'status'> = { status: { loadBalancer: { ingress: ip === undefined ? [] : [{ ip }] } } }
+    const body: Pick<V1Service, 'status'> = {
+      status: { loadBalancer: { ingress: ip === undefined ? [] : [{ ip }] } },
+    }
     await client.core.patchNamespacedServiceStatus({ namespace, name, body }, client.mergePatch)
   }
   const services = changes.length > 0 ? await listServices() : before
@@ -61,8 +72,10 @@ async function balance(): Promise<void> {
   const script = routeScript(await presentRoutes(engine, cluster), wanted)
   if (script.length === 0) return
   const { exitCode, stderr } = await inAppliance(engine, cluster, `${script.join('\n')}\n`)
-  if (exitCode !== 0 && stderr.trim()) throw new Error(`routes could not be set: ${stderr.trim().split('\n')[0]}`)
-  for (const { address, nodes: takers } of wanted) log(`${address} leads to ${takers.join(', ') || 'no node'}`)
+  if (exitCode !== 0 && stderr.trim())
+    throw new Error(`routes could not be set: ${stderr.trim().split('\n')[0]}`)
+  for (const { address, nodes: takers } of wanted)
+    log(`${address} leads to ${takers.join(', ') || 'no node'}`)
 }
 
 /** Queries every health check in parallel, from the container that the traffic comes from. */

@@ -20,11 +20,20 @@ export interface ChainedEndpoint {
   chain: string
 }
 
-export const chained = (port: ServicePort, endpoints: readonly TrackedEndpoint[]): ChainedEndpoint[] =>
-  endpoints.map((endpoint) => ({ endpoint, chain: endpointChain(port.name, port.protocol, endpoint.text) }))
+export const chained = (
+  port: ServicePort,
+  endpoints: readonly TrackedEndpoint[],
+): ChainedEndpoint[] =>
+  endpoints.map((endpoint) => ({
+    endpoint,
+    chain: endpointChain(port.name, port.protocol, endpoint.text),
+  }))
 
 /** KUBE-SEP-: marks a packet whose source is the endpoint itself for masquerading, then rewrites the destination. */
-export function writeEndpointChains({ nat, proxier, port }: PortRules, endpoints: readonly ChainedEndpoint[]): void {
+export function writeEndpointChains(
+  { nat, proxier, port }: PortRules,
+  endpoints: readonly ChainedEndpoint[],
+): void {
   const { protocol } = port
   const comment = proxier.isLarge ? '' : commented(port.name)
   for (const { endpoint, chain } of endpoints) {
@@ -55,13 +64,20 @@ export function writeBalancing(
       rules.push({ spec: `${commentOf(endpoint, index, 'affinity')}${match}-j ${chain}` })
     }
   for (const [index, { endpoint, chain }] of endpoints.entries())
-    rules.push({ spec: `${commentOf(endpoint, index, 'balance')}${firstOf(endpoints.length - index)}-j ${chain}` })
+    rules.push({
+      spec: `${commentOf(endpoint, index, 'balance')}${firstOf(endpoints.length - index)}-j ${chain}`,
+    })
 }
 
 /** Rules of the filter table for packets from outside to a Service port without usable endpoints. */
-export function writeRefusals({ filter, proxier, port }: PortRules, comment: string, target: string): void {
+export function writeRefusals(
+  { filter, proxier, port }: PortRules,
+  comment: string,
+  target: string,
+): void {
   const refuse = (match: string) => filter.add('KUBE-EXTERNAL-SERVICES', `${match}-j ${target}`)
-  for (const address of [...port.externalIPs, ...port.loadBalancerIPs]) refuse(toAddress(address, port, comment))
+  for (const address of [...port.externalIPs, ...port.loadBalancerIPs])
+    refuse(toAddress(address, port, comment))
   if (port.nodePort !== 0 && proxier.servesNodePorts)
     refuse(toPort(port.protocol, comment, port.nodePort, '-m addrtype --dst-type LOCAL '))
 }

@@ -1,6 +1,18 @@
 import { asHost, contains } from '../../ip-address.ts'
-import { ANY_SENDER, commented, fromRange, localSender, rejectTarget, toAddress, toPort } from '../rule-text.ts'
-import { categorizeEndpoints, type EndpointCategories, isExternallyAccessible } from '../service-ports.ts'
+import {
+  ANY_SENDER,
+  commented,
+  fromRange,
+  localSender,
+  rejectTarget,
+  toAddress,
+  toPort,
+} from '../rule-text.ts'
+import {
+  categorizeEndpoints,
+  type EndpointCategories,
+  isExternallyAccessible,
+} from '../service-ports.ts'
 import {
   chained,
   type PortRules,
@@ -40,8 +52,13 @@ function writeEntryRules(plan: Plan): void {
   const lead = (address: string, what: string, chain: string) =>
     nat.add('KUBE-SERVICES', `${toAddress(address, port, `${name} ${what}`)}-j ${chain}`)
 
-  if (plan.hasInternal) lead(port.clusterIP, 'cluster IP', port.internalLocal ? plan.local : plan.cluster)
-  else filter.add('KUBE-SERVICES', `${toAddress(port.clusterIP, port, refuse.comment)}-j ${refuse.target}`)
+  if (plan.hasInternal)
+    lead(port.clusterIP, 'cluster IP', port.internalLocal ? plan.local : plan.cluster)
+  else
+    filter.add(
+      'KUBE-SERVICES',
+      `${toAddress(port.clusterIP, port, refuse.comment)}-j ${refuse.target}`,
+    )
 
   for (const address of port.externalIPs) if (categories.any) lead(address, 'external IP', external)
   for (const address of port.loadBalancerIPs) {
@@ -78,10 +95,19 @@ function writeInternalMasquerade({ nat, proxier, port, cluster, local }: Plan): 
 }
 
 /** KUBE-EXT-: masquerades, or with policy Local exempts packets from this node from the policy. */
-function writeExternalChain({ nat, proxier, port, external, cluster, local, hasExternal }: Plan): void {
+function writeExternalChain({
+  nat,
+  proxier,
+  port,
+  external,
+  cluster,
+  local,
+  hasExternal,
+}: Plan): void {
   const add = (spec: string) => nat.add(external, spec)
   const destinations = `${port.name} external destinations`
-  if (!port.externalLocal) add(`${commented(`masquerade traffic for ${destinations}`)}-j KUBE-MARK-MASQ`)
+  if (!port.externalLocal)
+    add(`${commented(`masquerade traffic for ${destinations}`)}-j KUBE-MARK-MASQ`)
   else {
     const fromNode = '-m addrtype --src-type LOCAL '
     if (proxier.detector) {
@@ -114,7 +140,10 @@ function writeFirewallChain({ nat, proxier, port, firewall, external }: Plan): v
     }
   else pass(port.loadBalancerIPs)
   if (features.firewallMarker)
-    nat.add(firewall, commented(`other traffic to ${port.name} will be dropped by KUBE-PROXY-FIREWALL`).trimEnd())
+    nat.add(
+      firewall,
+      commented(`other traffic to ${port.name} will be dropped by KUBE-PROXY-FIREWALL`).trimEnd(),
+    )
 }
 
 function writePolicyChains(plan: Plan): void {
@@ -124,7 +153,9 @@ function writePolicyChains(plan: Plan): void {
   const write = (chain: string, wanted: EndpointCategories['cluster']) => {
     const chosen = wanted === categories.reachable ? undefined : new Set(wanted)
     const those = chosen ? endpoints.filter(({ endpoint }) => chosen.has(endpoint)) : endpoints
-    writeBalancing(plan, chain, those, ({ text }) => (proxier.isLarge ? '' : commented(`${port.name} -> ${text}`)))
+    writeBalancing(plan, chain, those, ({ text }) =>
+      proxier.isLarge ? '' : commented(`${port.name} -> ${text}`),
+    )
   }
   if (usesCluster && cluster.length > 0) write(plan.cluster, cluster)
   if (usesLocal && local.length > 0) write(plan.local, local)

@@ -13,7 +13,8 @@ function writeJumps(nat: TableBuilder, filter: TableBuilder, { features }: Proxi
   const toNew = (from: string, to: string, comment: string) =>
     filter.jump(from, to, comment, '-m conntrack --ctstate NEW ')
   for (const from of ['INPUT', 'FORWARD']) toNew(from, 'KUBE-EXTERNAL-SERVICES', external)
-  if (features.healthCheckRules) filter.jump('INPUT', 'KUBE-NODEPORTS', 'kubernetes health check service ports')
+  if (features.healthCheckRules)
+    filter.jump('INPUT', 'KUBE-NODEPORTS', 'kubernetes health check service ports')
   for (const from of ['FORWARD', 'OUTPUT']) toNew(from, 'KUBE-SERVICES', portals)
   filter.jump('FORWARD', 'KUBE-FORWARD', 'kubernetes forwarding rules')
   if (features.dropsIn === 'filter')
@@ -21,7 +22,8 @@ function writeJumps(nat: TableBuilder, filter: TableBuilder, { features }: Proxi
       toNew(from, 'KUBE-PROXY-FIREWALL', 'kubernetes load balancer firewall')
   for (const from of ['OUTPUT', 'PREROUTING']) nat.jump(from, 'KUBE-SERVICES', portals)
   nat.jump('POSTROUTING', 'KUBE-POSTROUTING', 'kubernetes postrouting rules')
-  if (features.kubeFirewall) for (const from of ['INPUT', 'OUTPUT']) filter.jump(from, 'KUBE-FIREWALL')
+  if (features.kubeFirewall)
+    for (const from of ['INPUT', 'OUTPUT']) filter.jump(from, 'KUBE-FIREWALL')
 }
 
 /** KUBE-MARK-MASQ and KUBE-POSTROUTING, the same in iptables and ipvs mode. */
@@ -41,10 +43,16 @@ export function writeForwardAccepts(
 ): void {
   const established = '-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT'
   const { mark } = masqueradeMark(config)
-  filter.add('KUBE-FORWARD', `${commented('kubernetes forwarding rules')}-m mark --mark ${mark} -j ACCEPT`)
+  filter.add(
+    'KUBE-FORWARD',
+    `${commented('kubernetes forwarding rules')}-m mark --mark ${mark} -j ACCEPT`,
+  )
   const comments = features.singleConntrackRule
     ? ['kubernetes forwarding conntrack rule']
-    : ['kubernetes forwarding conntrack pod source rule', 'kubernetes forwarding conntrack pod destination rule']
+    : [
+        'kubernetes forwarding conntrack pod source rule',
+        'kubernetes forwarding conntrack pod destination rule',
+      ]
   for (const comment of comments) filter.add('KUBE-FORWARD', `${commented(comment)}${established}`)
 }
 
@@ -60,7 +68,10 @@ function writeStaticChains(nat: TableBuilder, filter: TableBuilder, proxier: Pro
     )
   if (!(features.liberalConntrack && config.conntrackTCPLiberal)) {
     // iptables-save prints two spaces before the name.
-    const counter = features.nfacct && config.nfacct ? '-m nfacct --nfacct-name  ct_state_invalid_dropped_pkts ' : ''
+    const counter =
+      features.nfacct && config.nfacct
+        ? '-m nfacct --nfacct-name  ct_state_invalid_dropped_pkts '
+        : ''
     filter.add('KUBE-FORWARD', `-m conntrack --ctstate INVALID ${counter}-j DROP`)
   }
   writeForwardAccepts(filter, proxier)
@@ -70,7 +81,9 @@ function writeStaticChains(nat: TableBuilder, filter: TableBuilder, proxier: Pro
 function writeNodePortsTail(nat: TableBuilder, proxier: Proxier): void {
   const { features, family, nodePortAddresses } = proxier
   const noLoopback = features.localhostNodePorts && !proxier.localhostNodePorts
-  const comment = commented('kubernetes service nodeports; NOTE: this must be the last rule in this chain')
+  const comment = commented(
+    'kubernetes service nodeports; NOTE: this must be the last rule in this chain',
+  )
   if (nodePortAddresses.all) {
     const except = noLoopback ? `! -d ${loopbackRange(family)} ` : ''
     nat.add('KUBE-SERVICES', `${except}${comment}-m addrtype --dst-type LOCAL -j KUBE-NODEPORTS`)
@@ -91,7 +104,8 @@ export function iptablesRuleset(proxier: Proxier): Ruleset {
   for (const table of [filter, mangle, nat]) table.chain('KUBE-PROXY-CANARY')
   writeJumps(nat, filter, proxier)
   writeStaticChains(nat, filter, proxier)
-  const writePort = proxier.features.serviceChains === 'external' ? writeExternalServicePort : writeXlbServicePort
+  const writePort =
+    proxier.features.serviceChains === 'external' ? writeExternalServicePort : writeXlbServicePort
   for (const port of proxier.ports) writePort({ nat, filter, proxier, port })
   writeNodePortsTail(nat, proxier)
   return ruleset({ filter, mangle, nat })

@@ -1,5 +1,13 @@
 import { asHost, contains, loopbackRange } from '../../ip-address.ts'
-import { ANY_SENDER, commented, fromRange, localSender, rejectTarget, toAddress, toPort } from '../rule-text.ts'
+import {
+  ANY_SENDER,
+  commented,
+  fromRange,
+  localSender,
+  rejectTarget,
+  toAddress,
+  toPort,
+} from '../rule-text.ts'
 import { readyEndpoints } from '../service-ports.ts'
 import {
   type ChainedEndpoint,
@@ -23,26 +31,35 @@ const contextOf = (rules: PortRules) => ({
 
 function writeClusterIP({ nat, proxier, port, service, masqueradeFirst }: Context): void {
   const { config, detector } = proxier
-  const match = (sender = ANY_SENDER) => toAddress(port.clusterIP, port, `${port.name} cluster IP`, sender)
+  const match = (sender = ANY_SENDER) =>
+    toAddress(port.clusterIP, port, `${port.name} cluster IP`, sender)
   const chain = masqueradeFirst ? 'KUBE-SERVICES' : service
   if (config.masqueradeAll) nat.add(chain, `${match()}-j KUBE-MARK-MASQ`)
   else if (detector) nat.add(chain, `${match(localSender(detector, '! '))}-j KUBE-MARK-MASQ`)
   nat.add('KUBE-SERVICES', `${match()}-j ${service}`)
 }
 
-function writeExternalIP({ nat, proxier, port, service, xlb, masqueradeFirst }: Context, address: string): void {
+function writeExternalIP(
+  { nat, proxier, port, service, xlb, masqueradeFirst }: Context,
+  address: string,
+): void {
   const { detector } = proxier
   const comment = `${port.name} external IP`
   const match = toAddress(address, port, comment)
   const chain = port.externalLocal ? xlb : service
   if (masqueradeFirst) {
     if (!port.externalLocal) nat.add('KUBE-SERVICES', `${match}-j KUBE-MARK-MASQ`)
-    nat.add('KUBE-SERVICES', `${match}-m physdev ! --physdev-is-in -m addrtype ! --src-type LOCAL -j ${chain}`)
+    nat.add(
+      'KUBE-SERVICES',
+      `${match}-m physdev ! --physdev-is-in -m addrtype ! --src-type LOCAL -j ${chain}`,
+    )
     nat.add('KUBE-SERVICES', `${match}-m addrtype --dst-type LOCAL -j ${chain}`)
     return
   }
   if (!port.externalLocal) {
-    const notLocal = detector ? toAddress(address, port, comment, localSender(detector, '! ')) : match
+    const notLocal = detector
+      ? toAddress(address, port, comment, localSender(detector, '! '))
+      : match
     nat.add(service, `${notLocal}-j KUBE-MARK-MASQ`)
   }
   nat.add('KUBE-SERVICES', `${match}-j ${chain}`)
@@ -53,12 +70,14 @@ function writeLoadBalancerIP({ nat, proxier, port, service, xlb }: Context, addr
   const firewall = `KUBE-FW-${port.hash}`
   const what = `${port.name} loadbalancer IP`
   nat.add('KUBE-SERVICES', `${toAddress(address, port, what)}-j ${firewall}`)
-  const add = (source: string, target: string) => nat.add(firewall, `${source}${commented(what)}-j ${target}`)
+  const add = (source: string, target: string) =>
+    nat.add(firewall, `${source}${commented(what)}-j ${target}`)
   const chain = port.externalLocal ? xlb : service
   if (!port.externalLocal) add('', 'KUBE-MARK-MASQ')
   if (port.sourceRanges.length === 0) add('', chain)
   for (const range of port.sourceRanges) add(fromRange(range), chain)
-  if (port.sourceRanges.some((range) => contains(range, proxier.nodeIP))) add(`-s ${asHost(address)} `, chain)
+  if (port.sourceRanges.some((range) => contains(range, proxier.nodeIP)))
+    add(`-s ${asHost(address)} `, chain)
   add('', 'KUBE-MARK-DROP')
 }
 
@@ -79,12 +98,20 @@ function writeLocalChain(context: Context, local: readonly ChainedEndpoint[]): v
   const { detector } = proxier
   const fromNode = '-m addrtype --src-type LOCAL '
   if (detector) {
-    const redirect = commented('Redirect pods trying to reach external loadbalancer VIP to clusterIP')
+    const redirect = commented(
+      'Redirect pods trying to reach external loadbalancer VIP to clusterIP',
+    )
     const { source, incoming } = localSender(detector)
     nat.add(xlb, `${source}${incoming}${redirect}-j ${service}`)
   }
-  nat.add(xlb, `${commented(`masquerade LOCAL traffic for ${port.name} LB IP`)}${fromNode}-j KUBE-MARK-MASQ`)
-  nat.add(xlb, `${commented(`route LOCAL traffic for ${port.name} LB IP to service chain`)}${fromNode}-j ${service}`)
+  nat.add(
+    xlb,
+    `${commented(`masquerade LOCAL traffic for ${port.name} LB IP`)}${fromNode}-j KUBE-MARK-MASQ`,
+  )
+  nat.add(
+    xlb,
+    `${commented(`route LOCAL traffic for ${port.name} LB IP to service chain`)}${fromNode}-j ${service}`,
+  )
   if (local.length === 0) {
     nat.add(xlb, `${commented(`${port.name} has no local endpoints`)}-j KUBE-MARK-DROP`)
     return

@@ -11,14 +11,18 @@ const PROTOCOL_NUMBER = { tcp: 6, udp: 17, sctp: 132 } as const
 
 /** The jumps of ipvs mode in the order in which kube-proxy creates them. */
 function writeJumps({ nat, filter, proxier: { features } }: SetRules): void {
-  for (const from of ['OUTPUT', 'PREROUTING']) nat.jump(from, 'KUBE-SERVICES', 'kubernetes service portals')
+  for (const from of ['OUTPUT', 'PREROUTING'])
+    nat.jump(from, 'KUBE-SERVICES', 'kubernetes service portals')
   nat.jump('POSTROUTING', 'KUBE-POSTROUTING', 'kubernetes postrouting rules')
   filter.jump('FORWARD', 'KUBE-FORWARD', 'kubernetes forwarding rules')
-  if (features.ipvsHealthCheck) filter.jump('INPUT', 'KUBE-NODE-PORT', 'kubernetes health check rules')
+  if (features.ipvsHealthCheck)
+    filter.jump('INPUT', 'KUBE-NODE-PORT', 'kubernetes health check rules')
   if (features.dropsIn === 'filter')
-    for (const from of ['INPUT', 'FORWARD']) filter.jump(from, 'KUBE-PROXY-FIREWALL', 'kube-proxy firewall rules')
+    for (const from of ['INPUT', 'FORWARD'])
+      filter.jump(from, 'KUBE-PROXY-FIREWALL', 'kube-proxy firewall rules')
   if (features.ipvsFilter) filter.jump('INPUT', 'KUBE-IPVS-FILTER', 'kubernetes ipvs access filter')
-  if (features.ipvsOutFilter) filter.jump('OUTPUT', 'KUBE-IPVS-OUT-FILTER', 'kubernetes ipvs access filter')
+  if (features.ipvsOutFilter)
+    filter.jump('OUTPUT', 'KUBE-IPVS-OUT-FILTER', 'kubernetes ipvs access filter')
 }
 
 class SetRules {
@@ -41,9 +45,19 @@ class SetRules {
   }
 
   /** Adds a rule that exists only while its set has members. */
-  addIfUsed(table: TableBuilder, chain: string, set: SetName, direction: string, target: string, protocol = ''): void {
+  addIfUsed(
+    table: TableBuilder,
+    chain: string,
+    set: SetName,
+    direction: string,
+    target: string,
+    protocol = '',
+  ): void {
     if (!this.state.sets.isUsed(set)) return
-    table.add(chain, `${protocol === '' ? '' : `-p ${protocol} `}${this.commented(set, direction)}-j ${target}`)
+    table.add(
+      chain,
+      `${protocol === '' ? '' : `-p ${protocol} `}${this.commented(set, direction)}-j ${target}`,
+    )
   }
 }
 
@@ -81,7 +95,8 @@ function writeClusterIPMasquerade(rules: SetRules): void {
   const { nat, proxier, state } = rules
   if (!state.sets.isUsed('KUBE-CLUSTER-IP')) return
   const { config, detector } = proxier
-  const match = (direction: string) => `${rules.commented('KUBE-CLUSTER-IP', direction)}-j KUBE-MARK-MASQ`
+  const match = (direction: string) =>
+    `${rules.commented('KUBE-CLUSTER-IP', direction)}-j KUBE-MARK-MASQ`
   if (config.masqueradeAll) nat.add('KUBE-SERVICES', match('dst,dst'))
   else if (detector) {
     const { source, incoming } = localSender(detector, '! ')
@@ -97,13 +112,17 @@ function writeExternalIPs(rules: SetRules, set: SetName, masquerade: boolean): v
   if (!state.sets.isUsed(set)) return
   const match = rules.commented(set, 'dst,dst')
   if (masquerade) nat.add('KUBE-SERVICES', `${match}-j KUBE-MARK-MASQ`)
-  nat.add('KUBE-SERVICES', `${match}-m physdev ! --physdev-is-in -m addrtype ! --src-type LOCAL -j ACCEPT`)
+  nat.add(
+    'KUBE-SERVICES',
+    `${match}-m physdev ! --physdev-is-in -m addrtype ! --src-type LOCAL -j ACCEPT`,
+  )
   nat.add('KUBE-SERVICES', `${match}-m addrtype --dst-type LOCAL -j ACCEPT`)
 }
 
 function writeServices(rules: SetRules): void {
   const { nat, proxier, state } = rules
-  if (proxier.features.ipvsFilter) nat.add('KUBE-SERVICES', `-s ${loopbackRange(proxier.family)} -j RETURN`)
+  if (proxier.features.ipvsFilter)
+    nat.add('KUBE-SERVICES', `-s ${loopbackRange(proxier.family)} -j RETURN`)
   rules.addIfUsed(nat, 'KUBE-SERVICES', 'KUBE-LOAD-BALANCER', 'dst,dst', 'KUBE-LOAD-BALANCER')
   writeClusterIPMasquerade(rules)
   writeExternalIPs(rules, 'KUBE-EXTERNAL-IP', true)
@@ -120,9 +139,13 @@ function writeAccessFilter(rules: SetRules): void {
   if (features.ipvsFilter) {
     const pass: SetName[] = ['KUBE-LOAD-BALANCER', 'KUBE-CLUSTER-IP', 'KUBE-EXTERNAL-IP']
     if (features.ipvsFilterExternalLocal) pass.push('KUBE-EXTERNAL-IP-LOCAL')
-    for (const set of pass) filter.add('KUBE-IPVS-FILTER', `${rules.match(set, 'dst,dst')}-j RETURN`)
+    for (const set of pass)
+      filter.add('KUBE-IPVS-FILTER', `${rules.match(set, 'dst,dst')}-j RETURN`)
     if (features.ipvsFilterHealthCheck)
-      filter.add('KUBE-IPVS-FILTER', `${rules.match('KUBE-HEALTH-CHECK-NODE-PORT', 'dst')}-j RETURN`)
+      filter.add(
+        'KUBE-IPVS-FILTER',
+        `${rules.match('KUBE-HEALTH-CHECK-NODE-PORT', 'dst')}-j RETURN`,
+      )
     filter.add(
       'KUBE-IPVS-FILTER',
       `-m conntrack --ctstate NEW ${rules.match('KUBE-IPVS-IPS', 'dst')}-j ${rejectTarget(family)}`,
@@ -152,7 +175,10 @@ export function ipvsRuleset(proxier: Proxier, state: IpvsState): Ruleset {
   writeNodePorts(rules)
   writeAccessFilter(rules)
   if (features.ipvsHealthCheck)
-    filter.add('KUBE-NODE-PORT', `${rules.commented('KUBE-HEALTH-CHECK-NODE-PORT', 'dst')}-j ACCEPT`)
+    filter.add(
+      'KUBE-NODE-PORT',
+      `${rules.commented('KUBE-HEALTH-CHECK-NODE-PORT', 'dst')}-j ACCEPT`,
+    )
   writeForwardAccepts(filter, proxier)
   writeMasquerade(nat, proxier)
   return ruleset({ filter, nat })

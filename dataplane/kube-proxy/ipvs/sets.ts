@@ -4,10 +4,22 @@ import type { Features } from '../versions.ts'
 
 /** The sets of ipvs mode by their IPv4 name: the type, and the comment of the rules that match them. */
 const SETS = {
-  'KUBE-LOOP-BACK': ['hash:ip,port,ip', 'Kubernetes endpoints dst ip:port, source ip for solving hairpin purpose'],
-  'KUBE-CLUSTER-IP': ['hash:ip,port', 'Kubernetes service cluster ip + port for masquerade purpose'],
-  'KUBE-EXTERNAL-IP': ['hash:ip,port', 'Kubernetes service external ip + port for masquerade and filter purpose'],
-  'KUBE-EXTERNAL-IP-LOCAL': ['hash:ip,port', 'Kubernetes service external ip + port with externalTrafficPolicy=local'],
+  'KUBE-LOOP-BACK': [
+    'hash:ip,port,ip',
+    'Kubernetes endpoints dst ip:port, source ip for solving hairpin purpose',
+  ],
+  'KUBE-CLUSTER-IP': [
+    'hash:ip,port',
+    'Kubernetes service cluster ip + port for masquerade purpose',
+  ],
+  'KUBE-EXTERNAL-IP': [
+    'hash:ip,port',
+    'Kubernetes service external ip + port for masquerade and filter purpose',
+  ],
+  'KUBE-EXTERNAL-IP-LOCAL': [
+    'hash:ip,port',
+    'Kubernetes service external ip + port with externalTrafficPolicy=local',
+  ],
   'KUBE-LOAD-BALANCER': ['hash:ip,port', 'Kubernetes service lb portal'],
   'KUBE-LOAD-BALANCER-LOCAL': [
     'hash:ip,port',
@@ -26,9 +38,15 @@ const SETS = {
     'Kubernetes service load balancer ip + port + source cidr for packet filter purpose',
   ],
   'KUBE-NODE-PORT-TCP': ['bitmap:port', 'Kubernetes nodeport TCP port for masquerade purpose'],
-  'KUBE-NODE-PORT-LOCAL-TCP': ['bitmap:port', 'Kubernetes nodeport TCP port with externalTrafficPolicy=local'],
+  'KUBE-NODE-PORT-LOCAL-TCP': [
+    'bitmap:port',
+    'Kubernetes nodeport TCP port with externalTrafficPolicy=local',
+  ],
   'KUBE-NODE-PORT-UDP': ['bitmap:port', 'Kubernetes nodeport UDP port for masquerade purpose'],
-  'KUBE-NODE-PORT-LOCAL-UDP': ['bitmap:port', 'Kubernetes nodeport UDP port with externalTrafficPolicy=local'],
+  'KUBE-NODE-PORT-LOCAL-UDP': [
+    'bitmap:port',
+    'Kubernetes nodeport UDP port with externalTrafficPolicy=local',
+  ],
   'KUBE-NODE-PORT-SCTP-HASH': [
     'hash:ip,port',
     "Kubernetes nodeport SCTP port for masquerade purpose with type 'hash ip:port'",
@@ -85,7 +103,9 @@ export class SetBuilder {
     this.wanted.add(name)
     if (range.endsWith('/0')) return
     const single = this.family === 'ipv4' ? '/32' : '/128'
-    this.members.get(name)?.add(`${prefix},${range.endsWith(single) ? range.slice(0, -single.length) : range}`)
+    this.members
+      .get(name)
+      ?.add(`${prefix},${range.endsWith(single) ? range.slice(0, -single.length) : range}`)
   }
 
   /** True if kube-proxy considers the set non-empty and therefore writes the rules that match against it. */
@@ -102,7 +122,11 @@ export class SetBuilder {
       const options: Record<string, string> =
         type === 'bitmap:port'
           ? { range: '0-65535' }
-          : { family: this.family === 'ipv4' ? 'inet' : 'inet6', hashsize: '1024', maxelem: '65536' }
+          : {
+              family: this.family === 'ipv4' ? 'inet' : 'inet6',
+              hashsize: '1024',
+              maxelem: '65536',
+            }
       sets.set(name, { name, type, options, members })
     }
     return sets

@@ -1,5 +1,11 @@
 import type { Link } from '../../ip-addr.ts'
-import { canonicalAddress, contains, familyOf, isIPv6LinkLocal, isLoopback } from '../../ip-address.ts'
+import {
+  canonicalAddress,
+  contains,
+  familyOf,
+  isIPv6LinkLocal,
+  isLoopback,
+} from '../../ip-address.ts'
 import { type IpvsProtocol, type VirtualServer, virtualServerKey } from '../../ipvsadm-save.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
 import { DUMMY_LINK } from '../mode-ownership.ts'
@@ -42,20 +48,30 @@ export class IpvsState {
     this.bound.add(port.clusterIP)
 
     for (const address of port.externalIPs)
-      this.sets.add(port.externalLocal ? 'KUBE-EXTERNAL-IP-LOCAL' : 'KUBE-EXTERNAL-IP', memberOf(address))
-    for (const address of port.loadBalancerIPs) this.#writeLoadBalancerIP(port, address, memberOf(address))
+      this.sets.add(
+        port.externalLocal ? 'KUBE-EXTERNAL-IP-LOCAL' : 'KUBE-EXTERNAL-IP',
+        memberOf(address),
+      )
+    for (const address of port.loadBalancerIPs)
+      this.#writeLoadBalancerIP(port, address, memberOf(address))
     for (const address of [...port.externalIPs, ...port.loadBalancerIPs]) {
       this.#serve(port, address, port.port, external)
-      if (!(this.#proxier.features.ipvsSkipsNodeAddresses && this.#taken.has(address))) this.bound.add(address)
+      if (!(this.#proxier.features.ipvsSkipsNodeAddresses && this.#taken.has(address)))
+        this.bound.add(address)
     }
   }
 
-  #writeLoadBalancerIP({ externalLocal, sourceRanges, protocol, port }: ServicePort, address: string, member: string) {
+  #writeLoadBalancerIP(
+    { externalLocal, sourceRanges, protocol, port }: ServicePort,
+    address: string,
+    member: string,
+  ) {
     this.sets.add('KUBE-LOAD-BALANCER', member)
     if (externalLocal) this.sets.add('KUBE-LOAD-BALANCER-LOCAL', member)
     if (sourceRanges.length === 0) return
     this.sets.add('KUBE-LOAD-BALANCER-FW', member)
-    for (const range of sourceRanges) this.sets.addRange('KUBE-LOAD-BALANCER-SOURCE-CIDR', member, range)
+    for (const range of sourceRanges)
+      this.sets.addRange('KUBE-LOAD-BALANCER-SOURCE-CIDR', member, range)
     if (sourceRanges.some((range) => contains(range, this.#proxier.nodeIP)))
       this.sets.add('KUBE-LOAD-BALANCER-SOURCE-IP', `${member},${address}`)
     else this.blocked.push({ address, protocol, port })
@@ -79,7 +95,8 @@ export class IpvsState {
     }
     const suffix = protocol === 'udp' ? 'UDP' : 'TCP'
     addTo(`KUBE-NODE-PORT-${suffix}`, 'KUBE-NODE-PORT-SCTP-HASH')
-    if (port.externalLocal) addTo(`KUBE-NODE-PORT-LOCAL-${suffix}`, 'KUBE-NODE-PORT-LOCAL-SCTP-HASH')
+    if (port.externalLocal)
+      addTo(`KUBE-NODE-PORT-LOCAL-${suffix}`, 'KUBE-NODE-PORT-LOCAL-SCTP-HASH')
     const { external } = backends(port, this.#proxier)
     for (const address of addresses) this.#serve(port, address, nodePort, external)
   }
@@ -88,7 +105,12 @@ export class IpvsState {
    * Adds a virtual server as kube-proxy creates it: real servers with masquerading and weight 1. Two Service ports may have
    * the same one (a duplicate external IP); the later one wins, as on a node.
    */
-  #serve(port: ServicePort, address: string, number: number, endpoints: readonly TrackedEndpoint[]): void {
+  #serve(
+    port: ServicePort,
+    address: string,
+    number: number,
+    endpoints: readonly TrackedEndpoint[],
+  ): void {
     const { config, features } = this.#proxier
     const { scheduler } = config.ipvs
     const server: VirtualServer = {
@@ -115,7 +137,8 @@ export function ipvsState(proxier: Proxier): IpvsState {
   for (const port of proxier.ports) state.writeAddresses(port)
   const addresses = nodePortServers(proxier, state.bound)
   for (const port of proxier.ports) state.writePortsOfNode(port, addresses)
-  if (proxier.features.ipvsFilter) for (const address of state.bound) state.sets.add('KUBE-IPVS-IPS', address)
+  if (proxier.features.ipvsFilter)
+    for (const address of state.bound) state.sets.add('KUBE-IPVS-IPS', address)
   return state
 }
 
@@ -139,26 +162,42 @@ export const dummyLink = (addresses: Iterable<string>): Link => ({
 function nodePortServers(proxier: Proxier, bound: ReadonlySet<string>): string[] {
   const { config, features, family, nodeIP, nodeAddresses } = proxier
   if (proxier.nodePortAddresses.all) {
-    const addresses = nodeAddresses.map(canonicalAddress).filter((address) => !isIPv6LinkLocal(address))
+    const addresses = nodeAddresses
+      .map(canonicalAddress)
+      .filter((address) => !isIPv6LinkLocal(address))
     if (features.ipvsLoopbackNodePorts) addresses.push(family === 'ipv4' ? '127.0.0.1' : '::1')
     return [...new Set(addresses)]
   }
   // A sync reads the addresses before it binds those of new Services: they serve node ports from the next sync on.
   const boundBefore = features.ipvsHourlyResync && !config.resynced ? [] : bound
-  const matching = nodePortAddresses(config, [...nodeAddresses, ...boundBefore], nodeIP, family, features)
+  const matching = nodePortAddresses(
+    config,
+    [...nodeAddresses, ...boundBefore],
+    nodeIP,
+    family,
+    features,
+  )
   if (matching.all) return []
-  return matching.addresses.filter((address) => features.ipvsLoopbackNodePorts || !isLoopback(address))
+  return matching.addresses.filter(
+    (address) => features.ipvsLoopbackNodePorts || !isLoopback(address),
+  )
 }
 
 /**
  * Chooses real servers. Since 1.24 a Local policy without local endpoints falls back to all endpoints
  * (kubernetes/kubernetes#97081); before, it had none.
  */
-function backends(port: ServicePort, proxier: Proxier): Record<'internal' | 'external', readonly TrackedEndpoint[]> {
+function backends(
+  port: ServicePort,
+  proxier: Proxier,
+): Record<'internal' | 'external', readonly TrackedEndpoint[]> {
   if (proxier.features.internalTrafficPolicy !== 'categorises') {
     const ready = readyEndpoints(port)
     const here = ready.filter((endpoint) => endpoint.isLocal)
-    return { internal: port.internalLocal ? here : ready, external: port.externalLocal ? here : ready }
+    return {
+      internal: port.internalLocal ? here : ready,
+      external: port.externalLocal ? here : ready,
+    }
   }
   const { local, cluster } = categorizeEndpoints(port, proxier)
   const choose = (isLocal: boolean) => (isLocal && local.length > 0 ? local : cluster)

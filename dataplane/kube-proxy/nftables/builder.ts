@@ -16,11 +16,18 @@ export class NftTableBuilder {
     this.proxier = proxier
     this.ip = proxier.family === 'ipv4' ? 'ip' : 'ip6'
     this.address = proxier.family === 'ipv4' ? 'ipv4_addr' : 'ipv6_addr'
-    this.table = { family: this.ip, name: KUBE_PROXY_TABLE, chains: new Map(), sets: new Map(), maps: new Map() }
+    this.table = {
+      family: this.ip,
+      name: KUBE_PROXY_TABLE,
+      chains: new Map(),
+      sets: new Map(),
+      maps: new Map(),
+    }
   }
 
   chain(name: string, base?: NftHook): void {
-    if (!this.table.chains.has(name)) this.table.chains.set(name, base ? { base, rules: [] } : { rules: [] })
+    if (!this.table.chains.has(name))
+      this.table.chains.set(name, base ? { base, rules: [] } : { rules: [] })
   }
 
   rule(chain: string, text: string, comment?: string): void {

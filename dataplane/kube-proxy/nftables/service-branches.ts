@@ -36,7 +36,8 @@ const RULE = new RegExp(
   ].join('|')})$`,
 )
 
-const values = (pairs: string): string[] => pairs.split(', ').map((pair) => pair.slice(pair.indexOf(' : ') + 3))
+const values = (pairs: string): string[] =>
+  pairs.split(', ').map((pair) => pair.slice(pair.indexOf(' : ') + 3))
 
 /** `10.244.1.2 . 80` as `10.244.1.2:80`. */
 function joined(concat: string): string {
@@ -56,11 +57,19 @@ function chosen(table: NftTable, path: Path, chains: readonly string[], depth: n
   for (const chain of chains) {
     const [branch] = walk(table, chain, { when: path.when, masqueraded: [] }, depth)
     if (branch?.end !== 'dnat') return branch ?? end(path, 'unknown', `goto ${chain}`)
-    for (const [endpoint, times] of branch.endpoints) endpoints.set(endpoint, (endpoints.get(endpoint) ?? 0) + times)
+    for (const [endpoint, times] of branch.endpoints)
+      endpoints.set(endpoint, (endpoints.get(endpoint) ?? 0) + times)
     for (const condition of branch.masqueraded) masqueraded.add(condition)
     remembered = branch.remembered ?? remembered
   }
-  return { when: path.when, end: 'dnat', endpoints, of: chains.length, masqueraded: [...masqueraded], remembered }
+  return {
+    when: path.when,
+    end: 'dnat',
+    endpoints,
+    of: chains.length,
+    masqueraded: [...masqueraded],
+    remembered,
+  }
 }
 
 function walk(table: NftTable, name: string, from: Path, depth: number): NftBranch[] {
@@ -88,7 +97,8 @@ function walk(table: NftTable, name: string, from: Path, depth: number): NftBran
     else if (verdict !== undefined) branches.push(end(further, verdict as 'drop' | 'reject'))
     else if (marks || target === 'mark-for-masquerade') path.masqueraded.push(when)
     else branches.push(end(further, 'unknown', text))
-    const isFinal = [chains, pairs, endpoint, verdict].some((part) => part !== undefined) || jump === 'goto'
+    const isFinal =
+      [chains, pairs, endpoint, verdict].some((part) => part !== undefined) || jump === 'goto'
     if (isFinal && when === '') return branches
   }
   return branches
@@ -113,13 +123,27 @@ export function branchesOf(table: NftTable, verdict: string): NftBranch[] {
 }
 
 /** Describes a branch in one line, with endpoints in sorted order. */
-export function describeBranch({ when, end, endpoints, of, masqueraded, remembered, rule }: NftBranch): string {
+export function describeBranch({
+  when,
+  end,
+  endpoints,
+  of,
+  masqueraded,
+  remembered,
+  rule,
+}: NftBranch): string {
   const share = (times: number) => (times * endpoints.size === of ? '' : ` (${times} of ${of})`)
   const all = [...endpoints].map(([endpoint, times]) => `${endpoint}${share(times)}`).sort()
-  const ends = { dnat: `dnat to ${all.join(' or ')}`, drop: 'drop', reject: 'reject', unknown: `"${rule}"` }
+  const ends = {
+    dnat: `dnat to ${all.join(' or ')}`,
+    drop: 'drop',
+    reject: 'reject',
+    unknown: `"${rule}"`,
+  }
   const conditions = [...new Set(masqueraded)].sort()
   const always = conditions.includes('')
-  const mark = conditions.length === 0 ? '' : `, masqueraded${always ? '' : ` if ${conditions.join(' or ')}`}`
+  const mark =
+    conditions.length === 0 ? '' : `, masqueraded${always ? '' : ` if ${conditions.join(' or ')}`}`
   const sticky = remembered === undefined ? '' : `, session affinity for ${remembered} s`
   const senders = when.map(withSameAddresses).join(', ')
   return `${senders === '' ? '' : `${senders}: `}${ends[end]}${mark}${sticky}`

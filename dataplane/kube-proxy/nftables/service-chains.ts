@@ -11,7 +11,12 @@ import {
   type ServicePort,
 } from '../service-ports.ts'
 import { AFFINITY_PREFIX, endpointName, NftTableBuilder, servicePortName } from './builder.ts'
-import { markForMasquerade, masqueradedSenders, sourceCondition, writeStaticChains } from './static-chains.ts'
+import {
+  markForMasquerade,
+  masqueradedSenders,
+  sourceCondition,
+  writeStaticChains,
+} from './static-chains.ts'
 
 const REJECT = 'goto reject-chain'
 const DROP = 'drop'
@@ -43,33 +48,57 @@ function writeElements(
 
   builder.member('cluster-ips', clusterIP)
   if (serves(port.internalLocal))
-    builder.entry('service-ips', byAddress(clusterIP), `goto ${port.internalLocal ? chains.local : chains.cluster}`)
+    builder.entry(
+      'service-ips',
+      byAddress(clusterIP),
+      `goto ${port.internalLocal ? chains.local : chains.cluster}`,
+    )
   else builder.entry('no-endpoint-services', byAddress(clusterIP), without)
 
   for (const address of [...port.externalIPs, ...port.loadBalancerIPs]) {
     if (any) builder.entry('service-ips', byAddress(address), `goto ${chains.external}`)
-    if (!serves(port.externalLocal)) builder.entry('no-endpoint-services', byAddress(address), without)
+    if (!serves(port.externalLocal))
+      builder.entry('no-endpoint-services', byAddress(address), without)
   }
   if (port.sourceRanges.length > 0)
     for (const address of port.loadBalancerIPs)
       builder.entry('firewall-ips', byAddress(address), `goto ${chains.firewall}`)
   if (nodePort === 0) return
   if (any) builder.entry('service-nodeports', key(protocol, nodePort), `goto ${chains.external}`)
-  if (!serves(port.externalLocal)) builder.entry('no-endpoint-nodeports', key(protocol, nodePort), without)
+  if (!serves(port.externalLocal))
+    builder.entry('no-endpoint-nodeports', key(protocol, nodePort), without)
 }
 
-function writeExternal(builder: NftTableBuilder, port: ServicePort, chains: Chains, serves: boolean): void {
+function writeExternal(
+  builder: NftTableBuilder,
+  port: ServicePort,
+  chains: Chains,
+  serves: boolean,
+): void {
   const masquerade = markForMasquerade(builder)
   if (!port.externalLocal) {
-    builder.rule(chains.external, masquerade, builder.proxier.features.nftHairpinSet ? 'masquerade' : undefined)
+    builder.rule(
+      chains.external,
+      masquerade,
+      builder.proxier.features.nftHairpinSet ? 'masquerade' : undefined,
+    )
   } else {
     const fromPod = sourceCondition(builder)
     if (fromPod !== undefined)
-      builder.rule(chains.external, `${fromPod} goto ${chains.cluster}`, 'short-circuit pod traffic')
+      builder.rule(
+        chains.external,
+        `${fromPod} goto ${chains.cluster}`,
+        'short-circuit pod traffic',
+      )
     builder.rule(chains.external, `fib saddr type local ${masquerade}`, 'masquerade local traffic')
-    builder.rule(chains.external, `fib saddr type local goto ${chains.cluster}`, 'short-circuit local traffic')
+    builder.rule(
+      chains.external,
+      `fib saddr type local goto ${chains.cluster}`,
+      'short-circuit local traffic',
+    )
   }
-  if (serves) builder.rule(chains.external, `goto ${port.externalLocal ? chains.local : chains.cluster}`)
+  if (serves)
+    builder.rule(chains.external, `goto ${port.externalLocal ? chains.local : chains.cluster}`)
 }
 
 /** Source ranges are checked before the translation. A request from the node to itself has the load balancer's address as its source. */
@@ -99,20 +128,28 @@ function writeChoice(
     builder.rule(chain, `meta l4proto ${port.protocol} dnat ${ip} to ${choice} map { ${map} }`)
     return
   }
-  const map = endpoints.map((endpoint, index) => `${index} : goto endpoint-${endpointName(port, endpoint)}`).join(', ')
+  const map = endpoints
+    .map((endpoint, index) => `${index} : goto endpoint-${endpointName(port, endpoint)}`)
+    .join(', ')
   builder.rule(chain, `${choice} vmap { ${map} }`)
 }
 
-function writeEndpoint(builder: NftTableBuilder, port: ServicePort, endpoint: TrackedEndpoint): void {
+function writeEndpoint(
+  builder: NftTableBuilder,
+  port: ServicePort,
+  endpoint: TrackedEndpoint,
+): void {
   const { proxier, ip, address } = builder
   const { ip: own, text } = endpoint
   if (proxier.features.nftHairpinSet) {
-    if (endpoint.isLocal) builder.member('hairpin-connections', key(own, own, port.protocol, endpoint.port))
+    if (endpoint.isLocal)
+      builder.member('hairpin-connections', key(own, own, port.protocol, endpoint.port))
     if (port.affinity === undefined) return
   }
   const name = endpointName(port, endpoint)
   const chain = `endpoint-${name}`
-  if (!proxier.features.nftHairpinSet) builder.rule(chain, `${ip} saddr ${own} jump mark-for-masquerade`)
+  if (!proxier.features.nftHairpinSet)
+    builder.rule(chain, `${ip} saddr ${own} jump mark-for-masquerade`)
   if (port.affinity !== undefined) {
     const set = `${AFFINITY_PREFIX}${name}`
     builder.set(set, address, { flags: ['dynamic', 'timeout'], timeout: port.affinity })
@@ -137,8 +174,10 @@ function writeServicePort(builder: NftTableBuilder, port: ServicePort): void {
     const rule = `${own} ${senders ? `${senders} ` : ''}jump mark-for-masquerade`
     builder.rule(port.internalLocal ? chains.local : chains.cluster, rule)
   }
-  if (any && isExternallyAccessible(port)) writeExternal(builder, port, chains, !port.externalLocal || local.length > 0)
-  if (port.sourceRanges.length > 0 && port.loadBalancerIPs.length > 0) writeFirewall(builder, port, chains.firewall)
+  if (any && isExternallyAccessible(port))
+    writeExternal(builder, port, chains, !port.externalLocal || local.length > 0)
+  if (port.sourceRanges.length > 0 && port.loadBalancerIPs.length > 0)
+    writeFirewall(builder, port, chains.firewall)
   if (cluster.length > 0) writeChoice(builder, port, chains.cluster, cluster)
   if (local.length > 0) writeChoice(builder, port, chains.local, local)
   for (const endpoint of reachable) writeEndpoint(builder, port, endpoint)

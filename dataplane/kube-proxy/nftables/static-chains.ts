@@ -10,7 +10,13 @@ const FILTER = 0
 /** Comment of the rule that drops packets to unallocated addresses of the ServiceCIDRs. */
 export const DROPS_UNALLOCATED = 'Drop traffic to unallocated ClusterIPs'
 
-type Base = readonly [name: string, type: string, hook: string, priority: number, rules: readonly string[]]
+type Base = readonly [
+  name: string,
+  type: string,
+  hook: string,
+  priority: number,
+  rules: readonly string[],
+]
 
 const NAT: readonly Base[] = [
   ['nat-prerouting', 'nat', 'prerouting', DSTNAT, ['jump services']],
@@ -25,8 +31,20 @@ const INPUT_CHECKS = [`${NEW} nodeport-endpoints-check`, `${NEW} service-endpoin
 const EARLY_FILTERS: readonly Base[] = [
   ['filter-prerouting', 'filter', 'prerouting', DSTNAT - 10, [`${NEW} firewall-check`]],
   ['filter-input', 'filter', 'input', DSTNAT - 10, INPUT_CHECKS],
-  ['filter-forward', 'filter', 'forward', DSTNAT - 10, [`${NEW} service-endpoints-check`, `${NEW} cluster-ips-check`]],
-  ['filter-output', 'filter', 'output', DSTNAT - 10, [`${NEW} service-endpoints-check`, `${NEW} firewall-check`]],
+  [
+    'filter-forward',
+    'filter',
+    'forward',
+    DSTNAT - 10,
+    [`${NEW} service-endpoints-check`, `${NEW} cluster-ips-check`],
+  ],
+  [
+    'filter-output',
+    'filter',
+    'output',
+    DSTNAT - 10,
+    [`${NEW} service-endpoints-check`, `${NEW} firewall-check`],
+  ],
   ['filter-output-post-dnat', 'filter', 'output', DSTNAT + 10, [`${NEW} cluster-ips-check`]],
 ]
 
@@ -35,21 +53,37 @@ const LATE_FILTERS: readonly Base[] = [
   ['filter-prerouting-pre-dnat', 'filter', 'prerouting', DSTNAT - 10, [`${NEW} firewall-check`]],
   ['filter-output-pre-dnat', 'filter', 'output', DSTNAT - 10, [`${NEW} firewall-check`]],
   ['filter-input', 'filter', 'input', FILTER, INPUT_CHECKS],
-  ['filter-forward', 'filter', 'forward', FILTER, [`${NEW} service-endpoints-check`, `${NEW} cluster-ips-check`]],
-  ['filter-output', 'filter', 'output', FILTER, [`${NEW} service-endpoints-check`, `${NEW} cluster-ips-check`]],
+  [
+    'filter-forward',
+    'filter',
+    'forward',
+    FILTER,
+    [`${NEW} service-endpoints-check`, `${NEW} cluster-ips-check`],
+  ],
+  [
+    'filter-output',
+    'filter',
+    'output',
+    FILTER,
+    [`${NEW} service-endpoints-check`, `${NEW} cluster-ips-check`],
+  ],
 ]
 
 const mark = (value: number): string => `0x${value.toString(16).padStart(8, '0')}`
 
 /** The statement that requests masquerading, in versions without a chain for it. */
-const setMark = ({ config }: Proxier): string => `meta mark set meta mark | ${mark(2 ** config.nftables.masqueradeBit)}`
+const setMark = ({ config }: Proxier): string =>
+  `meta mark set meta mark | ${mark(2 ** config.nftables.masqueradeBit)}`
 
 /** The request for masquerading in a rule: a jump to mark-for-masquerade, since 1.36 a statement in each rule. */
 export const markForMasquerade = ({ proxier }: NftTableBuilder): string =>
   proxier.features.nftHairpinSet ? setMark(proxier) : 'jump mark-for-masquerade'
 
 /** The condition that a packet comes from a Pod, or does not; undefined if kube-proxy cannot distinguish them. */
-export function sourceCondition({ proxier, ip }: NftTableBuilder, not: '' | '!= ' = ''): string | undefined {
+export function sourceCondition(
+  { proxier, ip }: NftTableBuilder,
+  not: '' | '!= ' = '',
+): string | undefined {
   const { detector, features } = proxier
   if (!detector) return undefined
   if (detector.range !== undefined) return `${ip} saddr ${not}${detector.range}`
@@ -93,9 +127,11 @@ function writeDispatch(builder: NftTableBuilder): void {
   builder.set('cluster-ips', address)
   if (!proxier.nodePortAddresses.all) {
     builder.set('nodeport-ips', address)
-    for (const own of proxier.nodePortAddresses.addresses) if (!isLoopback(own)) builder.member('nodeport-ips', own)
+    for (const own of proxier.nodePortAddresses.addresses)
+      if (!isLoopback(own)) builder.member('nodeport-ips', own)
   }
-  for (const map of ['service-ips', 'no-endpoint-services', 'firewall-ips']) builder.map(map, addressKey)
+  for (const map of ['service-ips', 'no-endpoint-services', 'firewall-ips'])
+    builder.map(map, addressKey)
   for (const map of ['service-nodeports', 'no-endpoint-nodeports']) builder.map(map, portKey)
 
   const senders = masqueradedSenders(builder)
@@ -104,17 +140,30 @@ function writeDispatch(builder: NftTableBuilder): void {
     builder.rule(
       'services',
       `${ip} daddr @cluster-ips ${senders ? `${senders} ` : ''}${setMark(proxier)}`,
-      senders ? 'masquerade clusterIP traffic from outside cluster' : 'masquerade all clusterIP traffic',
+      senders
+        ? 'masquerade clusterIP traffic from outside cluster'
+        : 'masquerade all clusterIP traffic',
     )
   builder.rule('services', `${byAddress} @service-ips`)
-  builder.rule('services', `${all ? `fib daddr type local ${notLoopback}` : toNodePorts} ${byPort} @service-nodeports`)
+  builder.rule(
+    'services',
+    `${all ? `fib daddr type local ${notLoopback}` : toNodePorts} ${byPort} @service-nodeports`,
+  )
   builder.rule('service-endpoints-check', `${byAddress} @no-endpoint-services`)
   builder.rule('nodeport-endpoints-check', `${toNodePorts} ${byPort} @no-endpoint-nodeports`)
   builder.rule('firewall-check', `${byAddress} @firewall-ips`)
-  builder.rule('cluster-ips-check', `${ip} daddr @cluster-ips reject`, 'Reject traffic to invalid ports of ClusterIPs')
+  builder.rule(
+    'cluster-ips-check',
+    `${ip} daddr @cluster-ips reject`,
+    'Reject traffic to invalid ports of ClusterIPs',
+  )
   const { serviceCIDRs } = proxier
   if (proxier.features.nftDropsUnallocated && serviceCIDRs.length > 0)
-    builder.rule('cluster-ips-check', `${ip} daddr ${writtenSetText(serviceCIDRs)} drop`, DROPS_UNALLOCATED)
+    builder.rule(
+      'cluster-ips-check',
+      `${ip} daddr ${writtenSetText(serviceCIDRs)} drop`,
+      DROPS_UNALLOCATED,
+    )
   builder.rule('reject-chain', 'reject')
 }
 

@@ -11,7 +11,10 @@ const isUnspecified = (address: string): boolean => address === '0.0.0.0' || add
  * Every Service port with the port of the listener that kube-proxy opened for it. The kernel assigns ephemeral ports unless
  * the configuration sets portRange, so the numbers on a real node differ: only their use is predicted.
  */
-export function userspaceListeners({ ports, config }: Proxier): { port: ServicePort; proxyPort: number }[] {
+export function userspaceListeners({
+  ports,
+  config,
+}: Proxier): { port: ServicePort; proxyPort: number }[] {
   const first = Number(config.portRange.split('-')[0] || 32768)
   return ports.map((port, index) => ({ port, proxyPort: first + index }))
 }
@@ -24,8 +27,11 @@ function writePortal(
   proxyPort: number,
 ): void {
   const listens = proxier.config.bindAddress
-  const translate = (address: string) => `-j DNAT --to-destination ${printEndpoint(address, proxyPort)}`
-  const toListener = isUnspecified(listens) ? `-j REDIRECT --to-ports ${proxyPort}` : translate(listens)
+  const translate = (address: string) =>
+    `-j DNAT --to-destination ${printEndpoint(address, proxyPort)}`
+  const toListener = isUnspecified(listens)
+    ? `-j REDIRECT --to-ports ${proxyPort}`
+    : translate(listens)
   const fromHost = translate(isUnspecified(listens) ? proxier.nodeIP : listens)
   const to = (address: string) => toAddress(address, port, port.name)
 
@@ -44,7 +50,10 @@ function writePortal(
   const nodePort = toPort(port.protocol, port.name, port.nodePort)
   nat.add('KUBE-NODEPORT-CONTAINER', `${nodePort}${toListener}`)
   nat.add('KUBE-NODEPORT-HOST', `${nodePort}${fromHost}`)
-  filter.add('KUBE-NODEPORT-NON-LOCAL', `${toPort(port.protocol, port.name, proxyPort)}-m state --state NEW -j ACCEPT`)
+  filter.add(
+    'KUBE-NODEPORT-NON-LOCAL',
+    `${toPort(port.protocol, port.name, proxyPort)}-m state --state NEW -j ACCEPT`,
+  )
 }
 
 /**
@@ -61,12 +70,15 @@ export function userspaceRuleset(proxier: Proxier): Ruleset {
     const [portals, nodePorts] = [`KUBE-PORTALS-${where}`, `KUBE-NODEPORT-${where}`]
     for (const chain of [portals, nodePorts]) nat.chain(chain)
     const first = commented('handle ClusterIPs; NOTE: this must be before the NodePort rules')
-    const last = commented('handle service NodePorts; NOTE: this must be the last rule in the chain')
+    const last = commented(
+      'handle service NodePorts; NOTE: this must be the last rule in the chain',
+    )
     nat.add(from, `${first}-j ${portals}`)
     nat.add(from, `-m addrtype --dst-type LOCAL ${last}-j ${nodePorts}`)
   }
   filter.jump('INPUT', 'KUBE-NODEPORT-NON-LOCAL', 'Ensure that non-local NodePort traffic can flow')
-  for (const { port, proxyPort } of userspaceListeners(proxier)) writePortal(nat, filter, proxier, port, proxyPort)
+  for (const { port, proxyPort } of userspaceListeners(proxier))
+    writePortal(nat, filter, proxier, port, proxyPort)
   return ruleset({ filter, nat })
 }
 

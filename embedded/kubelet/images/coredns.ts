@@ -4,7 +4,9 @@ import type { BuiltinContainer, BuiltinContext, BuiltinImage } from './registry.
 
 const settings =
   `--keep-in-foreground --port=53 --user=root --group=root --pid-file --log-facility=- --no-resolv --no-hosts
---local=/cluster.local/ --local=/in-addr.arpa/ --local-ttl=30 --cache-size=0 --bind-dynamic`.split(/\s/)
+--local=/cluster.local/ --local=/in-addr.arpa/ --local-ttl=30 --cache-size=0 --bind-dynamic`.split(
+    /\s/,
+  )
 
 // Changes of Endpoints occur in bursts.
 const settleMs = 50
@@ -15,7 +17,9 @@ async function startNameServer(context: BuiltinContext): Promise<BuiltinContaine
   const path = `/run/pods/${pod.metadata.uid}/dns-hosts`
   let hosts = serviceNames(api)
   await machine.write([{ path, content: hosts }])
-  const server = await machine.spawn(['dnsmasq', ...settings, `--addn-hosts=${path}`], placement, { noInput: true })
+  const server = await machine.spawn(['dnsmasq', ...settings, `--addn-hosts=${path}`], placement, {
+    noInput: true,
+  })
   server.stdout.resume()
   const serving = new Promise<void>((resolve) =>
     server.stderr.on('data', (bytes: Buffer) => {
@@ -81,7 +85,10 @@ function serviceNames(api: Api): string {
         const [address] = addresses
         if (!address || (conditions?.ready === false && !spec.publishNotReadyAddresses)) continue
         // The first name of a line is the one a PTR query gets.
-        lines.push(`${address} ${hostname ?? address.replaceAll('.', '-')}.${name}`, `${address} ${name}`)
+        lines.push(
+          `${address} ${hostname ?? address.replaceAll('.', '-')}.${name}`,
+          `${address} ${name}`,
+        )
       }
     }
   }

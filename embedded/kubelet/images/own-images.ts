@@ -7,11 +7,16 @@ const wait = 'trap "exit 0" TERM INT; sleep infinity & wait'
 const tools: ProcessImage = {
   names: [
     ...['tools', 'nicolaka/netshoot', 'busybox', 'alpine', 'debian', 'ubuntu', 'curlimages/curl'],
-    ...['wbitt/network-multitool', 'praqma/network-multitool', 'registry.k8s.io/e2e-test-images/jessie-dnsutils'],
+    ...[
+      'wbitt/network-multitool',
+      'praqma/network-multitool',
+      'registry.k8s.io/e2e-test-images/jessie-dnsutils',
+    ],
   ],
   // busybox 1.36, alpine 3.20, debian 12 or bookworm-slim, ubuntu 24.04 or noble, curl 8.5.0, netshoot v0.13 …
   tags: /^(v?([0-3]|[78]|1\d|2\d)(\.\d{1,2}){0,2}|stable|edge|bullseye|bookworm|trixie|focal|jammy|noble|extra|minimal)(-(slim|musl|glibc|uclibc))?$/,
-  about: 'a shell with curl, dig, ip, ss, tcpdump, conntrack, iptables, socat; also as busybox or nicolaka/netshoot',
+  about:
+    'a shell with curl, dig, ip, ss, tcpdump, conntrack, iptables, socat; also as busybox or nicolaka/netshoot',
   command: ['sh', '-c', `if [ -t 0 ] || [ -S /proc/self/fd/0 ]; then exec bash; fi; ${wait}`],
 }
 
@@ -105,7 +110,8 @@ while (1) {
 const echo: ProcessImage = {
   names: ['echo'],
   tags: /^v?\d+(\.\d+){0,2}$/,
-  about: 'echoes TCP and UDP on port 8080 or $PORT, with the name of the Pod and the address of the client',
+  about:
+    'echoes TCP and UDP on port 8080 or $PORT, with the name of the Pod and the address of the client',
   command: ['perl', '/usr/local/bin/echo-server'],
   serving: /listening on port/,
   files: () => [{ path: '/usr/local/bin/echo-server', content: server, mode: 0o755 }],

@@ -28,7 +28,10 @@ beforeAll(() => {
 const namespace = 'default'
 
 function draft(name: string): V1Pod {
-  return { metadata: { name, labels: { app: name } }, spec: { containers: [{ name: 'main', image: 'nginx' }] } }
+  return {
+    metadata: { name, labels: { app: name } },
+    spec: { containers: [{ name: 'main', image: 'nginx' }] },
+  }
 }
 
 test('create, read, list, replace, patch and delete', async () => {
@@ -38,14 +41,25 @@ test('create, read, list, replace, patch and delete', async () => {
   const read = await core.readNamespacedPod({ namespace, name: 'crud' })
   if (read.metadata) read.metadata.labels = { app: 'crud', step: 'replaced' }
   await core.replaceNamespacedPod({ namespace, name: 'crud', body: read })
-  const list = await core.listNamespacedPod({ namespace, labelSelector: 'step in (replaced, other)' })
+  const list = await core.listNamespacedPod({
+    namespace,
+    labelSelector: 'step in (replaced, other)',
+  })
   expect(list.items.map((pod) => pod.metadata?.name)).toEqual(['crud'])
-  await expect(core.replaceNamespacedPod({ namespace, name: 'crud', body: created })).rejects.toMatchObject({
+  await expect(
+    core.replaceNamespacedPod({ namespace, name: 'crud', body: created }),
+  ).rejects.toMatchObject({
     code: 409,
   })
-  await core.patchNamespacedPod({ namespace, name: 'crud', body: [{ op: 'remove', path: '/metadata/labels/step' }] })
+  await core.patchNamespacedPod({
+    namespace,
+    name: 'crud',
+    body: [{ op: 'remove', path: '/metadata/labels/step' }],
+  })
   await core.deleteNamespacedPod({ namespace, name: 'crud' })
-  await expect(core.readNamespacedPod({ namespace, name: 'crud' })).rejects.toMatchObject({ code: 404 })
+  await expect(core.readNamespacedPod({ namespace, name: 'crud' })).rejects.toMatchObject({
+    code: 404,
+  })
 })
 
 test('an informer receives the present objects, then every change', async () => {
@@ -81,7 +95,17 @@ test('exec in a Pod: output, terminal size and status', async () => {
   })
   const status = await new Promise<V1Status>((resolve, reject) => {
     new Exec(config)
-      .exec(namespace, 'shell', 'main', ['sh', '-c', 'echo hello; exit 3'], out, null, null, false, resolve)
+      .exec(
+        namespace,
+        'shell',
+        'main',
+        ['sh', '-c', 'echo hello; exit 3'],
+        out,
+        null,
+        null,
+        false,
+        resolve,
+      )
       .catch(reject)
   })
   expect(text).toBe('hello\n')

@@ -4,7 +4,12 @@ import type { KubeObject } from '../../apiserver/api.ts'
 import { type Api, createClusterApi } from '../../apiserver/api.ts'
 
 interface Service extends KubeObject {
-  spec: { clusterIP?: string; type: string; healthCheckNodePort?: number; ports: { port: number; nodePort?: number }[] }
+  spec: {
+    clusterIP?: string
+    type: string
+    healthCheckNodePort?: number
+    ports: { port: number; nodePort?: number }[]
+  }
 }
 
 let api: Api
@@ -29,7 +34,9 @@ describe('a new cluster', () => {
       'kube-system',
     ])
     expect(api.list('serviceaccounts')).toHaveLength(4)
-    expect(api.get('services', 'default', 'kubernetes')).toMatchObject({ spec: { clusterIP: '10.96.0.1' } })
+    expect(api.get('services', 'default', 'kubernetes')).toMatchObject({
+      spec: { clusterIP: '10.96.0.1' },
+    })
   })
 })
 
@@ -59,9 +66,15 @@ describe('watches', () => {
 
 describe('writes', () => {
   test('stored objects are frozen and stamped by the server', () => {
-    const created = api.create('pods', 'default', { ...pod('a'), metadata: { generateName: 'a-', uid: 'mine' } })
+    const created = api.create('pods', 'default', {
+      ...pod('a'),
+      metadata: { generateName: 'a-', uid: 'mine' },
+    })
     expect(created.metadata.name).toMatch(/^a-[a-z0-9]{5}$/)
-    expect(created.metadata).toMatchObject({ creationTimestamp: '2026-01-02T03:04:05Z', generation: 1 })
+    expect(created.metadata).toMatchObject({
+      creationTimestamp: '2026-01-02T03:04:05Z',
+      generation: 1,
+    })
     expect(created.metadata.uid).not.toBe('mine')
     expect(() => Object.assign(created.metadata, { name: 'other' })).toThrow()
   })
@@ -72,7 +85,9 @@ describe('writes', () => {
       first.metadata.resourceVersion,
     )
     api.patch('configmaps', 'default', 'a', { data: { x: '2' } })
-    expect(() => api.update('configmaps', structuredClone(first))).toThrow('the object has been modified')
+    expect(() => api.update('configmaps', structuredClone(first))).toThrow(
+      'the object has been modified',
+    )
   })
 
   test('a deleted Pod on a node waits for its kubelet, a Pod without a node is removed immediately', () => {
@@ -86,23 +101,37 @@ describe('writes', () => {
       deletionGracePeriodSeconds: 10,
     })
     api.delete('pods', 'default', 'bound', { gracePeriodSeconds: 2 })
-    expect(api.get('pods', 'default', 'bound')?.metadata.deletionTimestamp).toBe('2026-01-02T03:04:07Z')
+    expect(api.get('pods', 'default', 'bound')?.metadata.deletionTimestamp).toBe(
+      '2026-01-02T03:04:07Z',
+    )
     api.delete('pods', 'default', 'bound', { gracePeriodSeconds: 0 })
     expect(() => api.delete('pods', 'default', 'bound')).toThrow('pods "bound" not found')
   })
 
   test('a Pod keeps its specification, but for images and the first node', () => {
     api.create('pods', 'default', pod('fixed'))
-    api.patch('pods', 'default', 'fixed', { spec: { nodeName: 'worker', containers: [{ name: 'a', image: 'c' }] } })
+    api.patch('pods', 'default', 'fixed', {
+      spec: { nodeName: 'worker', containers: [{ name: 'a', image: 'c' }] },
+    })
     const change = { spec: { dnsPolicy: 'Default' } }
-    expect(() => api.patch('pods', 'default', 'fixed', change)).toThrow('pod updates may not change fields other than')
-    expect(() => api.patch('pods', 'default', 'fixed', { spec: { nodeName: 'other' } })).toThrow('pod updates may not')
+    expect(() => api.patch('pods', 'default', 'fixed', change)).toThrow(
+      'pod updates may not change fields other than',
+    )
+    expect(() => api.patch('pods', 'default', 'fixed', { spec: { nodeName: 'other' } })).toThrow(
+      'pod updates may not',
+    )
     const without = { spec: { containers: null } }
-    expect(() => api.patch('pods', 'default', 'fixed', without)).toThrow('spec.containers: Required value')
+    expect(() => api.patch('pods', 'default', 'fixed', without)).toThrow(
+      'spec.containers: Required value',
+    )
   })
 
   test.each([
-    ['nodeAffinity', { requiredDuringSchedulingIgnoredDuringExecution: {} }, 'nodeSelectorTerms: Required value'],
+    [
+      'nodeAffinity',
+      { requiredDuringSchedulingIgnoredDuringExecution: {} },
+      'nodeSelectorTerms: Required value',
+    ],
     [
       'podAntiAffinity',
       { preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 1, topologyKey: 'a' }] },
@@ -117,11 +146,21 @@ describe('writes', () => {
   test('a number that is 0 because Go has no absent value for it is left open', () => {
     const zeros = { timeoutSeconds: 0, periodSeconds: 0, successThreshold: 0, failureThreshold: 0 }
     const livenessProbe = { ...zeros, initialDelaySeconds: 0, exec: { command: ['true'] } }
-    const container = { name: 'a', image: 'b', ports: [{ containerPort: 80, hostPort: 0 }], livenessProbe }
+    const container = {
+      name: 'a',
+      image: 'b',
+      ports: [{ containerPort: 80, hostPort: 0 }],
+      livenessProbe,
+    }
     const labels = { app: 'a' }
     const stored = {
       ports: [{ containerPort: 80, protocol: 'TCP' }],
-      livenessProbe: { timeoutSeconds: 1, periodSeconds: 10, successThreshold: 1, failureThreshold: 3 },
+      livenessProbe: {
+        timeoutSeconds: 1,
+        periodSeconds: 10,
+        successThreshold: 1,
+        failureThreshold: 3,
+      },
     }
     const spec = { containers: [container] }
     expect(api.create('pods', 'default', { metadata: { name: 'a' }, spec })).toMatchObject({
@@ -129,13 +168,20 @@ describe('writes', () => {
     })
     const template = { metadata: { labels }, spec }
     const strategy = { type: '' }
-    const deployment = { metadata: { name: 'a' }, spec: { selector: { matchLabels: labels }, template, strategy } }
+    const deployment = {
+      metadata: { name: 'a' },
+      spec: { selector: { matchLabels: labels }, template, strategy },
+    }
     expect(api.create('deployments', 'default', deployment)).toMatchObject({
       spec: { template: { spec: { containers: [stored] } }, strategy: { type: 'RollingUpdate' } },
     })
     for (const hostPort of [-1, 65_536]) {
-      const wrong = { containers: [{ name: 'a', image: 'b', ports: [{ containerPort: 80, hostPort }] }] }
-      expect(() => api.create('pods', 'default', { metadata: { name: 'b' }, spec: wrong })).toThrow('hostPort: Invalid')
+      const wrong = {
+        containers: [{ name: 'a', image: 'b', ports: [{ containerPort: 80, hostPort }] }],
+      }
+      expect(() => api.create('pods', 'default', { metadata: { name: 'b' }, spec: wrong })).toThrow(
+        'hostPort: Invalid',
+      )
     }
   })
 
@@ -144,8 +190,16 @@ describe('writes', () => {
   const selector = { matchLabels: { app: 'a' } }
   test.each([
     ['pods', {}, 'spec.containers: Required value'],
-    ['pods', { containers: [{ name: 'a', image: 'b', livenessProbe: probe }] }, 'must specify a handler type'],
-    ['pods', { containers: [{ name: 'a', image: ' b' }] }, 'must not have leading or trailing whitespace'],
+    [
+      'pods',
+      { containers: [{ name: 'a', image: 'b', livenessProbe: probe }] },
+      'must specify a handler type',
+    ],
+    [
+      'pods',
+      { containers: [{ name: 'a', image: ' b' }] },
+      'must not have leading or trailing whitespace',
+    ],
     [
       'pods',
       { ...pod('a').spec, initContainers: [{ name: 'a', image: 'b' }] },
@@ -158,18 +212,30 @@ describe('writes', () => {
     ],
     ['deployments', {}, 'spec.selector: Required value'],
     ['deployments', { selector: {}, template }, 'empty selector is invalid'],
-    ['deployments', { selector, template, strategy: { rollingUpdate: rolling } }, 'may not be 0 when `maxSurge` is 0'],
+    [
+      'deployments',
+      { selector, template, strategy: { rollingUpdate: rolling } },
+      'may not be 0 when `maxSurge` is 0',
+    ],
     ['jobs', { template }, 'Unsupported value: "Always": supported values: "Never", "OnFailure"'],
-    ['cronjobs', { schedule: '* * *' }, 'spec.schedule: Invalid value: "* * *": expected exactly 5 fields, found 3'],
+    [
+      'cronjobs',
+      { schedule: '* * *' },
+      'spec.schedule: Invalid value: "* * *": expected exactly 5 fields, found 3',
+    ],
   ])('%s with the specification %j is refused', (resource, spec, fault) => {
-    expect(() => api.create(resource, 'default', { metadata: { name: 'wrong' }, spec })).toThrow(fault)
+    expect(() => api.create(resource, 'default', { metadata: { name: 'wrong' }, spec })).toThrow(
+      fault,
+    )
   })
 
   test('a deleted namespace is removed with its last object, and accepts no new one before', () => {
     api.create('namespaces', undefined, { metadata: { name: 'team' } })
     api.create('pods', 'team', pod('slow', 'worker'))
     api.delete('namespaces', undefined, 'team')
-    expect(api.get('namespaces', undefined, 'team')).toMatchObject({ status: { phase: 'Terminating' } })
+    expect(api.get('namespaces', undefined, 'team')).toMatchObject({
+      status: { phase: 'Terminating' },
+    })
     expect(() => api.create('pods', 'team', pod('late'))).toThrow('because it is being terminated')
     api.delete('pods', 'team', 'slow', { gracePeriodSeconds: 0 })
     expect(api.get('namespaces', undefined, 'team')).toBeUndefined()
@@ -189,7 +255,10 @@ describe('allocation for Services', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
         // Just enough for five Services, so that a missing release is noticed.
-        const tight = createClusterApi({ serviceCIDR: '10.96.0.0/29', nodePortRange: [30_000, 30_014] })
+        const tight = createClusterApi({
+          serviceCIDR: '10.96.0.0/29',
+          nodePortRange: [30_000, 30_014],
+        })
         for (const { name, action, type, policy } of steps) {
           const exists = tight.get('services', 'default', name)
           const spec = { type, ...(type !== 'ClusterIP' && { externalTrafficPolicy: policy }) }
@@ -210,7 +279,11 @@ describe('allocation for Services', () => {
           ])
           expect(new Set(held).size).toBe(held.length)
           for (const { spec: own } of services) {
-            expect(own.ports.every((port) => (port.nodePort !== undefined) === (own.type !== 'ClusterIP'))).toBe(true)
+            expect(
+              own.ports.every(
+                (port) => (port.nodePort !== undefined) === (own.type !== 'ClusterIP'),
+              ),
+            ).toBe(true)
           }
         }
       }),
@@ -220,7 +293,10 @@ describe('allocation for Services', () => {
   test('a full range is reported', () => {
     const tiny = createClusterApi({ serviceCIDR: '10.96.0.0/30', nodePortRange: [30_000, 30_000] })
     const create = (name: string, type: string) =>
-      tiny.create('services', 'default', { metadata: { name }, spec: { type, ports: [{ port: 80 }] } })
+      tiny.create('services', 'default', {
+        metadata: { name },
+        spec: { type, ports: [{ port: 80 }] },
+      })
     create('a', 'NodePort')
     expect(() => create('b', 'ClusterIP')).toThrow('range is full')
   })
@@ -230,7 +306,11 @@ describe('allocation for Services', () => {
       metadata: { name: 'dns' },
       spec: {
         type: 'NodePort',
-        ports: ['UDP', 'TCP'].map((protocol) => ({ name: protocol.toLowerCase(), port: 53, protocol })),
+        ports: ['UDP', 'TCP'].map((protocol) => ({
+          name: protocol.toLowerCase(),
+          port: 53,
+          protocol,
+        })),
       },
     })
     expect(spec.ports[0]?.nodePort).toBe(spec.ports[1]?.nodePort)

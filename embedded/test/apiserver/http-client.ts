@@ -16,7 +16,13 @@ export interface Body {
   code?: number
   reason?: string
   message?: string
-  metadata?: { name?: string; resourceVersion?: string; continue?: string; remainingItemCount?: number; uid?: string }
+  metadata?: {
+    name?: string
+    resourceVersion?: string
+    continue?: string
+    remainingItemCount?: number
+    uid?: string
+  }
   items?: Body[]
   columnDefinitions?: { name: string; priority: number }[]
   rows?: { cells: unknown[]; object?: Body }[]
@@ -37,7 +43,11 @@ export interface RequestOptions {
 }
 
 /** One request to the API of a test cluster, below any client library. */
-export function send(cluster: TestCluster, path: string, options: RequestOptions = {}): Promise<Answer> {
+export function send(
+  cluster: TestCluster,
+  path: string,
+  options: RequestOptions = {},
+): Promise<Answer> {
   const { method = 'GET', headers = {}, body, onLine, agent = false } = options
   const text = typeof body === 'string' || body === undefined ? body : JSON.stringify(body)
   const bytes = Buffer.isBuffer(body) ? body : Buffer.from(text ?? '')

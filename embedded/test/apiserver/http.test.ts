@@ -8,12 +8,15 @@ import { useCluster } from './test-cluster.ts'
 const cluster = useCluster()
 beforeAll(() => {
   for (let index = 0; index < 5; index++) {
-    cluster.api.create('configmaps', 'default', { metadata: { name: `map-${index}`, labels: { n: String(index) } } })
+    cluster.api.create('configmaps', 'default', {
+      metadata: { name: `map-${index}`, labels: { n: String(index) } },
+    })
   }
 })
 
 const maps = '/api/v1/namespaces/default/configmaps'
-const get = (path: string, accept?: string) => send(cluster, path, accept ? { headers: { accept } } : {})
+const get = (path: string, accept?: string) =>
+  send(cluster, path, accept ? { headers: { accept } } : {})
 
 /** Creates a Deployment with one replica. Returns its path. */
 function createDeployment(name: string): string {
@@ -43,10 +46,17 @@ describe('answers', () => {
       code: 401,
       json: { reason: 'Unauthorized' },
     })
-    expect(await get('/api/v1/gadgets')).toMatchObject({ code: 404, json: { kind: 'Status', reason: 'NotFound' } })
+    expect(await get('/api/v1/gadgets')).toMatchObject({
+      code: 404,
+      json: { kind: 'Status', reason: 'NotFound' },
+    })
     expect(await get('/apis/discovery.k8s.io/v1beta1')).toMatchObject({ code: 404 })
-    expect(await get(`${maps}/map-0`, 'application/vnd.kubernetes.protobuf')).toMatchObject({ code: 406 })
-    expect(await get(`${maps}/map-0`, 'application/vnd.kubernetes.protobuf, application/json')).toMatchObject({
+    expect(await get(`${maps}/map-0`, 'application/vnd.kubernetes.protobuf')).toMatchObject({
+      code: 406,
+    })
+    expect(
+      await get(`${maps}/map-0`, 'application/vnd.kubernetes.protobuf, application/json'),
+    ).toMatchObject({
       code: 200,
     })
     expect(await send(cluster, maps, { method: 'PUT' })).toMatchObject({
@@ -54,9 +64,13 @@ describe('answers', () => {
       json: { reason: 'MethodNotAllowed' },
     })
     const type = { 'content-type': 'text/plain' }
-    expect(await send(cluster, maps, { method: 'POST', body: 'x', headers: type })).toMatchObject({ code: 415 })
+    expect(await send(cluster, maps, { method: 'POST', body: 'x', headers: type })).toMatchObject({
+      code: 415,
+    })
     expect(await send(cluster, maps, { method: 'POST', body: '{' })).toMatchObject({ code: 400 })
-    expect(await send(cluster, maps, { method: 'POST', body: { kind: 'Pod', apiVersion: 'v1' } })).toMatchObject({
+    expect(
+      await send(cluster, maps, { method: 'POST', body: { kind: 'Pod', apiVersion: 'v1' } }),
+    ).toMatchObject({
       code: 400,
     })
     const large = JSON.stringify({ data: { a: 'x'.repeat(4 * 1024 * 1024) } })
@@ -64,8 +78,15 @@ describe('answers', () => {
   })
 
   test('an EndpointSlice can be read as v1beta1, which names the node of an endpoint in its topology', async () => {
-    const endpoints = [{ addresses: ['10.244.1.2'], nodeName: 'k8s-guide-worker' }, { addresses: ['10.244.1.3'] }]
-    cluster.api.create('endpointslices', 'default', { metadata: { name: 'old' }, addressType: 'IPv4', endpoints })
+    const endpoints = [
+      { addresses: ['10.244.1.2'], nodeName: 'k8s-guide-worker' },
+      { addresses: ['10.244.1.3'] },
+    ]
+    cluster.api.create('endpointslices', 'default', {
+      metadata: { name: 'old' },
+      addressType: 'IPv4',
+      endpoints,
+    })
     const slices = '/apis/discovery.k8s.io/v1beta1/namespaces/default/endpointslices'
     const inTopology = [
       { ...endpoints[0], topology: { 'kubernetes.io/hostname': 'k8s-guide-worker' } },
@@ -76,14 +97,31 @@ describe('answers', () => {
       items: [{ metadata: { name: 'old' }, endpoints: inTopology }],
     })
     const watched: unknown[] = []
-    await send(cluster, `${slices}?watch=1`, { onLine: (line) => watched.push(JSON.parse(line).object) > 0 })
-    expect(watched).toMatchObject([{ apiVersion: 'discovery.k8s.io/v1beta1', endpoints: inTopology }])
+    await send(cluster, `${slices}?watch=1`, {
+      onLine: (line) => watched.push(JSON.parse(line).object) > 0,
+    })
+    expect(watched).toMatchObject([
+      { apiVersion: 'discovery.k8s.io/v1beta1', endpoints: inTopology },
+    ])
     expect(await send(cluster, `${slices}/old`, { method: 'DELETE' })).toMatchObject({ code: 405 })
   })
 
   test('any path and any body gets a Status, never a failure of the server', async () => {
     const path = fc.array(
-      fc.constantFrom('api', 'apis', 'v1', 'apps', 'namespaces', 'default', 'pods', '%', '%2e', 'status', 'scale', 'x'),
+      fc.constantFrom(
+        'api',
+        'apis',
+        'v1',
+        'apps',
+        'namespaces',
+        'default',
+        'pods',
+        '%',
+        '%2e',
+        'status',
+        'scale',
+        'x',
+      ),
     )
     const agent = new Agent({ keepAlive: true })
     await fc.assert(
@@ -92,9 +130,15 @@ describe('answers', () => {
         fc.constantFrom('GET', 'POST', 'PUT', 'PATCH', 'DELETE'),
         fc.uint8Array({ maxLength: 40 }),
         async (parts, method, body) => {
-          const types = ['application/json', 'application/vnd.kubernetes.protobuf', 'application/apply-patch+yaml']
+          const types = [
+            'application/json',
+            'application/vnd.kubernetes.protobuf',
+            'application/apply-patch+yaml',
+          ]
           for (const type of types) {
-            const bytes = type.includes('protobuf') ? Buffer.concat([Buffer.from('k8s\0'), body]) : Buffer.from(body)
+            const bytes = type.includes('protobuf')
+              ? Buffer.concat([Buffer.from('k8s\0'), body])
+              : Buffer.from(body)
             const headers = { 'content-type': type }
             const { code } = await send(cluster, `/${parts.join('/')}?dryRun=All`, {
               method,
@@ -113,7 +157,10 @@ describe('answers', () => {
 
   test('unknown fields are refused or dropped with a warning', async () => {
     const body = { metadata: { name: 'unknown' }, dta: {} }
-    const strict = await send(cluster, `${maps}?fieldValidation=Strict&dryRun=All`, { method: 'POST', body })
+    const strict = await send(cluster, `${maps}?fieldValidation=Strict&dryRun=All`, {
+      method: 'POST',
+      body,
+    })
     expect(strict.json.message).toContain('strict decoding error: unknown field "dta"')
     const warned = await send(cluster, `${maps}?dryRun=All`, { method: 'POST', body })
     expect(warned.headers.warning).toBe('299 - "unknown field \\"dta\\""')
@@ -123,8 +170,13 @@ describe('answers', () => {
 
 describe('lists', () => {
   test('resourceVersion and selectors that cannot be served are refused', async () => {
-    expect(await get(`${maps}?resourceVersion=0&resourceVersionMatch=NotOlderThan`)).toMatchObject({ code: 200 })
-    expect(await get(`${maps}?resourceVersion=999999`)).toMatchObject({ code: 410, json: { reason: 'Expired' } })
+    expect(await get(`${maps}?resourceVersion=0&resourceVersionMatch=NotOlderThan`)).toMatchObject({
+      code: 200,
+    })
+    expect(await get(`${maps}?resourceVersion=999999`)).toMatchObject({
+      code: 410,
+      json: { reason: 'Expired' },
+    })
     expect(await get(`${maps}?resourceVersion=abc`)).toMatchObject({ code: 400 })
     expect(await get(`${maps}?fieldSelector=data.x=1`)).toMatchObject({ code: 400 })
     expect(await get(`${maps}?labelSelector=a+b`)).toMatchObject({ code: 400 })
@@ -134,7 +186,10 @@ describe('lists', () => {
     const table = (await get(maps, 'application/json;as=Table;v=v1;g=meta.k8s.io')).json
     expect(table.columnDefinitions?.map((column) => column.name)).toEqual(['Name', 'Data', 'Age'])
     expect(table.rows?.[0]?.object?.kind).toBe('PartialObjectMetadata')
-    const whole = await get(`${maps}?includeObject=Object`, 'application/json;as=Table;v=v1;g=meta.k8s.io')
+    const whole = await get(
+      `${maps}?includeObject=Object`,
+      'application/json;as=Table;v=v1;g=meta.k8s.io',
+    )
     expect(whole.json.rows?.[0]?.object?.kind).toBe('ConfigMap')
   })
 
@@ -144,7 +199,10 @@ describe('lists', () => {
     [{ completions: 4 }, '0/4'],
   ])('the completions of a Job with %j', async (spec, completions) => {
     const template = { spec: { restartPolicy: 'Never', containers: [{ name: 'a', image: 'b' }] } }
-    cluster.api.create('jobs', 'default', { metadata: { name: 'shown' }, spec: { ...spec, template } })
+    cluster.api.create('jobs', 'default', {
+      metadata: { name: 'shown' },
+      spec: { ...spec, template },
+    })
     const accept = 'application/json;as=Table;v=v1;g=meta.k8s.io'
     const { json } = await get('/apis/batch/v1/namespaces/default/jobs/shown', accept)
     expect(json.rows?.[0]?.cells[2]).toBe(completions)
@@ -163,9 +221,16 @@ describe('lists', () => {
     const cells = async (started: boolean) => {
       const state = { ready: true, started, state: { running: {} } }
       const statuses = (name: string, restartCount: number) => [{ name, restartCount, ...state }]
-      const status = { phase: 'Running', containerStatuses: statuses('a', 0), initContainerStatuses: statuses('c', 2) }
+      const status = {
+        phase: 'Running',
+        containerStatuses: statuses('a', 0),
+        initContainerStatuses: statuses('c', 2),
+      }
       cluster.api.patch('pods', 'default', 'p', { status }, 'status')
-      const { json } = await get('/api/v1/namespaces/default/pods/p', 'application/json;as=Table;v=v1;g=meta.k8s.io')
+      const { json } = await get(
+        '/api/v1/namespaces/default/pods/p',
+        'application/json;as=Table;v=v1;g=meta.k8s.io',
+      )
       return json.rows?.[0]?.cells.slice(1, 4)
     }
     expect(await cells(true)).toEqual(['2/2', 'Running', '2'])
@@ -188,7 +253,9 @@ describe('watches', () => {
     const version = (await get(maps)).json.metadata?.resourceVersion
     const make = (labels: Record<string, string>) =>
       cluster.api.patch('configmaps', 'default', 'moving', { metadata: { labels } })
-    cluster.api.create('configmaps', 'default', { metadata: { name: 'moving', labels: { in: 'no' } } })
+    cluster.api.create('configmaps', 'default', {
+      metadata: { name: 'moving', labels: { in: 'no' } },
+    })
     make({ in: 'yes' })
     make({ in: 'yes', more: 'x' })
     make({ in: 'no' })
@@ -196,43 +263,72 @@ describe('watches', () => {
     const selected = await watch(`resourceVersion=${version}&labelSelector=in=yes`, 3)
     expect(selected.map((event) => event.type)).toEqual(['ADDED', 'MODIFIED', 'DELETED'])
     const all = await watch(`resourceVersion=${version}&fieldSelector=metadata.name=moving`, 5)
-    expect(all.map((event) => event.type)).toEqual(['ADDED', 'MODIFIED', 'MODIFIED', 'MODIFIED', 'DELETED'])
+    expect(all.map((event) => event.type)).toEqual([
+      'ADDED',
+      'MODIFIED',
+      'MODIFIED',
+      'MODIFIED',
+      'DELETED',
+    ])
   })
 
   test('a version that is too old ends with 410', async () => {
     const map = cluster.api.read('configmaps', 'default', 'map-0')
-    for (let index = 0; index < 40_100; index++) cluster.api.store.put('configmaps', structuredClone(map))
+    for (let index = 0; index < 40_100; index++)
+      cluster.api.store.put('configmaps', structuredClone(map))
     const [event] = await watch('resourceVersion=1', 1)
-    expect(event).toMatchObject({ type: 'ERROR', object: { kind: 'Status', code: 410, reason: 'Expired' } })
+    expect(event).toMatchObject({
+      type: 'ERROR',
+      object: { kind: 'Status', code: 410, reason: 'Expired' },
+    })
   })
 
   test('are refused where the client asks for what is not served: it then lists first', async () => {
-    const query = 'sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan'
-    expect(await get(`${maps}?watch=1&${query}`)).toMatchObject({ code: 422, json: { reason: 'Invalid' } })
+    const query =
+      'sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan'
+    expect(await get(`${maps}?watch=1&${query}`)).toMatchObject({
+      code: 422,
+      json: { reason: 'Invalid' },
+    })
     expect(await get(`${maps}?watch=1&resourceVersion=abc`)).toMatchObject({ code: 400 })
     expect(await get(`${maps}?watch=1&resourceVersion=999999`)).toMatchObject({ code: 410 })
   })
 
   test('as a table: headers come once', async () => {
     const events = await watch('', 2, 'application/json;as=Table;v=v1;g=meta.k8s.io')
-    expect(events.map((event) => (event.object.columnDefinitions as unknown[]).length)).toEqual([3, 0])
+    expect(events.map((event) => (event.object.columnDefinitions as unknown[]).length)).toEqual([
+      3, 0,
+    ])
   })
 
   test('end by themselves after their time', async () => {
-    const { code } = await get(`${maps}?watch=1&timeoutSeconds=1&resourceVersion=${cluster.api.store.revision}`)
+    const { code } = await get(
+      `${maps}?watch=1&timeoutSeconds=1&resourceVersion=${cluster.api.store.revision}`,
+    )
     expect(code).toBe(200)
   })
 })
 
 describe('writes', () => {
   test('deletes with preconditions and finalizers', async () => {
-    cluster.api.create('configmaps', 'default', { metadata: { name: 'kept', finalizers: ['example.com/hold'] } })
-    const wrong = await send(cluster, `${maps}/kept`, { method: 'DELETE', body: { preconditions: { uid: 'x' } } })
+    cluster.api.create('configmaps', 'default', {
+      metadata: { name: 'kept', finalizers: ['example.com/hold'] },
+    })
+    const wrong = await send(cluster, `${maps}/kept`, {
+      method: 'DELETE',
+      body: { preconditions: { uid: 'x' } },
+    })
     expect(wrong).toMatchObject({ code: 409, json: { reason: 'Conflict' } })
     await send(cluster, `${maps}/kept`, { method: 'DELETE' })
-    expect(cluster.api.get('configmaps', 'default', 'kept')?.metadata.deletionTimestamp).toBeDefined()
+    expect(
+      cluster.api.get('configmaps', 'default', 'kept')?.metadata.deletionTimestamp,
+    ).toBeDefined()
     const headers = { 'content-type': 'application/merge-patch+json' }
-    await send(cluster, `${maps}/kept`, { method: 'PATCH', headers, body: { metadata: { finalizers: null } } })
+    await send(cluster, `${maps}/kept`, {
+      method: 'PATCH',
+      headers,
+      body: { metadata: { finalizers: null } },
+    })
     expect(cluster.api.get('configmaps', 'default', 'kept')).toBeUndefined()
   })
 
@@ -241,19 +337,31 @@ describe('writes', () => {
     const headers = { 'content-type': 'application/merge-patch+json' }
     const body = { spec: { replicas: 4 }, status: { replicas: 9 } }
     const main = await send(cluster, path, { method: 'PATCH', headers, body })
-    expect(main.json).toMatchObject({ spec: { replicas: 4 }, status: {}, metadata: { generation: 2 } })
+    expect(main.json).toMatchObject({
+      spec: { replicas: 4 },
+      status: {},
+      metadata: { generation: 2 },
+    })
     const status = await send(cluster, `${path}/status`, {
       method: 'PATCH',
       headers,
       body: { ...body, spec: { replicas: 7 } },
     })
-    expect(status.json).toMatchObject({ spec: { replicas: 4 }, status: { replicas: 9 }, metadata: { generation: 2 } })
+    expect(status.json).toMatchObject({
+      spec: { replicas: 4 },
+      status: { replicas: 9 },
+      metadata: { generation: 2 },
+    })
     expect((await get(`${path}/scale`)).json).toMatchObject({
       kind: 'Scale',
       spec: { replicas: 4 },
       status: { selector: 'a=b' },
     })
-    const apart = await send(cluster, `${path}/scale`, { method: 'PATCH', headers, body: { spec: { replicas: -1 } } })
+    const apart = await send(cluster, `${path}/scale`, {
+      method: 'PATCH',
+      headers,
+      body: { spec: { replicas: -1 } },
+    })
     expect(apart.code).toBe(422)
     const version = String(cluster.api.store.revision)
     const scaled = await send(cluster, `${path}/scale`, {
@@ -265,7 +373,15 @@ describe('writes', () => {
 
   test.each([
     [{ metadata: { name: 'other' }, spec: { replicas: 2 } }, 400],
-    [{ kind: 'Deployment', apiVersion: 'apps/v1', metadata: { name: 'sized' }, spec: { replicas: 2 } }, 400],
+    [
+      {
+        kind: 'Deployment',
+        apiVersion: 'apps/v1',
+        metadata: { name: 'sized' },
+        spec: { replicas: 2 },
+      },
+      400,
+    ],
     [{ metadata: { name: 'sized', resourceVersion: '1' }, spec: { replicas: 2 } }, 409],
     [{ metadata: { name: 'sized', uid: 'x' }, spec: { replicas: 2 } }, 409],
     [undefined, 400],
@@ -280,7 +396,11 @@ describe('writes', () => {
     const path = createDeployment('slow')
     const type = { 'content-type': 'application/merge-patch+json', expect: '100-continue' }
     const headers = { authorization: `Bearer ${cluster.token}`, ...type }
-    const call = request(`${cluster.url}${path}/scale`, { method: 'PATCH', ca: cluster.ca, headers })
+    const call = request(`${cluster.url}${path}/scale`, {
+      method: 'PATCH',
+      ca: cluster.ca,
+      headers,
+    })
     call.flushHeaders()
     await once(call, 'continue')
     cluster.api.patch('deployments', 'default', 'slow', { metadata: { labels: { a: 'b' } } })
@@ -293,7 +413,11 @@ describe('writes', () => {
   test('the last write of each client is recorded with its time', async () => {
     const write = async (manager: string, data: Record<string, string>) => {
       const headers = { 'content-type': 'application/merge-patch+json' }
-      await send(cluster, `${maps}/map-4?fieldManager=${manager}`, { method: 'PATCH', headers, body: { data } })
+      await send(cluster, `${maps}/map-4?fieldManager=${manager}`, {
+        method: 'PATCH',
+        headers,
+        body: { data },
+      })
     }
     await write('one', { a: '1' })
     await write('two', { b: '2' })

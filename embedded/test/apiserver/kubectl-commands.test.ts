@@ -5,8 +5,12 @@ const cluster = useCluster()
 
 describe('imperative commands', () => {
   test('create, expose, scale, set image, label and annotate a Deployment', async () => {
-    expect(await cluster.ok('create deployment web --image=nginx --replicas=2 --port=80')).toContain('created')
-    expect(await cluster.ok('expose deployment web --port=80 --type=NodePort')).toContain('service/web exposed')
+    expect(
+      await cluster.ok('create deployment web --image=nginx --replicas=2 --port=80'),
+    ).toContain('created')
+    expect(await cluster.ok('expose deployment web --port=80 --type=NodePort')).toContain(
+      'service/web exposed',
+    )
     await cluster.ok('scale deployment web --replicas=5')
     await cluster.ok('set image deployment/web nginx=nginx:1.27')
     await cluster.ok('label deployment web tier=front')
@@ -56,7 +60,12 @@ describe('imperative commands', () => {
   test('events are shown for their object', async () => {
     cluster.api.create('events', 'default', {
       metadata: { generateName: 'web.' },
-      involvedObject: { apiVersion: 'apps/v1', kind: 'Deployment', name: 'web', namespace: 'default' },
+      involvedObject: {
+        apiVersion: 'apps/v1',
+        kind: 'Deployment',
+        name: 'web',
+        namespace: 'default',
+      },
       reason: 'ScalingReplicaSet',
       message: 'Scaled up replica set web-1 from 0 to 2',
       type: 'Normal',
@@ -69,6 +78,8 @@ describe('imperative commands', () => {
       /Normal\s+ScalingReplicaSet\s+deployment\/web\s+Scaled up replica set/,
     )
     expect(await cluster.ok('events --for deployment/web')).toContain('ScalingReplicaSet')
-    expect(await cluster.ok('get events --field-selector involvedObject.kind=Service')).toContain('No resources found')
+    expect(await cluster.ok('get events --field-selector involvedObject.kind=Service')).toContain(
+      'No resources found',
+    )
   })
 })

@@ -14,7 +14,9 @@ describe('reading', () => {
         status: {
           phase: 'Running',
           podIP: '10.244.1.9',
-          containerStatuses: [{ name: 'main', ready: true, restartCount: 2, state: { running: {} } }],
+          containerStatuses: [
+            { name: 'main', ready: true, restartCount: 2, state: { running: {} } },
+          ],
         },
       },
       'status',
@@ -22,9 +24,15 @@ describe('reading', () => {
     expect(await cluster.ok('get pod shown')).toMatch(
       /^NAME\s+READY\s+STATUS\s+RESTARTS\s+AGE\nshown\s+1\/1\s+Running\s+2\s+\d+s\n$/,
     )
-    expect(await cluster.ok('get pod shown -o wide')).toMatch(/10\.244\.1\.9\s+worker\s+<none>\s+<none>/)
-    expect(await cluster.ok('get pods --show-labels --field-selector spec.nodeName=worker')).toContain('app=shown')
-    expect(await cluster.ok('get pod shown -o custom-columns=IP:.status.podIP')).toBe('IP\n10.244.1.9\n')
+    expect(await cluster.ok('get pod shown -o wide')).toMatch(
+      /10\.244\.1\.9\s+worker\s+<none>\s+<none>/,
+    )
+    expect(
+      await cluster.ok('get pods --show-labels --field-selector spec.nodeName=worker'),
+    ).toContain('app=shown')
+    expect(await cluster.ok('get pod shown -o custom-columns=IP:.status.podIP')).toBe(
+      'IP\n10.244.1.9\n',
+    )
     expect(await cluster.ok('get pod shown -o yaml')).toMatch(/^apiVersion: v1\nkind: Pod\n/)
     expect(JSON.parse(await cluster.ok('get pods -o json')).items.length).toBeGreaterThan(0)
     expect(await cluster.ok('get services -o wide')).toMatch(
@@ -36,13 +44,21 @@ describe('reading', () => {
   test('describe works for pods, services, deployments and nodes', async () => {
     cluster.api.create('nodes', undefined, {
       metadata: { name: 'worker', labels: { 'node-role.kubernetes.io/edge': '' } },
-      status: { conditions: [{ type: 'Ready', status: 'True' }], nodeInfo: { kubeletVersion: 'v1.34.11' } },
+      status: {
+        conditions: [{ type: 'Ready', status: 'True' }],
+        nodeInfo: { kubeletVersion: 'v1.34.11' },
+      },
     })
     cluster.createPod('described')
     await cluster.ok('create deployment described --image=nginx')
     await cluster.ok('create service clusterip described --tcp=80:80')
     expect(await cluster.ok('get nodes')).toMatch(/worker\s+Ready\s+edge\s+\d+s\s+v1\.34\.11/)
-    for (const what of ['node/worker', 'pod/described', 'deployment/described', 'service/described']) {
+    for (const what of [
+      'node/worker',
+      'pod/described',
+      'deployment/described',
+      'service/described',
+    ]) {
       expect(await cluster.ok(`describe ${what}`)).toContain(what.split('/')[1] ?? '')
     }
   })
@@ -67,7 +83,10 @@ describe('reading', () => {
     cluster.createPod('ending', { nodeName: 'worker' })
     const deleting = cluster.ok('delete pod ending')
     const ending = () => cluster.api.get('pods', 'default', 'ending')
-    await until('the Pod is being deleted', () => ending()?.metadata.deletionTimestamp !== undefined)
+    await until(
+      'the Pod is being deleted',
+      () => ending()?.metadata.deletionTimestamp !== undefined,
+    )
     expect(ending()?.metadata.deletionGracePeriodSeconds).toBe(30)
     expect(await cluster.ok('get pod ending')).toContain('Terminating')
     cluster.api.delete('pods', 'default', 'ending', { gracePeriodSeconds: 0 })

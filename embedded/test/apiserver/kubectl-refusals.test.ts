@@ -5,18 +5,29 @@ const cluster = useCluster()
 
 describe('errors have the messages of Kubernetes', () => {
   const refused = async (command: string, stdin?: string) => {
-    const { code, stderr } = await cluster.kubectl(command.split(' '), stdin === undefined ? {} : { stdin })
+    const { code, stderr } = await cluster.kubectl(
+      command.split(' '),
+      stdin === undefined ? {} : { stdin },
+    )
     expect(code).toBe(1)
     return stderr
   }
 
   test('missing, existing and unknown objects', async () => {
-    expect(await refused('get pod nobody')).toBe('Error from server (NotFound): pods "nobody" not found\n')
+    expect(await refused('get pod nobody')).toBe(
+      'Error from server (NotFound): pods "nobody" not found\n',
+    )
     await cluster.ok('create configmap twice')
     expect(await refused('create configmap twice')).toContain('configmaps "twice" already exists')
-    expect(await refused('get gadgets')).toContain('the server doesn\'t have a resource type "gadgets"')
-    expect(await refused('create configmap lost -n nowhere')).toContain('namespaces "nowhere" not found')
-    expect(await refused('delete namespace kube-system')).toContain('is forbidden: this namespace may not be deleted')
+    expect(await refused('get gadgets')).toContain(
+      'the server doesn\'t have a resource type "gadgets"',
+    )
+    expect(await refused('create configmap lost -n nowhere')).toContain(
+      'namespaces "nowhere" not found',
+    )
+    expect(await refused('delete namespace kube-system')).toContain(
+      'is forbidden: this namespace may not be deleted',
+    )
   })
 
   test.each([
@@ -28,13 +39,22 @@ describe('errors have the messages of Kubernetes', () => {
       'get --raw /api/v1/namespaces/default/services/web:80/proxy/',
       /the embedded cluster has no proxy to Pods, Services and nodes \(`kubectl port-forward`/,
     ],
-    ['get --raw /api/v1/namespaces/default/pods/web/proxy/a/b', /the embedded cluster has no proxy to Pods/],
-    ['explain svc.spec.type', /the embedded cluster has no documentation of fields \(kubernetes\.io\S+ has it\)/],
+    [
+      'get --raw /api/v1/namespaces/default/pods/web/proxy/a/b',
+      /the embedded cluster has no proxy to Pods/,
+    ],
+    [
+      'explain svc.spec.type',
+      /the embedded cluster has no documentation of fields \(kubernetes\.io\S+ has it\)/,
+    ],
     [
       'auth can-i get pods',
       /the embedded cluster has no access reviews \(the user of the kubeconfig may do everything\)/,
     ],
-    ['delete service kubernetes --cascade=orphan', /the embedded cluster supports only --cascade=background/],
+    [
+      'delete service kubernetes --cascade=orphan',
+      /the embedded cluster supports only --cascade=background/,
+    ],
   ])('%s: what is left out is named, with what serves instead', async (command, sentence) =>
     expect(await refused(command)).toMatch(sentence),
   )
@@ -60,13 +80,22 @@ describe('errors have the messages of Kubernetes', () => {
 
   test.each([
     [{ ports: [{ port: 0 }] }, 'must be between 1 and 65535, inclusive'],
-    [{ ports: [{ port: 80, protocol: 'tcp' }] }, 'Unsupported value: "tcp": supported values: "SCTP", "TCP", "UDP"'],
-    [{ ports: ['a', 'a'].map((name) => ({ name, port: 80 })) }, 'spec.ports[1].name: Duplicate value: "a"'],
+    [
+      { ports: [{ port: 80, protocol: 'tcp' }] },
+      'Unsupported value: "tcp": supported values: "SCTP", "TCP", "UDP"',
+    ],
+    [
+      { ports: ['a', 'a'].map((name) => ({ name, port: 80 })) },
+      'spec.ports[1].name: Duplicate value: "a"',
+    ],
     [
       { ports: [{ port: 80, targetPort: 'no_name' }] },
       'spec.ports[0].targetPort: Invalid value: "no_name": must contain',
     ],
-    [{ type: 'NodePort', ports: [{ port: 80, nodePort: 80 }] }, 'The range of valid ports is 30000-32767'],
+    [
+      { type: 'NodePort', ports: [{ port: 80, nodePort: 80 }] },
+      'The range of valid ports is 30000-32767',
+    ],
     [
       { ports: [{ port: 80, nodePort: 30080 }] },
       "spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'Cl",
@@ -77,13 +106,18 @@ describe('errors have the messages of Kubernetes', () => {
       'is not in the valid range. The range of valid IPs is 10.96.0.0/16',
     ],
     [{ externalIPs: ['127.0.0.1'], ports: [{ port: 80 }] }, 'may not be in the loopback range'],
-    [{ ports: [{ port: 80 }], externalTrafficPolicy: 'Local' }, 'may only be set for externally-accessible services'],
+    [
+      { ports: [{ port: 80 }], externalTrafficPolicy: 'Local' },
+      'may only be set for externally-accessible services',
+    ],
     [
       { type: 'LoadBalancer', ports: [{ port: 80 }], loadBalancerSourceRanges: ['10.0.0.0'] },
       'spec.loadBalancerSourceRanges[0]: Invalid value: "10.0.0.0": must be a valid CIDR value',
     ],
   ])('%j is no specification of a Service', (spec, fault) => {
-    expect(() => cluster.api.create('services', 'default', { metadata: { name: 'wrong' }, spec })).toThrow(fault)
+    expect(() =>
+      cluster.api.create('services', 'default', { metadata: { name: 'wrong' }, spec }),
+    ).toThrow(fault)
   })
 
   test('a Deployment: every fault at once, and a fixed selector', async () => {
@@ -98,11 +132,15 @@ spec:
     spec: {containers: [{name: a, ports: [{containerPort: 70000}]}]}
 `
     const faults = await refused('create -f -', text)
-    expect(faults).toContain('metadata.name: Invalid value: "Wrong_Name": a lowercase RFC 1123 subdomain')
+    expect(faults).toContain(
+      'metadata.name: Invalid value: "Wrong_Name": a lowercase RFC 1123 subdomain',
+    )
     expect(faults).toContain('metadata.labels: Invalid value: "b c"')
     expect(faults).toContain('`selector` does not match template `labels`')
     expect(faults).toContain('containers[0].image: Required value')
-    expect(faults).toContain('containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive')
+    expect(faults).toContain(
+      'containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive',
+    )
     await cluster.ok('create deployment fixed --image=nginx')
     const change =
       '{"spec":{"selector":{"matchLabels":{"app":"other"}},"template":{"metadata":{"labels":{"app":"other"}}}}}'
@@ -126,18 +164,39 @@ spec:
     await cluster.ok('create service clusterip early-ip -n early --tcp=80 --clusterip=10.96.44.44')
     const again = (text: string) => refused('create -f -', text)
     const service = (name: string, spec: object) =>
-      again(JSON.stringify({ apiVersion: 'v1', kind: 'Service', metadata: { name, namespace: 'early' }, spec }))
+      again(
+        JSON.stringify({
+          apiVersion: 'v1',
+          kind: 'Service',
+          metadata: { name, namespace: 'early' },
+          spec,
+        }),
+      )
     const ports = [{ port: 80 }]
     const nodePort = (nodePort: number) => ({ type: 'NodePort', ports: [{ port: 80, nodePort }] })
     expect(await service('early', nodePort(30444))).toContain('provided port is already allocated')
-    expect(await service('early', nodePort(80))).toContain('provided port is not in the valid range')
-    expect(await service('early-ip', { clusterIP: '10.96.44.44', ports })).toContain('provided IP is already allocated')
-    expect(await service('early', { ports: [{ port: 0 }] })).toContain('must be between 1 and 65535')
+    expect(await service('early', nodePort(80))).toContain(
+      'provided port is not in the valid range',
+    )
+    expect(await service('early-ip', { clusterIP: '10.96.44.44', ports })).toContain(
+      'provided IP is already allocated',
+    )
+    expect(await service('early', { ports: [{ port: 0 }] })).toContain(
+      'must be between 1 and 65535',
+    )
     expect(await service('early', nodePort(0))).toContain('services "early" already exists')
-    const map = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'early', namespace: 'early' } }
-    expect(await again(JSON.stringify({ ...map, data: { 'a b': '' } }))).toContain('Invalid value: "a b"')
+    const map = {
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: { name: 'early', namespace: 'early' },
+    }
+    expect(await again(JSON.stringify({ ...map, data: { 'a b': '' } }))).toContain(
+      'Invalid value: "a b"',
+    )
     expect(await again(JSON.stringify(map))).toContain('configmaps "early" already exists')
-    expect(await refused('create configmap early -n nowhere')).toContain('namespaces "nowhere" not found')
+    expect(await refused('create configmap early -n nowhere')).toContain(
+      'namespaces "nowhere" not found',
+    )
   })
 
   test('a wrong token is unauthorized', async () => {

@@ -12,7 +12,9 @@ describe('logs and exec', () => {
 
   test('logs, whole, by the tail and followed', async () => {
     expect(await cluster.ok('logs talker')).toBe('one\ntwo\nthree\n')
-    expect(await cluster.ok('logs talker --tail=1 --timestamps --since=60s --previous')).toBe('three\n')
+    expect(await cluster.ok('logs talker --tail=1 --timestamps --since=60s --previous')).toBe(
+      'three\n',
+    )
     expect(cluster.backend.logRequests.at(-1)).toMatchObject({
       container: 'main',
       previous: true,
@@ -36,7 +38,14 @@ describe('logs and exec', () => {
 
   test('exec carries both outputs, input and the exit code', async () => {
     const script = 'echo out; echo err >&2; exit 7'
-    const { code, stdout, stderr } = await cluster.kubectl(['exec', 'talker', '--', 'sh', '-c', script])
+    const { code, stdout, stderr } = await cluster.kubectl([
+      'exec',
+      'talker',
+      '--',
+      'sh',
+      '-c',
+      script,
+    ])
     expect(stdout).toBe('out\n')
     expect(stderr).toBe('err\ncommand terminated with exit code 7\n')
     expect(code).toBe(7)
@@ -81,7 +90,8 @@ describe('logs and exec', () => {
       if (message[0] === 1) stdout += message.subarray(1)
     })
     client.on('open', () => {
-      for (const message of ['\x00before', [255, 0], '\x00after', [255, 0]]) client.send(Buffer.from(message as string))
+      for (const message of ['\x00before', [255, 0], '\x00after', [255, 0]])
+        client.send(Buffer.from(message as string))
     })
     await once(client, 'close')
     expect(stdout).toBe('before')

@@ -25,9 +25,12 @@ describe('label selectors', () => {
     expect(matchesSelector(parseLabelSelector(text), { app: 'web', tier: 'front' })).toBe(expected)
   })
 
-  test.each(['app=a b', 'app in web', '=x', 'app,', 'a=b=c', 'app in (a', '!app=x'])('%s is refused', (text) => {
-    expect(() => parseLabelSelector(text)).toThrow(/unable to parse requirement/)
-  })
+  test.each(['app=a b', 'app in web', '=x', 'app,', 'a=b=c', 'app in (a', '!app=x'])(
+    '%s is refused',
+    (text) => {
+      expect(() => parseLabelSelector(text)).toThrow(/unable to parse requirement/)
+    },
+  )
 
   test.each([
     ['no selector', undefined, false],
@@ -37,9 +40,21 @@ describe('label selectors', () => {
       { matchExpressions: [{ key: 'constructor', operator: 'Exists' }] },
       false,
     ],
-    ['NotIn without the label', { matchExpressions: [{ key: 'other', operator: 'NotIn', values: ['x'] }] }, true],
-    ['DoesNotExist with the label', { matchExpressions: [{ key: 'app', operator: 'DoesNotExist' }] }, false],
-    ['an unknown operator', { matchExpressions: [{ key: 'app', operator: 'Gt', values: ['1'] }] }, false],
+    [
+      'NotIn without the label',
+      { matchExpressions: [{ key: 'other', operator: 'NotIn', values: ['x'] }] },
+      true,
+    ],
+    [
+      'DoesNotExist with the label',
+      { matchExpressions: [{ key: 'app', operator: 'DoesNotExist' }] },
+      false,
+    ],
+    [
+      'an unknown operator',
+      { matchExpressions: [{ key: 'app', operator: 'Gt', values: ['1'] }] },
+      false,
+    ],
   ])('%s', (_, selector, expected) => {
     expect(matchesSelector(selector, { app: 'web' })).toBe(expected)
   })
@@ -61,7 +76,13 @@ describe('label selectors', () => {
 
 describe('field selectors', () => {
   const pods = resourceNamed('pods')
-  const metadata = { name: 'a', namespace: 'b', uid: 'u', resourceVersion: '1', creationTimestamp: '' }
+  const metadata = {
+    name: 'a',
+    namespace: 'b',
+    uid: 'u',
+    resourceVersion: '1',
+    creationTimestamp: '',
+  }
   const [spec, status] = [{ nodeName: 'n' }, { phase: 'Running' }]
   const pod = { apiVersion: 'v1', kind: 'Pod', metadata, spec, status }
 

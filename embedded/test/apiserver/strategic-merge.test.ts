@@ -9,14 +9,21 @@ beforeAll(async () => {
   schema = await loadSchema()
 })
 
-const merge = (target: JsonObject, patch: JsonObject) => strategicMerge(target, patch, schema, 'V1Pod')
+const merge = (target: JsonObject, patch: JsonObject) =>
+  strategicMerge(target, patch, schema, 'V1Pod')
 const containers = (...list: JsonObject[]): JsonObject => ({ spec: { containers: list } })
 
 describe('directives', () => {
-  const pod = containers({ name: 'a', image: '1', env: [{ name: 'X', value: '1' }] }, { name: 'b', image: '2' })
+  const pod = containers(
+    { name: 'a', image: '1', env: [{ name: 'X', value: '1' }] },
+    { name: 'b', image: '2' },
+  )
 
   test('lists with a merge key merge item by item', () => {
-    const patch = containers({ name: 'a', env: [{ name: 'Y', value: '2' }] }, { name: 'c', image: '3' })
+    const patch = containers(
+      { name: 'a', env: [{ name: 'Y', value: '2' }] },
+      { name: 'c', image: '3' },
+    )
     expect(merge(pod, patch)).toEqual(
       containers(
         {
@@ -34,14 +41,22 @@ describe('directives', () => {
   })
 
   test('lists without one are replaced', () => {
-    const target = { spec: { tolerations: [{ key: 'a' }], containers: [{ name: 'a', args: ['x', 'y'] }] } }
-    const patch = { spec: { tolerations: [{ key: 'b' }], containers: [{ name: 'a', args: ['z'] }] } }
+    const target = {
+      spec: { tolerations: [{ key: 'a' }], containers: [{ name: 'a', args: ['x', 'y'] }] },
+    }
+    const patch = {
+      spec: { tolerations: [{ key: 'b' }], containers: [{ name: 'a', args: ['z'] }] },
+    }
     expect(merge(target, patch)).toEqual(patch)
   })
 
   test('$patch deletes an item, and replaces a list or an object', () => {
-    expect(merge(pod, containers({ name: 'a', $patch: 'delete' }))).toEqual(containers({ name: 'b', image: '2' }))
-    expect(merge(pod, containers({ $patch: 'replace' }, { name: 'z' }))).toEqual(containers({ name: 'z' }))
+    expect(merge(pod, containers({ name: 'a', $patch: 'delete' }))).toEqual(
+      containers({ name: 'b', image: '2' }),
+    )
+    expect(merge(pod, containers({ $patch: 'replace' }, { name: 'z' }))).toEqual(
+      containers({ name: 'z' }),
+    )
     const labelled = { metadata: { labels: { a: '1', b: '2' } } }
     expect(merge(labelled, { metadata: { labels: { $patch: 'replace', c: '3' } } })).toEqual({
       metadata: { labels: { c: '3' } },
@@ -50,14 +65,22 @@ describe('directives', () => {
 
   test('$retainKeys drops what is not named', () => {
     const target = { spec: { volumes: [{ name: 'v', emptyDir: {} }] } }
-    const patch = { spec: { volumes: [{ name: 'v', $retainKeys: ['name', 'hostPath'], hostPath: { path: '/x' } }] } }
-    expect(merge(target, patch)).toEqual({ spec: { volumes: [{ name: 'v', hostPath: { path: '/x' } }] } })
+    const patch = {
+      spec: {
+        volumes: [{ name: 'v', $retainKeys: ['name', 'hostPath'], hostPath: { path: '/x' } }],
+      },
+    }
+    expect(merge(target, patch)).toEqual({
+      spec: { volumes: [{ name: 'v', hostPath: { path: '/x' } }] },
+    })
   })
 
   test('$setElementOrder orders, server-only items keep their place', () => {
     const target = containers({ name: 'injected' }, { name: 'a' }, { name: 'b' })
     const patch = { spec: { '$setElementOrder/containers': [{ name: 'b' }, { name: 'a' }] } }
-    expect(merge(target, patch)).toEqual(containers({ name: 'injected' }, { name: 'b' }, { name: 'a' }))
+    expect(merge(target, patch)).toEqual(
+      containers({ name: 'injected' }, { name: 'b' }, { name: 'a' }),
+    )
   })
 
   test('finalizers merge as a set, $deleteFromPrimitiveList takes some out', () => {
@@ -71,19 +94,26 @@ describe('directives', () => {
   })
 
   test('an item without its merge key is refused', () => {
-    expect(() => merge(pod, containers({ image: 'x' }))).toThrow('does not contain declared merge key: name')
+    expect(() => merge(pod, containers({ image: 'x' }))).toThrow(
+      'does not contain declared merge key: name',
+    )
   })
 })
 
-const env = fc.uniqueArray(fc.record({ name: fc.constantFrom('A', 'B', 'C', 'D'), value: fc.string() }), {
-  selector: ({ name }) => name,
-})
+const env = fc.uniqueArray(
+  fc.record({ name: fc.constantFrom('A', 'B', 'C', 'D'), value: fc.string() }),
+  {
+    selector: ({ name }) => name,
+  },
+)
 const container = fc.record({ name: fc.constantFrom('a', 'b', 'c', 'd'), image: fc.string(), env })
 const podOf = fc
   .uniqueArray(container, { selector: ({ name }) => name })
   .map(
     (list): JsonObject =>
-      containers(...list.map((item): JsonObject => ({ ...item, env: item.env.map((one) => ({ ...one })) }))),
+      containers(
+        ...list.map((item): JsonObject => ({ ...item, env: item.env.map((one) => ({ ...one })) })),
+      ),
   )
 
 test('merging is idempotent, an empty patch changes nothing, and arguments stay as they are', () => {

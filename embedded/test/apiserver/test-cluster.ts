@@ -64,7 +64,10 @@ export class TestCluster {
 
   /** Runs kubectl, which has to succeed, and returns what it printed. */
   async ok(command: string, stdin?: string): Promise<string> {
-    const { code, stdout, stderr } = await this.kubectl(command.split(' '), stdin === undefined ? {} : { stdin })
+    const { code, stdout, stderr } = await this.kubectl(
+      command.split(' '),
+      stdin === undefined ? {} : { stdin },
+    )
     if (code !== 0) throw new Error(`kubectl ${command} ended with ${code}: ${stderr}`)
     return stdout + stderr
   }
@@ -72,12 +75,18 @@ export class TestCluster {
   /** Connects a WebSocket to a path of the API. */
   connect(path: string, protocol = 'v5.channel.k8s.io'): WebSocket {
     const headers = { authorization: `Bearer ${this.token}` }
-    return new WebSocket(this.url.replace('https', 'wss') + path, [protocol], { ca: this.ca, headers })
+    return new WebSocket(this.url.replace('https', 'wss') + path, [protocol], {
+      ca: this.ca,
+      headers,
+    })
   }
 
   createPod(name: string, spec: Record<string, unknown> = {}): void {
     const containers = [{ name: 'main', image: 'nginx' }]
-    this.api.create('pods', 'default', { metadata: { name, labels: { app: name } }, spec: { containers, ...spec } })
+    this.api.create('pods', 'default', {
+      metadata: { name, labels: { app: name } },
+      spec: { containers, ...spec },
+    })
   }
 
   async close(): Promise<void> {

@@ -5,7 +5,15 @@ import { timeoutScale } from '../../../host/wait.ts'
 import type { Api, KubeObject } from '../../apiserver/api.ts'
 import { createClusterApi } from '../../apiserver/api.ts'
 import { type ControllerOptions, startControllers } from '../../controllers/controllers.ts'
-import type { Deployment, EndpointSlice, Event, Node, Pod, ReplicaSet, Service } from '../../controllers/resources.ts'
+import type {
+  Deployment,
+  EndpointSlice,
+  Event,
+  Node,
+  Pod,
+  ReplicaSet,
+  Service,
+} from '../../controllers/resources.ts'
 import { startFakeKubelet } from './fake-kubelet.ts'
 
 export type TestCluster = ReturnType<typeof startTestCluster>
@@ -20,18 +28,32 @@ export function createNode(
   labels: Record<string, string> = {},
 ): void {
   api.create<Node>('nodes', undefined, {
-    metadata: { name, labels: { 'kubernetes.io/hostname': name, 'kubernetes.io/os': 'linux', ...labels } },
+    metadata: {
+      name,
+      labels: { 'kubernetes.io/hostname': name, 'kubernetes.io/os': 'linux', ...labels },
+    },
     spec,
   })
   const conditions = [{ type: 'Ready', status: 'True', reason: 'KubeletReady' }]
-  api.patch('nodes', undefined, name, { status: { conditions, allocatable: { pods: '110' } } }, 'status')
+  api.patch(
+    'nodes',
+    undefined,
+    name,
+    { status: { conditions, allocatable: { pods: '110' } } },
+    'status',
+  )
 }
 
 /** kind's three nodes, all controllers and a kubelet for every node. */
 export function startTestCluster(options: ControllerOptions = {}) {
   const api = createClusterApi()
   const taint = { key: 'node-role.kubernetes.io/control-plane', effect: 'NoSchedule' }
-  createNode(api, controlPlane, { taints: [taint] }, { 'node-role.kubernetes.io/control-plane': '' })
+  createNode(
+    api,
+    controlPlane,
+    { taints: [taint] },
+    { 'node-role.kubernetes.io/control-plane': '' },
+  )
   for (const worker of workers) createNode(api, worker)
   const faults: unknown[] = []
   const kubelet = startFakeKubelet(api)
@@ -70,10 +92,14 @@ export function startTestCluster(options: ControllerOptions = {}) {
     pods: (labelSelector?: string) => inDefault<Pod>('pods', labelSelector),
     deployment: (name: string) => stored<Deployment>('deployments', name),
     replicaSets: (name: string) =>
-      inDefault<ReplicaSet>('replicasets').filter(({ metadata }) => metadata.ownerReferences?.[0]?.name === name),
-    slices: (service: string) => inDefault<EndpointSlice>('endpointslices', `kubernetes.io/service-name=${service}`),
+      inDefault<ReplicaSet>('replicasets').filter(
+        ({ metadata }) => metadata.ownerReferences?.[0]?.name === name,
+      ),
+    slices: (service: string) =>
+      inDefault<EndpointSlice>('endpointslices', `kubernetes.io/service-name=${service}`),
     service: (name: string) => stored<Service>('services', name),
-    events: (reason: string) => api.list<Event>('events').filter((event) => event.reason === reason),
+    events: (reason: string) =>
+      api.list<Event>('events').filter((event) => event.reason === reason),
     /** Unexpected errors: all but a StatusError. */
     faults,
     stop() {

@@ -11,8 +11,14 @@ interface Step {
   take(cluster: TestCluster): unknown
 }
 
-const doing = <T>(text: string, values: fc.Arbitrary<T>, take: (cluster: TestCluster, value: T) => unknown) =>
-  values.map((value): Step => ({ text: `${text} ${value}`, take: (cluster) => take(cluster, value) }))
+const doing = <T>(
+  text: string,
+  values: fc.Arbitrary<T>,
+  take: (cluster: TestCluster, value: T) => unknown,
+) =>
+  values.map(
+    (value): Step => ({ text: `${text} ${value}`, take: (cluster) => take(cluster, value) }),
+  )
 
 /** Does something to a Pod that is not being deleted, if there is one. */
 const toPod = (text: string, take: (cluster: TestCluster, pod: Pod) => unknown) =>
@@ -40,16 +46,28 @@ const steps = fc.oneof(
     ),
   ),
   toPod('delete', ({ api }, { metadata }) => api.delete('pods', 'default', metadata.name)),
-  toPod('fail', ({ kubelet }, { metadata, spec }) => spec.nodeName && kubelet.setPhase(metadata.name, 'Failed')),
-  toPod('unready', ({ kubelet }, { metadata, spec }) => spec.nodeName && kubelet.setReady(metadata.name, false)),
+  toPod(
+    'fail',
+    ({ kubelet }, { metadata, spec }) => spec.nodeName && kubelet.setPhase(metadata.name, 'Failed'),
+  ),
+  toPod(
+    'unready',
+    ({ kubelet }, { metadata, spec }) => spec.nodeName && kubelet.setReady(metadata.name, false),
+  ),
   doing('select', app, ({ api }, value) =>
     api.patch('services', 'default', 'web', { spec: { selector: { app: value } } }),
   ),
-  doing('cordon', nodes, ({ api }, node) => api.patch('nodes', undefined, node, { spec: { unschedulable: true } })),
-  doing('uncordon', nodes, ({ api }, node) => api.patch('nodes', undefined, node, { spec: { unschedulable: false } })),
+  doing('cordon', nodes, ({ api }, node) =>
+    api.patch('nodes', undefined, node, { spec: { unschedulable: true } }),
+  ),
+  doing('uncordon', nodes, ({ api }, node) =>
+    api.patch('nodes', undefined, node, { spec: { unschedulable: false } }),
+  ),
   doing('restart the DaemonSet', fc.constant(''), ({ api }) => {
     const annotations = { restarted: String(restarts++) }
-    api.patch('daemonsets', 'default', 'agent', { spec: { template: { metadata: { annotations } } } })
+    api.patch('daemonsets', 'default', 'agent', {
+      spec: { template: { metadata: { annotations } } },
+    })
   }),
   doing('recreate the Deployment', fc.constant(''), ({ api }) => {
     api.delete('deployments', 'default', 'web')
@@ -73,17 +91,22 @@ function expectWanted(cluster: TestCluster) {
   const image = spec.template.spec?.containers[0]?.image
   const live = cluster.pods().filter((pod) => pod.status?.phase === 'Running')
   const sets = cluster.replicaSets('web')
-  const owned = live.filter((pod) => sets.some((set) => set.metadata.uid === pod.metadata.ownerReferences?.[0]?.uid))
+  const owned = live.filter((pod) =>
+    sets.some((set) => set.metadata.uid === pod.metadata.ownerReferences?.[0]?.uid),
+  )
   expect(owned.map((pod) => pod.spec.containers[0]?.image)).toEqual(Array(replicas).fill(image))
   expect(status?.availableReplicas ?? 0).toBe(replicas)
   expect(status?.observedGeneration).toBe(metadata.generation)
   expect(sets.reduce((sum, set) => sum + (set.spec.replicas ?? 0), 0)).toBe(replicas)
 
   const selector = cluster.service('web').spec.selector ?? {}
-  const selected = live.filter((pod) => pod.metadata.labels?.app === selector.app).map((pod) => pod.status?.podIP)
+  const selected = live
+    .filter((pod) => pod.metadata.labels?.app === selector.app)
+    .map((pod) => pod.status?.podIP)
   const endpoints = cluster.slices('web').flatMap((slice) => slice.endpoints ?? [])
   expect(endpoints.map(({ addresses }) => addresses[0]).sort()).toEqual([...selected].sort())
-  for (const { conditions } of endpoints) expect(conditions).toEqual({ ready: true, serving: true, terminating: false })
+  for (const { conditions } of endpoints)
+    expect(conditions).toEqual({ ready: true, serving: true, terminating: false })
   const legacy = cluster.api.get<Endpoints>('endpoints', 'default', 'web')?.subsets ?? []
   expect(
     legacy
@@ -95,7 +118,9 @@ function expectWanted(cluster: TestCluster) {
   const agents = live.filter((pod) => pod.metadata.ownerReferences?.[0]?.kind === 'DaemonSet')
   expect(new Set(agents.map((pod) => pod.spec.nodeName)).size).toBe(3)
   expect(agents).toHaveLength(3)
-  expect(new Set(agents.map((pod) => pod.metadata.labels?.['controller-revision-hash'])).size).toBe(1)
+  expect(new Set(agents.map((pod) => pod.metadata.labels?.['controller-revision-hash'])).size).toBe(
+    1,
+  )
 }
 
 test('any sequence of changes converges, and then nothing more is written', async () => {
@@ -107,7 +132,8 @@ test('any sequence of changes converges, and then nothing more is written', asyn
         cluster.api.create('services', 'default', service('web'))
         cluster.api.create('daemonsets', 'default', daemonSet('agent'))
         for (const step of chosen) await step.take(cluster)
-        for (const node of workers) cluster.api.patch('nodes', undefined, node, { spec: { unschedulable: null } })
+        for (const node of workers)
+          cluster.api.patch('nodes', undefined, node, { spec: { unschedulable: null } })
         await cluster.settled()
         repair(cluster)
         await cluster.settled()

@@ -9,11 +9,15 @@ const name = 'kube-proxy'
 const pods = () => cluster.pods(`k8s-app=${name}`)
 const nodes = () => pods().map(({ spec }) => spec.nodeName ?? '')
 const stored = () => cluster.api.get<DaemonSet>('daemonsets', 'default', name)
-const hashes = () => [...new Set(pods().map(({ metadata }) => metadata.labels?.['controller-revision-hash']))]
+const hashes = () => [
+  ...new Set(pods().map(({ metadata }) => metadata.labels?.['controller-revision-hash'])),
+]
 
 function restart() {
   const annotations = { 'kubectl.kubernetes.io/restartedAt': '2026-01-01T00:00:00Z' }
-  cluster.api.patch('daemonsets', 'default', name, { spec: { template: { metadata: { annotations } } } })
+  cluster.api.patch('daemonsets', 'default', name, {
+    spec: { template: { metadata: { annotations } } },
+  })
 }
 
 async function create(spec?: Record<string, unknown>, podSpec?: Record<string, unknown>) {
@@ -34,7 +38,9 @@ describe('placement', () => {
     createNode(cluster.api, 'other', {}, { 'kubernetes.io/os': 'plan9' })
     await cluster.settled()
     expect(nodes().sort()).toEqual([...workers, 'late'].sort())
-    cluster.api.patch('nodes', undefined, 'late', { metadata: { labels: { 'kubernetes.io/os': 'plan9' } } })
+    cluster.api.patch('nodes', undefined, 'late', {
+      metadata: { labels: { 'kubernetes.io/os': 'plan9' } },
+    })
     await cluster.settled()
     expect(nodes().sort()).toEqual(workers)
   })
@@ -91,14 +97,22 @@ describe('kubectl rollout restart', () => {
   })
 
   test('takes maxUnavailable nodes at once and stops at Pods that do not become ready', async () => {
-    await create({ updateStrategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 2 } } })
+    await create({
+      updateStrategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 2 } },
+    })
     const [oldHash] = hashes()
     cluster.kubelet.autoReady = false
     restart()
     await cluster.settled()
-    const old = pods().filter(({ metadata }) => metadata.labels?.['controller-revision-hash'] === oldHash)
+    const old = pods().filter(
+      ({ metadata }) => metadata.labels?.['controller-revision-hash'] === oldHash,
+    )
     expect(old).toHaveLength(1)
-    expect(stored()?.status).toMatchObject({ updatedNumberScheduled: 2, numberAvailable: 1, numberUnavailable: 2 })
+    expect(stored()?.status).toMatchObject({
+      updatedNumberScheduled: 2,
+      numberAvailable: 1,
+      numberUnavailable: 2,
+    })
     cluster.kubelet.autoReady = true
     for (const pod of pods()) cluster.kubelet.setReady(pod.metadata.name, true)
     await cluster.settled()
@@ -116,13 +130,16 @@ describe('kubectl rollout restart', () => {
     cluster.kubelet.finish(going?.metadata.name ?? '')
     await cluster.until('the node has a new Pod', () =>
       pods().some(
-        ({ spec, metadata }) => spec.nodeName === going?.spec.nodeName && metadata.uid !== going?.metadata.uid,
+        ({ spec, metadata }) =>
+          spec.nodeName === going?.spec.nodeName && metadata.uid !== going?.metadata.uid,
       ),
     )
   })
 
   test('a rollout with maxSurge, which is not supported, replaces one Pod at a time', async () => {
-    await create({ updateStrategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } } })
+    await create({
+      updateStrategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } },
+    })
     const [oldHash] = hashes()
     cluster.kubelet.autoReady = false
     restart()

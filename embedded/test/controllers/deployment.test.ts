@@ -9,7 +9,9 @@ useTestCluster()
 const revision = 'deployment.kubernetes.io/revision'
 
 function setImage(image: string) {
-  const template = { spec: { containers: [{ name: 'nginx', image, ports: [{ containerPort: 80, name: 'http' }] }] } }
+  const template = {
+    spec: { containers: [{ name: 'nginx', image, ports: [{ containerPort: 80, name: 'http' }] }] },
+  }
   cluster.api.patch('deployments', 'default', 'web', { spec: { template } })
 }
 
@@ -29,7 +31,9 @@ function watchAvailability() {
   const seen = { fewestReady: Number.POSITIVE_INFINITY, mostWanted: 0 }
   cluster.api.store.subscribe(() => {
     const ready = cluster.pods().filter((pod) => isReady(pod) && !isTerminating(pod)).length
-    const wanted = cluster.replicaSets('web').reduce((sum, set) => sum + (set.spec.replicas ?? 0), 0)
+    const wanted = cluster
+      .replicaSets('web')
+      .reduce((sum, set) => sum + (set.spec.replicas ?? 0), 0)
     seen.fewestReady = Math.min(seen.fewestReady, ready)
     seen.mostWanted = Math.max(seen.mostWanted, wanted)
   })
@@ -61,7 +65,9 @@ describe('a new Deployment', () => {
     onTestFinished(() => clock.mockRestore())
     await cluster.settled()
     const writes = new Map<string, number>()
-    cluster.api.store.subscribe(({ resource }) => writes.set(resource, (writes.get(resource) ?? 0) + 1))
+    cluster.api.store.subscribe(({ resource }) =>
+      writes.set(resource, (writes.get(resource) ?? 0) + 1),
+    )
     cluster.api.create('services', 'default', service('web'))
     await createWeb({ replicas: 200 })
     const { pods, events, ...others } = Object.fromEntries(writes)
@@ -74,9 +80,17 @@ describe('a new Deployment', () => {
   test('has the status that kubectl rollout status and kubectl wait read', async () => {
     await createWeb()
     const { status, metadata } = cluster.deployment('web')
-    expect(status).toMatchObject({ observedGeneration: 1, replicas: 2, updatedReplicas: 2, availableReplicas: 2 })
+    expect(status).toMatchObject({
+      observedGeneration: 1,
+      replicas: 2,
+      updatedReplicas: 2,
+      availableReplicas: 2,
+    })
     expect(status?.unavailableReplicas).toBeUndefined()
-    expect(condition('Available')).toMatchObject({ status: 'True', reason: 'MinimumReplicasAvailable' })
+    expect(condition('Available')).toMatchObject({
+      status: 'True',
+      reason: 'MinimumReplicasAvailable',
+    })
     const [set] = cluster.replicaSets('web')
     expect(condition('Progressing')).toMatchObject({
       status: 'True',
@@ -96,13 +110,18 @@ describe('a new Deployment', () => {
       `Scaled up replica set ${name} from 0 to 2`,
     ])
     const created = cluster.events('SuccessfulCreate').map(({ message }) => message)
-    expect(created.sort()).toEqual(cluster.pods().map(({ metadata }) => `Created pod: ${metadata.name}`))
+    expect(created.sort()).toEqual(
+      cluster.pods().map(({ metadata }) => `Created pod: ${metadata.name}`),
+    )
   })
 
   test('is not available before its Pods are', async () => {
     cluster.kubelet.autoReady = false
     await createWeb()
-    expect(condition('Available')).toMatchObject({ status: 'False', reason: 'MinimumReplicasUnavailable' })
+    expect(condition('Available')).toMatchObject({
+      status: 'False',
+      reason: 'MinimumReplicasUnavailable',
+    })
     expect(condition('Progressing')).toMatchObject({ status: 'True', reason: 'ReplicaSetUpdated' })
     expect(cluster.deployment('web').status?.unavailableReplicas).toBe(2)
     cluster.kubelet.setReady(cluster.pods()[0]?.metadata.name ?? '', true)
@@ -158,7 +177,8 @@ describe('a rolling update', () => {
     expect(active()[0]?.metadata.annotations?.[revision]).toBe('3')
     expect(cluster.deployment('web').metadata.annotations?.[revision]).toBe('3')
     expect(
-      cluster.replicaSets('web').find(({ metadata }) => metadata.name === second)?.metadata.annotations?.[revision],
+      cluster.replicaSets('web').find(({ metadata }) => metadata.name === second)?.metadata
+        .annotations?.[revision],
     ).toBe('2')
   })
 
@@ -166,7 +186,9 @@ describe('a rolling update', () => {
     await createWeb()
     const before = cluster.pods().map(({ metadata }) => metadata.name)
     const annotations = { 'kubectl.kubernetes.io/restartedAt': '2026-01-01T00:00:00Z' }
-    cluster.api.patch('deployments', 'default', 'web', { spec: { template: { metadata: { annotations } } } })
+    cluster.api.patch('deployments', 'default', 'web', {
+      spec: { template: { metadata: { annotations } } },
+    })
     await cluster.settled()
     const after = cluster.pods()
     expect(after).toHaveLength(2)
@@ -194,7 +216,10 @@ describe('a rolling update', () => {
     await createWeb()
     cluster.api.patch('deployments', 'default', 'web', { spec: { paused: true } })
     await cluster.settled()
-    expect(condition('Progressing')).toMatchObject({ status: 'Unknown', reason: 'DeploymentPaused' })
+    expect(condition('Progressing')).toMatchObject({
+      status: 'Unknown',
+      reason: 'DeploymentPaused',
+    })
     setImage('nginx:2')
     scale(3)
     await cluster.settled()
@@ -202,7 +227,10 @@ describe('a rolling update', () => {
     cluster.api.patch('deployments', 'default', 'web', { spec: { paused: null } })
     await cluster.settled()
     expect(images()).toEqual(['nginx:2', 'nginx:2', 'nginx:2'])
-    expect(condition('Progressing')).toMatchObject({ status: 'True', reason: 'NewReplicaSetAvailable' })
+    expect(condition('Progressing')).toMatchObject({
+      status: 'True',
+      reason: 'NewReplicaSetAvailable',
+    })
   })
 })
 

@@ -9,7 +9,10 @@ useTestCluster()
 const endpoints = (name = 'web') => cluster.slices(name).flatMap((slice) => slice.endpoints ?? [])
 const legacy = (name = 'web') => cluster.api.get<Endpoints>('endpoints', 'default', name)
 
-async function create(serviceSpec: Record<string, unknown> = {}, ...pods: ReturnType<typeof pod>[]) {
+async function create(
+  serviceSpec: Record<string, unknown> = {},
+  ...pods: ReturnType<typeof pod>[]
+) {
   cluster.api.create('services', 'default', service('web', serviceSpec))
   for (const draft of pods) cluster.api.create('pods', 'default', draft)
   await cluster.settled()
@@ -31,7 +34,9 @@ test('a Service has the slice that kube-proxy reads', async () => {
         'kubernetes.io/service-name': 'web',
         'endpointslice.kubernetes.io/managed-by': 'endpointslice-controller.k8s.io',
       },
-      ownerReferences: [{ kind: 'Service', name: 'web', controller: true, blockOwnerDeletion: true }],
+      ownerReferences: [
+        { kind: 'Service', name: 'web', controller: true, blockOwnerDeletion: true },
+      ],
     },
   })
   expect(slice?.endpoints).toEqual([
@@ -76,7 +81,12 @@ test('publishNotReadyAddresses makes every address ready', async () => {
 })
 
 test('Pods without an address, and Pods that ended, are no endpoints', async () => {
-  await create({}, web('pending', { nodeSelector: { nowhere: 'yes' } }), web('ended'), web('running'))
+  await create(
+    {},
+    web('pending', { nodeSelector: { nowhere: 'yes' } }),
+    web('ended'),
+    web('running'),
+  )
   cluster.kubelet.setPhase('ended', 'Succeeded')
   await cluster.settled()
   expect(endpoints().map(({ targetRef }) => targetRef?.name)).toEqual(['running'])
@@ -128,7 +138,9 @@ test('host network Pods have their node’s address', async () => {
 
 test('endpoints of a headless Service have its label, and the host names of Pods in its subdomain', async () => {
   await create({ clusterIP: 'None', ports: [] }, web('a', { hostname: 'first', subdomain: 'web' }))
-  expect(cluster.slices('web')[0]?.metadata.labels).toMatchObject({ 'service.kubernetes.io/headless': '' })
+  expect(cluster.slices('web')[0]?.metadata.labels).toMatchObject({
+    'service.kubernetes.io/headless': '',
+  })
   expect(endpoints()[0]).toMatchObject({ hostname: 'first', addresses: ['10.244.0.2'] })
   expect(legacy()?.metadata.labels).toMatchObject({ 'service.kubernetes.io/headless': '' })
   expect(legacy()?.subsets).toMatchObject([{ addresses: [{ hostname: 'first' }] }])
@@ -151,8 +163,12 @@ test('the Service kubernetes leads to the API server', () => {
   createKubernetesEndpoints(cluster.api, { ip: '172.18.0.2', port: 6443 })
   const metadata = { name: 'kubernetes' }
   const ports = [{ name: 'https', port: 6443 }]
-  expect(cluster.slices('kubernetes')).toMatchObject([{ metadata, endpoints: [{ addresses: ['172.18.0.2'] }], ports }])
-  expect(legacy('kubernetes')?.subsets).toMatchObject([{ addresses: [{ ip: '172.18.0.2' }], ports }])
+  expect(cluster.slices('kubernetes')).toMatchObject([
+    { metadata, endpoints: [{ addresses: ['172.18.0.2'] }], ports },
+  ])
+  expect(legacy('kubernetes')?.subsets).toMatchObject([
+    { addresses: [{ ip: '172.18.0.2' }], ports },
+  ])
 })
 
 describe('changes', () => {

@@ -16,7 +16,13 @@ const list = () => api.list<Event>('events')
 test('an Event has the fields that kubectl get events and describe read', () => {
   const web = api.create('pods', 'default', pod('web'))
   const fieldPath = 'spec.containers{web}'
-  new EventRecorder(api, 'kubelet', 'k8s-guide-worker').event(web, 'Normal', 'Pulled', 'There it is', fieldPath)
+  new EventRecorder(api, 'kubelet', 'k8s-guide-worker').event(
+    web,
+    'Normal',
+    'Pulled',
+    'There it is',
+    fieldPath,
+  )
   const { uid, resourceVersion } = web.metadata
   const involved = { apiVersion: 'v1', kind: 'Pod', namespace: 'default', name: 'web' }
   expect(list()).toMatchObject([
@@ -62,7 +68,9 @@ test('Events about a node are in the default namespace; where none can be, nothi
   if (!node) throw new Error('no node')
   const recorder = new EventRecorder(api, 'kubelet')
   recorder.event(node, 'Normal', 'NodeReady', 'x')
-  expect(list()).toMatchObject([{ metadata: { namespace: 'default' }, involvedObject: { kind: 'Node', name: 'n' } }])
+  expect(list()).toMatchObject([
+    { metadata: { namespace: 'default' }, involvedObject: { kind: 'Node', name: 'n' } },
+  ])
   const lost = { ...node, metadata: { ...node.metadata, namespace: 'gone' } }
   expect(() => recorder.event(lost, 'Normal', 'NodeReady', 'x')).not.toThrow()
 })

@@ -9,10 +9,14 @@ export function startFakeKubelet(api: Api) {
 
   function writeReady(pod: Pod, ready: boolean) {
     const { namespace, name } = pod.metadata
-    const conditions = withConditions(pod.status?.conditions, [{ type: 'Ready', status: ready ? 'True' : 'False' }])
+    const conditions = withConditions(pod.status?.conditions, [
+      { type: 'Ready', status: ready ? 'True' : 'False' },
+    ])
     const podIP =
       pod.status?.podIP ??
-      (pod.spec.hostNetwork ? hostAddress(pod) : `10.244.${lastAddress >> 8}.${++lastAddress & 255}`)
+      (pod.spec.hostNetwork
+        ? hostAddress(pod)
+        : `10.244.${lastAddress >> 8}.${++lastAddress & 255}`)
     const status = { phase: 'Running', conditions, podIP, podIPs: [{ ip: podIP }] }
     api.patch('pods', namespace, name, { status }, 'status')
   }
@@ -35,7 +39,8 @@ export function startFakeKubelet(api: Api) {
     setReady: (name: string, ready: boolean) => writeReady(stored(name), ready),
     /** The containers have ended: the Pod goes for good. */
     finish: (name: string) => finish(stored(name)),
-    setPhase: (name: string, phase: string) => api.patch('pods', 'default', name, { status: { phase } }, 'status'),
+    setPhase: (name: string, phase: string) =>
+      api.patch('pods', 'default', name, { status: { phase } }, 'status'),
     /** True when it has written all that it was asked for. */
     isIdle: () => pending === 0,
     stop() {

@@ -19,7 +19,10 @@ test('a deletion removes the owner at once and then what it owned', async () => 
   expect(present('deployments')).toBe(0)
   await cluster.settled()
   expect(present('replicasets')).toBe(0)
-  expect(cluster.pods().map(({ metadata }) => metadata.deletionTimestamp !== undefined)).toEqual([true, true])
+  expect(cluster.pods().map(({ metadata }) => metadata.deletionTimestamp !== undefined)).toEqual([
+    true,
+    true,
+  ])
   for (const { metadata } of cluster.pods()) cluster.kubelet.finish(metadata.name)
   await cluster.settled()
   expect(gone()).toBe(true)
@@ -74,7 +77,9 @@ describe('an object', () => {
   })
 
   test('with an owner of an unknown kind is left alone', async () => {
-    create(configMap('child', [{ apiVersion: 'example.org/v1', kind: 'Thing', name: 'x', uid: 'y' }]))
+    create(
+      configMap('child', [{ apiVersion: 'example.org/v1', kind: 'Thing', name: 'x', uid: 'y' }]),
+    )
     await cluster.settled()
     expect(find('child')).toBeDefined()
   })
@@ -90,12 +95,22 @@ test('a deleted namespace takes everything with it, after its last Pod', async (
   cluster.kubelet.autoFinish = false
   cluster.api.delete('namespaces', undefined, 'shop')
   await cluster.settled()
-  expect(cluster.api.get('namespaces', undefined, 'shop')).toMatchObject({ status: { phase: 'Terminating' } })
-  for (const resource of ['deployments', 'replicasets', 'services', 'endpointslices', 'endpoints', 'configmaps']) {
+  expect(cluster.api.get('namespaces', undefined, 'shop')).toMatchObject({
+    status: { phase: 'Terminating' },
+  })
+  for (const resource of [
+    'deployments',
+    'replicasets',
+    'services',
+    'endpointslices',
+    'endpoints',
+    'configmaps',
+  ]) {
     expect(cluster.api.list(resource, { namespace: 'shop' })).toEqual([])
   }
   expect(pods()).toHaveLength(2)
-  for (const { metadata } of pods()) cluster.api.delete('pods', 'shop', metadata.name, { gracePeriodSeconds: 0 })
+  for (const { metadata } of pods())
+    cluster.api.delete('pods', 'shop', metadata.name, { gracePeriodSeconds: 0 })
   await cluster.settled()
   expect(cluster.api.get('namespaces', undefined, 'shop')).toBeUndefined()
 })

@@ -14,7 +14,9 @@ afterEach(() => {
   cluster.stop()
 })
 
-const template = { spec: { restartPolicy: 'Never', containers: [{ name: 'main', image: 'busybox' }] } }
+const template = {
+  spec: { restartPolicy: 'Never', containers: [{ name: 'main', image: 'busybox' }] },
+}
 
 function createJob(spec: object = {}): void {
   cluster.api.create('jobs', 'default', { metadata: { name: 'work' }, spec: { template, ...spec } })
@@ -23,7 +25,8 @@ function createJob(spec: object = {}): void {
 const job = (name = 'work'): Job | undefined => cluster.api.get<Job>('jobs', 'default', name)
 const condition = (type: string) =>
   job()?.status?.conditions?.find((one) => one.type === type && one.status === 'True')?.reason
-const podsIn = (phase: string): Pod[] => cluster.pods().filter(({ status }) => status?.phase === phase)
+const podsIn = (phase: string): Pod[] =>
+  cluster.pods().filter(({ status }) => status?.phase === phase)
 const end = (pod: Pod | undefined, phase: 'Succeeded' | 'Failed') =>
   cluster.kubelet.setPhase(pod?.metadata.name ?? '', phase)
 
@@ -40,7 +43,10 @@ test('a Job runs one Pod to its end, finds it by generated labels, and is comple
   await cluster.until('the Pod is active', () => job()?.status?.active === 1)
   const uid = job()?.metadata.uid
   expect(job()?.spec.selector?.matchLabels).toEqual({ 'batch.kubernetes.io/controller-uid': uid })
-  expect(cluster.pods()[0]?.metadata.labels).toMatchObject({ 'job-name': 'work', 'controller-uid': uid })
+  expect(cluster.pods()[0]?.metadata.labels).toMatchObject({
+    'job-name': 'work',
+    'controller-uid': uid,
+  })
   await endEach('Succeeded')
   await cluster.until('complete', () => condition('Complete') === 'CompletionsReached')
   expect(job()?.status).toMatchObject({ succeeded: 1, completionTime: expect.any(String) })
@@ -65,7 +71,10 @@ test('a failed Pod is replaced only after the delay; more than backoffLimit fail
   await cluster.until('failed', () => condition('Failed') === 'BackoffLimitExceeded')
   await cluster.settled()
   expect(cluster.pods()).toHaveLength(1)
-  cluster.api.create('jobs', 'default', { metadata: { name: 'again' }, spec: { template, backoffLimit: 1 } })
+  cluster.api.create('jobs', 'default', {
+    metadata: { name: 'again' },
+    spec: { template, backoffLimit: 1 },
+  })
   await endEach('Failed')
   await cluster.until('the failure is counted', () => job('again')?.status?.failed === 1)
   await cluster.settled()
@@ -76,9 +85,14 @@ test('a CronJob creates a Job at each of its times, keeps as many as it should, 
   const start = Date.parse('2026-01-01T00:00:30Z') - Date.now()
   let minutes = 0
   now = () => Date.now() + start + minutes * 60_000
-  const spec = { schedule: '*/2 * * * *', successfulJobsHistoryLimit: 1, jobTemplate: { spec: { template } } }
+  const spec = {
+    schedule: '*/2 * * * *',
+    successfulJobsHistoryLimit: 1,
+    jobTemplate: { spec: { template } },
+  }
   cluster.api.create('cronjobs', 'default', { metadata: { name: 'tick' }, spec })
-  const { creationTimestamp } = cluster.api.get<CronJob>('cronjobs', 'default', 'tick')?.metadata ?? {}
+  const { creationTimestamp } =
+    cluster.api.get<CronJob>('cronjobs', 'default', 'tick')?.metadata ?? {}
   expect(creationTimestamp).toBeDefined()
   const status = { lastScheduleTime: new Date(now()).toISOString() }
   cluster.api.patch('cronjobs', 'default', 'tick', { status }, 'status')
@@ -97,7 +111,9 @@ test('a CronJob creates a Job at each of its times, keeps as many as it should, 
   await cluster.until('the first Job', () => names().includes(at('2026-01-01T00:02:00Z')))
   await endEach('Succeeded')
   advance(4)
-  await cluster.until('only the latest missed time is made up for', () => names().includes(at('2026-01-01T00:06:00Z')))
+  await cluster.until('only the latest missed time is made up for', () =>
+    names().includes(at('2026-01-01T00:06:00Z')),
+  )
   expect(names()).not.toContain(at('2026-01-01T00:04:00Z'))
   await endEach('Succeeded')
   await cluster.until('one ended Job is kept', () => names().join() === at('2026-01-01T00:06:00Z'))
@@ -111,7 +127,9 @@ test.each([
   ['* * * *', 'expected exactly 5 fields, found 4'],
 ])('the schedule "%s" is refused', (schedule, fault) => {
   const spec = { schedule, jobTemplate: { spec: { template } } }
-  expect(() => cluster.api.create('cronjobs', 'default', { metadata: { name: 'bad' }, spec })).toThrow(fault)
+  expect(() =>
+    cluster.api.create('cronjobs', 'default', { metadata: { name: 'bad' }, spec }),
+  ).toThrow(fault)
 })
 
 test('a Job whose Pods would always be restarted is refused', () => {

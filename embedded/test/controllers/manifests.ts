@@ -8,7 +8,10 @@ interface DeploymentSettings {
 }
 
 /** What `kubectl create deployment NAME --image=nginx --replicas=N` sends. */
-export function deployment(name: string, { replicas = 2, image = 'nginx', spec, pod }: DeploymentSettings = {}): Draft {
+export function deployment(
+  name: string,
+  { replicas = 2, image = 'nginx', spec, pod }: DeploymentSettings = {},
+): Draft {
   return {
     metadata: { name, labels: { app: name } },
     spec: {
@@ -17,7 +20,10 @@ export function deployment(name: string, { replicas = 2, image = 'nginx', spec, 
       ...spec,
       template: {
         metadata: { labels: { app: name } },
-        spec: { containers: [{ name: 'nginx', image, ports: [{ containerPort: 80, name: 'http' }] }], ...pod },
+        spec: {
+          containers: [{ name: 'nginx', image, ports: [{ containerPort: 80, name: 'http' }] }],
+          ...pod,
+        },
       },
     },
   }
@@ -37,7 +43,10 @@ export function pod(
   spec: Record<string, unknown> = {},
   labels: Record<string, string> = { app: name },
 ): Draft {
-  return { metadata: { name, labels }, spec: { containers: [{ name: 'nginx', image: 'nginx' }], ...spec } }
+  return {
+    metadata: { name, labels },
+    spec: { containers: [{ name: 'nginx', image: 'nginx' }], ...spec },
+  }
 }
 
 /** A DaemonSet like kubeadm's kube-proxy: on every node, in its network. */

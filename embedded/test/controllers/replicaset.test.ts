@@ -9,7 +9,9 @@ describe('with a cluster', () => {
 
   const stored = () => cluster.api.get<ReplicaSet>('replicasets', 'default', 'web')
   const owned = () =>
-    cluster.pods().filter(({ metadata }) => metadata.ownerReferences?.[0]?.uid === stored()?.metadata.uid)
+    cluster
+      .pods()
+      .filter(({ metadata }) => metadata.ownerReferences?.[0]?.uid === stored()?.metadata.uid)
 
   async function create(replicas: number) {
     const template = {
@@ -89,7 +91,10 @@ describe('scaling down', () => {
 
   test('an earlier criterion outweighs a later one, and a node with more Pods gives first', () => {
     const newer = { created: '2026-01-01T11:59:00Z' }
-    expect(order(candidate('new', newer), candidate('unready', { ready: false }))).toEqual(['unready', 'new'])
+    expect(order(candidate('new', newer), candidate('unready', { ready: false }))).toEqual([
+      'unready',
+      'new',
+    ])
     const pods = [candidate('free', { node: 'free', ...newer }), candidate('a'), candidate('b')]
     expect(order(...pods)).toEqual(['b', 'a', 'free'])
   })

@@ -22,7 +22,11 @@ function replicaSet(name: string, replicas: number, availableReplicas: number): 
   }
 }
 
-function deploymentOf(replicas: number, maxSurge: number | string, maxUnavailable: number | string): Deployment {
+function deploymentOf(
+  replicas: number,
+  maxSurge: number | string,
+  maxUnavailable: number | string,
+): Deployment {
   const strategy = { type: 'RollingUpdate', rollingUpdate: { maxSurge, maxUnavailable } }
   const spec = { replicas, selector: {}, template: {}, strategy }
   return { apiVersion: 'apps/v1', kind: 'Deployment', metadata: metadata('web'), spec }
@@ -36,9 +40,15 @@ describe('bounds', () => {
     [3, 0, '10%', 0, 1],
     [2, 0, 5, 0, 2],
     [0, '25%', '25%', 0, 0],
-  ])('of %i replicas with surge %s and unavailable %s are %i and %i', (replicas, surge, unavailable, up, down) => {
-    expect(rolloutBounds(deploymentOf(replicas, surge, unavailable))).toEqual({ surge: up, unavailable: down })
-  })
+  ])(
+    'of %i replicas with surge %s and unavailable %s are %i and %i',
+    (replicas, surge, unavailable, up, down) => {
+      expect(rolloutBounds(deploymentOf(replicas, surge, unavailable))).toEqual({
+        surge: up,
+        unavailable: down,
+      })
+    },
+  )
 
   test('percentages round as asked, numbers are taken as they are', () => {
     expect(countOf('34%', 10, Math.ceil)).toBe(4)
@@ -51,21 +61,27 @@ const situation = fc.record({
   replicas: fc.integer({ min: 0, max: 12 }),
   surge: fc.integer({ min: 0, max: 5 }),
   unavailable: fc.integer({ min: 0, max: 5 }),
-  sets: fc.array(fc.tuple(fc.integer({ min: 0, max: 8 }), fc.double({ min: 0, max: 1, noNaN: true })), {
-    minLength: 1,
-    maxLength: 4,
-  }),
+  sets: fc.array(
+    fc.tuple(fc.integer({ min: 0, max: 8 }), fc.double({ min: 0, max: 1, noNaN: true })),
+    {
+      minLength: 1,
+      maxLength: 4,
+    },
+  ),
 })
 
 test('a step never makes more Pods than the surge allows, nor takes more available ones than it may', () => {
   fc.assert(
     fc.property(situation, ({ replicas, surge, unavailable, sets }) => {
       const deployment = deploymentOf(replicas, surge, unavailable)
-      const all = sets.map(([size, share], index) => replicaSet(`web-${index}`, size, Math.floor(size * share)))
+      const all = sets.map(([size, share], index) =>
+        replicaSet(`web-${index}`, size, Math.floor(size * share)),
+      )
       const [current, ...old] = all
       if (!current) return
       const sizes = nextSizes({ deployment, current, old })
-      const sum = (count: (set: ReplicaSet) => number) => all.reduce((total, set) => total + count(set), 0)
+      const sum = (count: (set: ReplicaSet) => number) =>
+        all.reduce((total, set) => total + count(set), 0)
       const next = ({ metadata }: ReplicaSet) => sizes.get(metadata.name) ?? 0
       const bounds = rolloutBounds(deployment)
       expect(next(current)).toBeGreaterThanOrEqual(Math.min(replicas, desired(current)))
@@ -97,6 +113,8 @@ describe('the template hash', () => {
   test('label is no part of what makes templates the same', () => {
     const hashed = { ...template, metadata: { labels: { app: 'web', 'pod-template-hash': 'x' } } }
     expect(sameTemplate(template, hashed)).toBe(true)
-    expect(sameTemplate(template, { ...template, metadata: { labels: { app: 'api' } } })).toBe(false)
+    expect(sameTemplate(template, { ...template, metadata: { labels: { app: 'api' } } })).toBe(
+      false,
+    )
   })
 })

@@ -9,8 +9,10 @@ const [worker = '', worker2 = ''] = workers
 const hostname = 'kubernetes.io/hostname'
 const find = (name: string) => cluster.api.get<Pod>('pods', 'default', name)
 const nodeOf = (name: string) => find(name)?.spec.nodeName
-const scheduled = (name: string) => find(name)?.status?.conditions?.find(({ type }) => type === 'PodScheduled')
-const counts = () => workers.map((node) => cluster.pods().filter(({ spec }) => spec.nodeName === node).length)
+const scheduled = (name: string) =>
+  find(name)?.status?.conditions?.find(({ type }) => type === 'PodScheduled')
+const counts = () =>
+  workers.map((node) => cluster.pods().filter(({ spec }) => spec.nodeName === node).length)
 
 async function create(...drafts: ReturnType<typeof pod>[]) {
   for (const draft of drafts) {
@@ -29,7 +31,8 @@ const antiAffinity = (app: string) => ({
 
 describe('spreading', () => {
   test('puts two replicas on two workers whatever else runs there', async () => {
-    for (let index = 0; index < 5; index++) await create(pod(`other-${index}`, { nodeName: worker2 }))
+    for (let index = 0; index < 5; index++)
+      await create(pod(`other-${index}`, { nodeName: worker2 }))
     for (let round = 0; round < 5; round++) {
       cluster.api.create('deployments', 'default', deployment(`web-${round}`))
       await cluster.settled()
@@ -47,7 +50,9 @@ describe('spreading', () => {
     await cluster.settled()
     for (const image of ['nginx:2', 'nginx:3', 'nginx:4']) {
       const containers = [{ name: 'nginx', image }]
-      cluster.api.patch('deployments', 'default', 'web', { spec: { template: { spec: { containers } } } })
+      cluster.api.patch('deployments', 'default', 'web', {
+        spec: { template: { spec: { containers } } },
+      })
       await cluster.settled()
       expect(
         cluster
@@ -83,7 +88,12 @@ test('a bound Pod has the condition and the Event of kube-scheduler', async () =
       type: 'Normal',
       message: `Successfully assigned default/web to ${nodeOf('web')}`,
       source: { component: 'default-scheduler' },
-      involvedObject: { kind: 'Pod', name: 'web', namespace: 'default', uid: find('web')?.metadata.uid },
+      involvedObject: {
+        kind: 'Pod',
+        name: 'web',
+        namespace: 'default',
+        uid: find('web')?.metadata.uid,
+      },
       count: 1,
     },
   ])
@@ -101,7 +111,10 @@ describe('a Pod that fits nowhere', () => {
     ],
   ])('reports why: %j', async (spec, message) => {
     const labels = { app: 'blocker' }
-    await create(pod('one', { nodeName: worker }, labels), pod('two', { nodeName: worker2 }, labels))
+    await create(
+      pod('one', { nodeName: worker }, labels),
+      pod('two', { nodeName: worker2 }, labels),
+    )
     await create(pod('web', spec))
     expect(nodeOf('web')).toBeUndefined()
     expect(scheduled('web')).toMatchObject({ status: 'False', reason: 'Unschedulable', message })
@@ -116,7 +129,9 @@ describe('a Pod that fits nowhere', () => {
   })
 
   test('is placed as soon as a Pod in its way is gone', async () => {
-    await create(...workers.map((nodeName) => pod(`on-${nodeName}`, { nodeName }, { app: 'blocker' })))
+    await create(
+      ...workers.map((nodeName) => pod(`on-${nodeName}`, { nodeName }, { app: 'blocker' })),
+    )
     await create(pod('web', { affinity: antiAffinity('blocker') }))
     expect(nodeOf('web')).toBeUndefined()
     cluster.api.delete('pods', 'default', `on-${worker2}`)
@@ -125,7 +140,8 @@ describe('a Pod that fits nowhere', () => {
   })
 
   test('is placed as soon as there is a node', async () => {
-    for (const node of workers) cluster.api.patch('nodes', undefined, node, { spec: { unschedulable: true } })
+    for (const node of workers)
+      cluster.api.patch('nodes', undefined, node, { spec: { unschedulable: true } })
     await create(pod('web'))
     expect(scheduled('web')?.message).toMatch(
       /^0\/3 nodes are available: 1 node\(s\) had untolerated taint\(s\), 2 node\(s\) were unschedulable\./,
@@ -138,15 +154,22 @@ describe('a Pod that fits nowhere', () => {
 
 describe('nodes', () => {
   test('tainted ones take only Pods that tolerate it', async () => {
-    const toleration = { key: 'node-role.kubernetes.io/control-plane', operator: 'Exists', effect: 'NoSchedule' }
-    for (const node of workers) cluster.api.patch('nodes', undefined, node, { spec: { unschedulable: true } })
+    const toleration = {
+      key: 'node-role.kubernetes.io/control-plane',
+      operator: 'Exists',
+      effect: 'NoSchedule',
+    }
+    for (const node of workers)
+      cluster.api.patch('nodes', undefined, node, { spec: { unschedulable: true } })
     await create(pod('web', { tolerations: [toleration] }))
     expect(nodeOf('web')).toBe('k8s-guide-control-plane')
   })
 
   test('required node affinity decides', async () => {
     const matchExpressions = [{ key: hostname, operator: 'NotIn', values: [worker] }]
-    const required = { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchExpressions }] } }
+    const required = {
+      requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchExpressions }] },
+    }
     await create(pod('a', { affinity: { nodeAffinity: required } }))
     expect(nodeOf('a')).toBe(worker2)
   })
@@ -165,12 +188,18 @@ describe('anti-affinity', () => {
   })
 
   test('that is preferred outweighs fewer Pods', async () => {
-    const podAffinityTerm = { topologyKey: hostname, labelSelector: { matchLabels: { app: 'noisy' } } }
+    const podAffinityTerm = {
+      topologyKey: hostname,
+      labelSelector: { matchLabels: { app: 'noisy' } },
+    }
     const affinity = {
-      podAntiAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 100, podAffinityTerm }] },
+      podAntiAffinity: {
+        preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 100, podAffinityTerm }],
+      },
     }
     await create(pod('noisy', { nodeName: worker }))
-    for (let index = 0; index < 3; index++) await create(pod(`other-${index}`, { nodeName: worker2 }))
+    for (let index = 0; index < 3; index++)
+      await create(pod(`other-${index}`, { nodeName: worker2 }))
     await create(pod('web', { affinity }))
     expect(nodeOf('web')).toBe(worker2)
   })
@@ -187,7 +216,9 @@ test('topology spread constraints hold the skew, or only weigh', async () => {
   await create(pod('a', { nodeName: worker }, labels))
   cluster.api.patch('nodes', undefined, worker2, { spec: { unschedulable: true } })
   await create(pod('hard', { topologySpreadConstraints: [constraint('DoNotSchedule')] }, labels))
-  expect(scheduled('hard')?.message).toContain("1 node(s) didn't match pod topology spread constraints")
+  expect(scheduled('hard')?.message).toContain(
+    "1 node(s) didn't match pod topology spread constraints",
+  )
   await create(pod('soft', { topologySpreadConstraints: [constraint('ScheduleAnyway')] }, labels))
   expect(nodeOf('soft')).toBe(worker)
   cluster.api.patch('nodes', undefined, worker2, { spec: { unschedulable: null } })

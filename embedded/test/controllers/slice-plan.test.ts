@@ -19,7 +19,12 @@ function apply({ wanted }: SlicePlan): EndpointSlice[] {
   return wanted.map(({ slice, content }) => {
     const name = `s${created++}`
     const metadata = { name, uid: name, resourceVersion: '1', creationTimestamp: '' }
-    const fresh = { apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', metadata, addressType: 'IPv4' as const }
+    const fresh = {
+      apiVersion: 'discovery.k8s.io/v1',
+      kind: 'EndpointSlice',
+      metadata,
+      addressType: 'IPv4' as const,
+    }
     return { ...(slice ?? fresh), ...content }
   })
 }
@@ -27,7 +32,11 @@ function apply({ wanted }: SlicePlan): EndpointSlice[] {
 let created = 0
 
 const pods = fc.uniqueArray(
-  fc.record({ id: fc.integer({ min: 0, max: 40 }), ready: fc.boolean(), port: fc.integer({ min: 0, max: 1 }) }),
+  fc.record({
+    id: fc.integer({ min: 0, max: 40 }),
+    ready: fc.boolean(),
+    port: fc.integer({ min: 0, max: 1 }),
+  }),
   { selector: ({ id }) => id, maxLength: 35 },
 )
 
@@ -37,7 +46,9 @@ test('any sequence of endpoints ends in slices with exactly these endpoints, and
       let slices: EndpointSlice[] = []
       for (const wish of wishes) {
         const wanted = ports.flatMap((own, port): SliceContent[] => {
-          const endpoints = wish.filter((item) => item.port === port).map(({ id, ready }) => endpoint(id, ready))
+          const endpoints = wish
+            .filter((item) => item.port === port)
+            .map(({ id, ready }) => endpoint(id, ready))
           return endpoints.length > 0 ? [{ ports: own, endpoints }] : []
         })
         slices = apply(planSlices(slices, wanted))
@@ -46,7 +57,9 @@ test('any sequence of endpoints ends in slices with exactly these endpoints, and
             (item) => `${item.targetRef?.uid} ${item.conditions?.ready} ${slice.ports?.[0]?.port}`,
           ),
         )
-        const wished = wish.map(({ id, ready, port }) => `u${id} ${ready} ${ports[port]?.[0]?.port}`)
+        const wished = wish.map(
+          ({ id, ready, port }) => `u${id} ${ready} ${ports[port]?.[0]?.port}`,
+        )
         expect(held.sort()).toEqual(wished.sort())
         expect(slices.length).toBeGreaterThan(0)
         expect(apply(planSlices(slices, wanted))).toEqual(slices)

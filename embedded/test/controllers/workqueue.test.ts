@@ -4,7 +4,10 @@ import { Workqueue } from '../../controllers/context.ts'
 let queue: Workqueue
 afterEach(() => queue.stop())
 
-function startQueue(reconcile: (key: string) => void, failed: (error: unknown) => void = () => {}): void {
+function startQueue(
+  reconcile: (key: string) => void,
+  failed: (error: unknown) => void = () => {},
+): void {
   queue = new Workqueue(reconcile, failed)
 }
 
@@ -57,7 +60,8 @@ test('a failing key is reported and tried again with growing pauses, others go o
   expect(errors).toEqual(Array(4).fill('Error: no'))
   const pauses = times.slice(1).map((time, index) => time - (times[index] ?? 0))
   // 5, 10, 20 and 40 ms; a busy machine only makes them longer.
-  for (const [index, pause] of pauses.entries()) expect(pause).toBeGreaterThanOrEqual(5 * 2 ** index - 1.5)
+  for (const [index, pause] of pauses.entries())
+    expect(pause).toBeGreaterThanOrEqual(5 * 2 ** index - 1.5)
 })
 
 test('of several times for a key the last is used', async () => {

@@ -9,7 +9,13 @@ import type { GuestProcess, Machine } from '../../machine/machine.ts'
 const settings: Settings = {
   config: parseKubeProxyConfiguration(''),
   mode: 'iptables',
-  ...{ syncPeriodMs: 30_000, minSyncPeriodMs: 0, sysctls: [], healthzPort: 10_256, metricsPort: 10_249 },
+  ...{
+    syncPeriodMs: 30_000,
+    minSyncPeriodMs: 0,
+    sysctls: [],
+    healthzPort: 10_256,
+    metricsPort: 10_249,
+  },
 }
 const check = { port: 30_000, namespace: 'default', name: 'web', localEndpoints: 1 }
 
@@ -17,7 +23,11 @@ test('a configuration that could not be loaded is loaded by the next sync', asyn
   const scripts: string[] = []
   let late = false
   const output = new PassThrough()
-  const nginx: Partial<GuestProcess> = { stdout: output, stderr: output, exited: new Promise(() => {}) }
+  const nginx: Partial<GuestProcess> = {
+    stdout: output,
+    stderr: output,
+    exited: new Promise(() => {}),
+  }
   const machine: Partial<Machine> = {
     async script(text) {
       if (late) throw new Error('a script did not end')

@@ -47,7 +47,8 @@ const ipvsProxies: Running[] = []
 
 const everyNode = [controlPlane, worker, worker2] as const
 
-const virtualServers = async (node: NodeName) => parseIpvsadmSave(await nodes.sh(node, 'ipvsadm -Sn'))
+const virtualServers = async (node: NodeName) =>
+  parseIpvsadmSave(await nodes.sh(node, 'ipvsadm -Sn'))
 const weights = async (node: NodeName, address: string) =>
   (await virtualServers(node))
     .filter((server) => server.address === address)
@@ -69,7 +70,9 @@ describe('a kernel that lacks ip_vs', () => {
     nodes.configure((text) => writeMode(text, { mode: 'ipvs' }))
     const { container, log } = nodes.startProxy(worker)
     expect(await container.exited).toBe(1)
-    expect(log.at(-1)).toContain(`"command failed" err="can't use the IPVS proxier: Ipvs not supported by the kernel"`)
+    expect(log.at(-1)).toContain(
+      `"command failed" err="can't use the IPVS proxier: Ipvs not supported by the kernel"`,
+    )
     expect(await nodes.sh(worker, 'ss -ltnH')).toBe('')
     nodes.configure((text) => writeMode(text, { mode: 'iptables' }))
   })
@@ -77,19 +80,28 @@ describe('a kernel that lacks ip_vs', () => {
   test('once it has the module, has its schedulers, and an unknown one is refused', async () => {
     await nodes.machine.write([{ ...forbid, content: '' }])
     expect(await modeLacks(nodes.cluster(), [worker], 'ipvs', 'wrr')).toBeUndefined()
-    expect(await modeLacks(nodes.cluster(), [worker], 'ipvs', 'foo')).toMatch(/no IPVS scheduler "foo"/)
+    expect(await modeLacks(nodes.cluster(), [worker], 'ipvs', 'foo')).toMatch(
+      /no IPVS scheduler "foo"/,
+    )
     expect(await virtualServers(worker)).toEqual([])
   })
 })
 
-describe.sequential('one cluster, iptables, then ipvs, then iptables again', { timeout: 90_000 }, () => {
+describe.sequential('one cluster, iptables, then ipvs, then iptables again', {
+  timeout: 90_000,
+}, () => {
   test('iptables mode programs what is predicted, on every node', async () => {
     nodes.configure((text) => text.replaceAll('syncPeriod: 0s', `syncPeriod: ${CLOCK_SECONDS}s`))
     const running = await nodes.restartProxies()
     for (const node of everyNode) await settled(node, 'iptables')
     expect(running[0]?.log.join('\n')).toContain('"Using iptables Proxier"')
     expect(await nodes.sh(worker, 'curl -s http://127.0.0.1:10249/proxyMode')).toBe('iptables')
-    expect(await nodes.sh(worker, 'curl -s -o /dev/null -w %{http_code} http://172.18.0.3:10256/healthz')).toBe('200')
+    expect(
+      await nodes.sh(
+        worker,
+        'curl -s -o /dev/null -w %{http_code} http://172.18.0.3:10256/healthz',
+      ),
+    ).toBe('200')
     const answers = await nodes.ask('client1', webIP, 20)
     expect(Object.keys(answers).sort()).toEqual(['web1', 'web2'])
   })
@@ -98,18 +110,31 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
     const began = Date.now()
     nodes.addService('fast', '10.96.100.101')
     nodes.setEndpoints('fast', [worker2])
-    await waitFor('the Service to answer', 10_000, async () => (await nodes.ask('client1', '10.96.100.101')).web2)
+    await waitFor(
+      'the Service to answer',
+      10_000,
+      async () => (await nodes.ask('client1', '10.96.100.101')).web2,
+    )
     console.log(`iptables: a new Service answered after ${Date.now() - began} ms`)
     expect(Date.now() - began).toBeLessThan(6000 * timeoutScale())
   })
 
   test("a rule deleted by hand from a Service's chain, or a jump, is not restored by a sync for another Service", async () => {
     const state = await nodes.state(worker)
-    const chain = [...(state.iptables.get('nat')?.keys() ?? [])].find((name) => name.startsWith('KUBE-SEP-'))
-    await nodes.sh(worker, `iptables -t nat -F ${chain}; iptables -D FORWARD 1; iptables -t nat -F KUBE-MARK-MASQ`)
+    const chain = [...(state.iptables.get('nat')?.keys() ?? [])].find((name) =>
+      name.startsWith('KUBE-SEP-'),
+    )
+    await nodes.sh(
+      worker,
+      `iptables -t nat -F ${chain}; iptables -D FORWARD 1; iptables -t nat -F KUBE-MARK-MASQ`,
+    )
     nodes.addService('other', '10.96.100.102')
     nodes.setEndpoints('other', [worker])
-    await waitFor('the Service to answer', 10_000, async () => (await nodes.ask('client1', '10.96.100.102')).web1)
+    await waitFor(
+      'the Service to answer',
+      10_000,
+      async () => (await nodes.ask('client1', '10.96.100.102')).web1,
+    )
     const left = (await differences(worker, 'iptables')).join('\n')
     expect(left).toContain(chain)
     expect(left).toMatch(/missing.*FORWARD/)
@@ -132,9 +157,20 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
     )
     const stale = (lines: string[]) => lines.filter((line) => !line.startsWith('stale'))
     for (const node of everyNode)
-      await waitFor(node, 20_000, async () => stale(await differences(node, 'ipvs')).length === 0, readGapMs)
+      await waitFor(
+        node,
+        20_000,
+        async () => stale(await differences(node, 'ipvs')).length === 0,
+        readGapMs,
+      )
     const left = await differences(worker, 'ipvs')
-    for (const kind of ['KUBE-SVC-', 'KUBE-SEP-', 'KUBE-EXTERNAL-SERVICES', 'KUBE-NODEPORTS', 'KUBE-PROXY-CANARY'])
+    for (const kind of [
+      'KUBE-SVC-',
+      'KUBE-SEP-',
+      'KUBE-EXTERNAL-SERVICES',
+      'KUBE-NODEPORTS',
+      'KUBE-PROXY-CANARY',
+    ])
       expect(left.join('\n')).toContain(kind)
     expect(running[1]?.log.join('\n')).toContain('"Using ipvs Proxier"')
     expect(await nodes.ask('client1', webIP, 20)).toEqual({ web1: 10, web2: 10 })
@@ -157,7 +193,11 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
     const began = Date.now()
     nodes.addService('quick', '10.96.100.103')
     nodes.setEndpoints('quick', [worker])
-    await waitFor('the Service to answer', 10_000, async () => (await nodes.ask('client2', '10.96.100.103')).web1)
+    await waitFor(
+      'the Service to answer',
+      10_000,
+      async () => (await nodes.ask('client2', '10.96.100.103')).web1,
+    )
     console.log(`ipvs: a new Service answered after ${Date.now() - began} ms`)
     expect(Date.now() - began).toBeLessThan(6000 * timeoutScale())
   })
@@ -176,9 +216,12 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
 
   test('a real server with an open connection gets weight 0; one without is deleted immediately', async () => {
     // The connection to the first choice of rr stays open while its endpoint is taken away.
-    const held = await nodes.machine.spawn(['bash', '-c', `exec 3<>/dev/tcp/${webIP}/80; echo open; cat`], {
-      netns: 'client1',
-    })
+    const held = await nodes.machine.spawn(
+      ['bash', '-c', `exec 3<>/dev/tcp/${webIP}/80; echo open; cat`],
+      {
+        netns: 'client1',
+      },
+    )
     await new Promise((resolve) => held.stdout.once('data', resolve))
     const busy = (await nodes.sh(worker, 'ipvsadm -Ln'))
       .split('\n')
@@ -187,19 +230,27 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
     const gone = host === '1' ? worker : worker2
     const stays = host === '1' ? worker2 : worker
     nodes.setEndpoints('web', [stays])
-    await waitFor('weight 0', 5000, async () => (await weights(worker, webIP)).includes(`${webPods[gone]} 0`))
+    await waitFor('weight 0', 5000, async () =>
+      (await weights(worker, webIP)).includes(`${webPods[gone]} 0`),
+    )
     expect(await weights(worker2, webIP)).toEqual([`${webPods[stays]} 1`])
     nodes.setEndpoints('web', [worker, worker2])
     await waitFor(
       'both',
       5000,
-      async () => (await weights(worker, webIP)).join() === [`${webPods[worker]} 1`, `${webPods[worker2]} 1`].join(),
+      async () =>
+        (await weights(worker, webIP)).join() ===
+        [`${webPods[worker]} 1`, `${webPods[worker2]} 1`].join(),
     )
     // Its weight is kube-proxy's only while it drained.
     await nodes.sh(worker, `ipvsadm -e -t ${webIP}:80 -r ${webPods[gone]}:80 -m -w 0`)
     nodes.addService('later', '10.96.100.104')
     nodes.setEndpoints('later', [worker])
-    await waitFor('the Service', 5000, async () => (await weights(worker, '10.96.100.104')).length === 1)
+    await waitFor(
+      'the Service',
+      5000,
+      async () => (await weights(worker, '10.96.100.104')).length === 1,
+    )
     expect(await weights(worker, webIP)).toContain(`${webPods[gone]} 0`)
     await nodes.sh(worker, `ipvsadm -e -t ${webIP}:80 -r ${webPods[gone]}:80 -m -w 1`)
     held.stdin.end()
@@ -208,16 +259,22 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
   })
 
   test('a Service that is deleted and created again while connections are open gets its real servers in the first sync that knows them', async () => {
-    const held = await nodes.machine.spawn(['bash', '-c', `exec 3<>/dev/tcp/${webIP}/80; echo open; cat`], {
-      netns: 'client1',
-    })
+    const held = await nodes.machine.spawn(
+      ['bash', '-c', `exec 3<>/dev/tcp/${webIP}/80; echo open; cat`],
+      {
+        netns: 'client1',
+      },
+    )
     await new Promise((resolve) => held.stdout.once('data', resolve))
     const log = ipvsProxies[1]?.log ?? []
     const failures = () => log.filter((line) => line.includes('Failed to sync ipvs rules')).length
     const before = failures()
-    const hasServer = async () => (await virtualServers(worker)).some(({ address }) => address === webIP)
+    const hasServer = async () =>
+      (await virtualServers(worker)).some(({ address }) => address === webIP)
     nodes.setEndpoints('web', [])
-    await waitFor('weight 0', 5000, async () => /^\S+ 0(,\S+ 0)?$/.test((await weights(worker, webIP)).join()))
+    await waitFor('weight 0', 5000, async () =>
+      /^\S+ 0(,\S+ 0)?$/.test((await weights(worker, webIP)).join()),
+    )
     nodes.api.delete('services', 'default', 'web')
     await waitFor('no virtual server', 5000, async () => !(await hasServer()))
     nodes.addService('web', webIP)
@@ -239,12 +296,18 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
     })
     nodes.setEndpoints('local', [worker])
     const code = (host: number) =>
-      nodes.sh(controlPlane, `curl -s --max-time 3 -o /dev/null -w %{http_code} http://172.18.0.${host}:32100/`)
+      nodes.sh(
+        controlPlane,
+        `curl -s --max-time 3 -o /dev/null -w %{http_code} http://172.18.0.${host}:32100/`,
+      )
     await waitFor('200 on the worker', 10_000, async () => (await code(3)) === '200')
     // Each kube-proxy opens its port in a sync of its own.
     await waitFor('503 on the other worker', 10_000, async () => (await code(4)) === '503')
     const body = await nodes.sh(controlPlane, 'curl -s http://172.18.0.3:32100/')
-    expect(JSON.parse(body)).toMatchObject({ service: { namespace: 'default', name: 'local' }, localEndpoints: 1 })
+    expect(JSON.parse(body)).toMatchObject({
+      service: { namespace: 'default', name: 'local' },
+      localEndpoints: 1,
+    })
   })
 
   test('back in iptables mode, Services work beside the leftovers of IPVS mode, and the flush removes these under load', async () => {
@@ -253,7 +316,8 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
     await waitFor('the proxy mode', 20_000, async () =>
       (await nodes.sh(worker, 'curl -s http://127.0.0.1:10249/proxyMode')).includes('iptables'),
     )
-    const stale = async () => (await differences(worker, 'iptables')).every((line) => line.startsWith('stale'))
+    const stale = async () =>
+      (await differences(worker, 'iptables')).every((line) => line.startsWith('stale'))
     await waitFor('the rules', 20_000, stale, readGapMs)
     const state = await nodes.state(worker)
     expect(state.virtualServers.length).toBeGreaterThan(3)
@@ -273,13 +337,17 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
     expect(running?.log.join('\n')).toContain('"Could not create dummy VS"')
     expect(running?.log.at(-1)).toContain("can't use the IPVS proxier")
     expect((await nodes.ask('client1', webIP, 4)).none).toBeUndefined()
-    expect(await nodes.sh(worker, 'curl -s http://127.0.0.1:10249/proxyMode || echo silent')).toBe('silent\n')
+    expect(await nodes.sh(worker, 'curl -s http://127.0.0.1:10249/proxyMode || echo silent')).toBe(
+      'silent\n',
+    )
   })
 
   test('an unknown mode ends kube-proxy, too', async () => {
     nodes.configure((text) => text.replace(/^mode: .*$/m, 'mode: magic'))
     const [running] = await nodes.restartProxies()
     expect(await running?.container.exited).toBe(1)
-    expect(running?.log.at(-1)).toMatch(/command failed.*KubeProxyConfiguration.Mode: Invalid value: .*magic/)
+    expect(running?.log.at(-1)).toMatch(
+      /command failed.*KubeProxyConfiguration.Mode: Invalid value: .*magic/,
+    )
   })
 })

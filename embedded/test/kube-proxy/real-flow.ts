@@ -65,7 +65,9 @@ export function flowsOf(mode: Mode): RealFlow[] {
       return flow('outside', `${own}:${port}`, { countersOnly: isLost })
     }),
     flow('outside', `${own}:30011/udp`),
-    ...['lb', 'ranges', 'nodes', 'lbl'].map((service) => flow('outside', `${balancerIP(service)}:80`)),
+    ...['lb', 'ranges', 'nodes', 'lbl'].map((service) =>
+      flow('outside', `${balancerIP(service)}:80`),
+    ),
     ...['lb', 'ranges', 'lbl'].map((service) => flow('stranger', `${balancerIP(service)}:80`)),
     flow('outside', '198.51.100.16:80'),
     flow('outside', `${clusterIP('np')}:80`),
@@ -114,12 +116,24 @@ while (<STDIN>) {
 const ENOUGH = { iptables: 16, ipvs: 4 }
 
 /** A flow as the sender reads it. */
-export function flowLine({ mode, packet, netns, source, countersOnly, once }: RealFlow, trace: Trace): string {
+export function flowLine(
+  { mode, packet, netns, source, countersOnly, once }: RealFlow,
+  trace: Trace,
+): string {
   const isAnswered = trace.outcomes.length > 0 && !countersOnly
   const count = isAnswered && !once ? (trace.outcomes.length > 1 ? ENOUGH[mode] : 2) : 1
   const { protocol, destination, port } = packet
   const timeout = isAnswered || trace.verdict === 'reject' ? 5 : 0.2
-  return [nodeOf[mode], netns ?? '-', count, protocol, destination, port, timeout, source ?? '-'].join(' ')
+  return [
+    nodeOf[mode],
+    netns ?? '-',
+    count,
+    protocol,
+    destination,
+    port,
+    timeout,
+    source ?? '-',
+  ].join(' ')
 }
 
 /** Packets by `table -A CHAIN rule`. */

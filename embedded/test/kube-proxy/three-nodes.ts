@@ -5,7 +5,10 @@ import type { Cluster, NodeAccess } from '../../../cluster/driver.ts'
 import { nodeReportRequest } from '../../../cluster/node-report.ts'
 import { readCapturedNode } from '../../../dataplane/capture.ts'
 import { compareNodeState } from '../../../dataplane/compare.ts'
-import { type KubeProxyMode, parseKubeProxyConfiguration } from '../../../dataplane/kube-proxy/config.ts'
+import {
+  type KubeProxyMode,
+  parseKubeProxyConfiguration,
+} from '../../../dataplane/kube-proxy/config.ts'
 import type { NodeState } from '../../../dataplane/node-state.ts'
 import { readObjects } from '../../../dataplane/objects.ts'
 import { predict } from '../../../dataplane/predict.ts'
@@ -94,13 +97,17 @@ export class ThreeNodes {
         `ip netns exec ${name} sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'`,
       )
       for (const other of [0, 1, 2])
-        if (other !== index) lines.push(`ip -n ${name} route add 10.244.${other}.0/24 via 172.18.0.${other + 2}`)
+        if (other !== index)
+          lines.push(`ip -n ${name} route add 10.244.${other}.0/24 via 172.18.0.${other + 2}`)
     })
     for (const [node, index] of [
       [worker, 1],
       [worker2, 2],
     ] as const)
-      lines.push(...this.podLines(node, `web${index}`, index, 5), ...this.podLines(node, `client${index}`, index, 9))
+      lines.push(
+        ...this.podLines(node, `web${index}`, index, 5),
+        ...this.podLines(node, `client${index}`, index, 9),
+      )
     const { exitCode, stderr } = await this.machine.script(lines.join('\n'))
     if (exitCode !== 0) throw new Error(`the nodes could not be made: ${stderr}`)
     for (const index of [1, 2]) await this.serve(`web${index}`, index)
@@ -129,9 +136,12 @@ export class ThreeNodes {
     const content = `daemon off; master_process off; pid ${folder}/pid; error_log /dev/null; events {} http { access_log off; ${temporary.join(' ')}
       server { listen 80; default_type text/plain; location / { return 200 "web${index} $remote_addr\\n"; } } }`
     await this.machine.write([{ path: `${folder}/nginx.conf`, content }])
-    const server = await this.machine.spawn(['nginx', '-p', folder, '-e', '/dev/null', '-c', `${folder}/nginx.conf`], {
-      netns: pod,
-    })
+    const server = await this.machine.spawn(
+      ['nginx', '-p', folder, '-e', '/dev/null', '-c', `${folder}/nginx.conf`],
+      {
+        netns: pod,
+      },
+    )
     server.stdout.resume()
     server.stderr.resume()
   }
@@ -179,13 +189,17 @@ export class ThreeNodes {
   }
 
   private get config(): string {
-    const map = this.api.get('configmaps', 'kube-system', 'kube-proxy') as { data?: Record<string, string> } | undefined
+    const map = this.api.get('configmaps', 'kube-system', 'kube-proxy') as
+      | { data?: Record<string, string> }
+      | undefined
     return map?.data?.['config.conf'] ?? ''
   }
 
   /** Edits kube-proxy's config.conf; a running kube-proxy takes no notice. */
   configure(edit: (text: string) => string): void {
-    this.api.patch('configmaps', 'kube-system', 'kube-proxy', { data: { 'config.conf': edit(this.config) } })
+    this.api.patch('configmaps', 'kube-system', 'kube-proxy', {
+      data: { 'config.conf': edit(this.config) },
+    })
   }
 
   startProxy(node: NodeName, version = 'v1.34.0'): Running {
@@ -193,7 +207,10 @@ export class ThreeNodes {
     const { machine, api } = this
     const { template } = api.list<DaemonSet>('daemonsets')[0]?.spec ?? {}
     const metadata = { name: `kube-proxy-${++this.pods}` }
-    const pod = api.create<Pod>('pods', 'kube-system', { metadata, spec: { ...template?.spec, nodeName: node } })
+    const pod = api.create<Pod>('pods', 'kube-system', {
+      metadata,
+      spec: { ...template?.spec, nodeName: node },
+    })
     const container = new KubeProxy(
       {
         pod,
@@ -238,12 +255,20 @@ export class ThreeNodes {
 
   /** What is predicted for a node that has these addresses. */
   expected(state: NodeState, node: NodeName, mode: KubeProxyMode, version = 'v1.34.0'): NodeState {
-    const items = ['nodes', 'services', 'endpointslices'].flatMap((resource) => this.api.list(resource))
+    const items = ['nodes', 'services', 'endpointslices'].flatMap((resource) =>
+      this.api.list(resource),
+    )
     const nodeAddresses = state.links
       .filter(({ name }) => name !== 'kube-ipvs0')
       .flatMap(({ addresses }) => addresses.map(({ address }) => address))
     const config = { ...parseKubeProxyConfiguration(this.config), nfacct: false }
-    return predict(readObjects({ kind: 'List', items }).objects, { node, mode, version, config, nodeAddresses })
+    return predict(readObjects({ kind: 'List', items }).objects, {
+      node,
+      mode,
+      version,
+      config,
+      nodeAddresses,
+    })
   }
 
   /** What differs between the prediction and what a node holds, a line each. */
@@ -278,7 +303,11 @@ export class ThreeNodes {
   print <$web> =~ s/.*\r\n\r\n//sr;
   select undef, undef, undef, 0.05;
 }`
-    const { stdout } = await this.machine.run(['perl', '-e', client], { netns }, { timeoutMs: 60_000 })
+    const { stdout } = await this.machine.run(
+      ['perl', '-e', client],
+      { netns },
+      { timeoutMs: 60_000 },
+    )
     return this.answers(stdout, count)
   }
 

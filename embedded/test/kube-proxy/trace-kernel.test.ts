@@ -29,12 +29,19 @@ async function sendAll(mode: Mode): Promise<Sent[]> {
     (to) => `ip route replace ${to} via ${gateway}`,
   )
   await nodes.machine.write([{ path: '/run/sender.pl', content: SENDER }])
-  const before = await nodes.machine.run(['sh', '-c', ['ip addr replace 203.0.113.9/32 dev lo', ...routes].join(';')])
+  const before = await nodes.machine.run([
+    'sh',
+    '-c',
+    ['ip addr replace 203.0.113.9/32 dev lo', ...routes].join(';'),
+  ])
   expect(before.stderr).toBe('')
   const { stdout, stderr } = await nodes.machine.run(
     ['perl', '/run/sender.pl'],
     {},
-    { stdin: traced.map(({ flow, trace }) => `${flowLine(flow, trace)}\n`).join(''), timeoutMs: 200_000 },
+    {
+      stdin: traced.map(({ flow, trace }) => `${flowLine(flow, trace)}\n`).join(''),
+      timeoutMs: 200_000,
+    },
   )
   expect(stderr).toBe('')
   const sections = stdout.split('==flow\n').slice(1)
@@ -42,9 +49,13 @@ async function sendAll(mode: Mode): Promise<Sent[]> {
   return traced.map((one, index) => {
     const [answers = '', after = ''] = (sections[index] ?? '').split('==counters\n')
     const now = readCounters(after)
-    const moved = [...now].flatMap(([rule, packets]) => (packets > (counters.get(rule) ?? 0) ? [rule] : []))
+    const moved = [...now].flatMap(([rule, packets]) =>
+      packets > (counters.get(rule) ?? 0) ? [rule] : [],
+    )
     counters = now
-    const byFirst = moved.filter((rule) => !/^filter -A [A-Z]+ /.test(rule) || !rule.endsWith(NOT_THE_FIRST))
+    const byFirst = moved.filter(
+      (rule) => !/^filter -A [A-Z]+ /.test(rule) || !rule.endsWith(NOT_THE_FIRST),
+    )
     return { ...one, moved: byFirst.sort(), answers: answers.trim().split('\n') }
   })
 }
@@ -54,19 +65,28 @@ const podNamed: Record<string, string> = { web1: webPods[worker], web2: webPods[
 /** What is wrong between a trace and what its packets did; nothing for a trace that is right. */
 function faultsOf({ flow, trace, moved, answers }: Sent): object | undefined {
   const named = [
-    ...new Set(trace.hops.filter(({ table }) => table !== 'ipvs').map((hop) => `${hop.table} ${hop.rule}`)),
+    ...new Set(
+      trace.hops.filter(({ table }) => table !== 'ipvs').map((hop) => `${hop.table} ${hop.rule}`),
+    ),
   ]
   const seen = answers.map((answer) => podNamed[answer.split(' ')[0] ?? ''] ?? answer)
   const wanted = trace.outcomes.map(({ to }) => to.split(':')[0] ?? '')
-  const refusal = { reject: ['refused'], drop: ['timeout'], dnat: wanted, accept: wanted }[trace.verdict]
+  const refusal = { reject: ['refused'], drop: ['timeout'], dnat: wanted, accept: wanted }[
+    trace.verdict
+  ]
   const faults: Record<string, unknown> = {}
   const unnamed = moved.filter((rule) => !named.includes(rule))
   const unmoved = flow.once ? [] : named.filter((rule) => !moved.includes(rule))
   if (unnamed.length > 0) faults.unnamed = unnamed
   if (unmoved.length > 0) faults.unmoved = unmoved
-  if (!flow.countersOnly && !flow.once && [...new Set(seen)].sort().join() !== refusal.toSorted().join())
+  if (
+    !flow.countersOnly &&
+    !flow.once &&
+    [...new Set(seen)].sort().join() !== refusal.toSorted().join()
+  )
     faults.seen = { answers, wanted: refusal }
-  if (flow.once && (seen.length !== 1 || !wanted.includes(seen[0] ?? ''))) faults.seen = { answers, wanted }
+  if (flow.once && (seen.length !== 1 || !wanted.includes(seen[0] ?? '')))
+    faults.seen = { answers, wanted }
   // A node's own address is what a masqueraded packet has, and its own packets may have from the start.
   if (!flow.countersOnly && flow.packet.from !== 'host')
     for (const answer of answers) {
@@ -77,14 +97,19 @@ function faultsOf({ flow, trace, moved, answers }: Sent): object | undefined {
   return Object.keys(faults).length === 0 ? undefined : { flow: flow.name, ...faults }
 }
 
-describe.sequential('the trace names the rules and the ends of real packets', { timeout: 200_000 }, () => {
+describe.sequential('the trace names the rules and the ends of real packets', {
+  timeout: 200_000,
+}, () => {
   test.each(['iptables', 'ipvs'] as const)('in %s mode', async (mode) => {
     const sent = await sendAll(mode)
     expect(sent.length).toBeGreaterThanOrEqual(40)
     expect(sent.map(faultsOf).filter((faults) => faults !== undefined)).toEqual([])
     // All ends are among them, and rules were really met.
-    expect(new Set(sent.map(({ trace }) => trace.verdict))).toEqual(new Set(['dnat', 'accept', 'reject', 'drop']))
-    for (const { flow, moved } of sent) expect([flow.name, moved.length > 0]).toEqual([flow.name, true])
+    expect(new Set(sent.map(({ trace }) => trace.verdict))).toEqual(
+      new Set(['dnat', 'accept', 'reject', 'drop']),
+    )
+    for (const { flow, moved } of sent)
+      expect([flow.name, moved.length > 0]).toEqual([flow.name, true])
     // What a capture without routes lets derive leads every packet the same way.
     const { routes: _, ...state } = await readNode(nodes, mode)
     for (const { flow, trace } of sent) {
@@ -99,7 +124,11 @@ describe.sequential('the trace names the rules and the ends of real packets', { 
     const [one] = sent as [Sent, ...Sent[]]
     const { hops, outcomes } = one.trace
     const extra = { ...hops[0], rule: '-A FORWARD -j DROP' } as Trace['hops'][number]
-    for (const wrong of [{ hops: hops.slice(1) }, { hops: [...hops, extra] }, { outcomes: outcomes.slice(1) }])
+    for (const wrong of [
+      { hops: hops.slice(1) },
+      { hops: [...hops, extra] },
+      { outcomes: outcomes.slice(1) },
+    ])
       expect(faultsOf({ ...one, trace: { ...one.trace, ...wrong } })).toBeDefined()
     console.log(`${mode}: ${sent.length} flows`)
   })

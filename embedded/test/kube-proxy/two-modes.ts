@@ -18,8 +18,16 @@ const SERVICES: Record<string, [host: number, spec: Record<string, unknown>, end
   only2: [2, {}, [worker2]],
   none: [3, { type: 'NodePort', ports: [{ port: 80, nodePort: 30003 }] }, []],
   np: [4, { type: 'NodePort', ports: [{ port: 80, nodePort: 30004 }] }, both],
-  npl1: [5, { type: 'NodePort', externalTrafficPolicy: 'Local', ports: [{ port: 80, nodePort: 30005 }] }, [worker]],
-  npl2: [6, { type: 'NodePort', externalTrafficPolicy: 'Local', ports: [{ port: 80, nodePort: 30006 }] }, [worker2]],
+  npl1: [
+    5,
+    { type: 'NodePort', externalTrafficPolicy: 'Local', ports: [{ port: 80, nodePort: 30005 }] },
+    [worker],
+  ],
+  npl2: [
+    6,
+    { type: 'NodePort', externalTrafficPolicy: 'Local', ports: [{ port: 80, nodePort: 30006 }] },
+    [worker2],
+  ],
   itp: [7, { internalTrafficPolicy: 'Local' }, both],
   itp1: [8, { internalTrafficPolicy: 'Local' }, [worker]],
   itp2: [9, { internalTrafficPolicy: 'Local' }, [worker2]],
@@ -36,12 +44,19 @@ export const clusterIP = (service: string): string => `10.96.200.${SERVICES[serv
 export const balancerIP = (service: string): string => `172.18.255.${SERVICES[service]?.[0] ?? 99}`
 
 function createUdpService(nodes: ThreeNodes): void {
-  nodes.addService('udp', '10.96.200.11', { type: 'NodePort', ports: [{ port: 53, protocol: 'UDP', nodePort: 30011 }] })
+  nodes.addService('udp', '10.96.200.11', {
+    type: 'NodePort',
+    ports: [{ port: 53, protocol: 'UDP', nodePort: 30011 }],
+  })
   nodes.api.create('endpointslices', 'default', {
     metadata: { name: 'udp-abcde', labels: { 'kubernetes.io/service-name': 'udp' } },
     addressType: 'IPv4',
     ports: [{ name: '', port: 53, protocol: 'UDP' }],
-    endpoints: both.map((node) => ({ addresses: [webPods[node]], nodeName: node, conditions: { ready: true } })),
+    endpoints: both.map((node) => ({
+      addresses: [webPods[node]],
+      nodeName: node,
+      conditions: { ready: true },
+    })),
   } as Draft)
 }
 
@@ -71,7 +86,9 @@ export async function readNode(nodes: ThreeNodes, mode: Mode): Promise<NodeState
   const output = await nodes.sh(nodeOf[mode], commands.join('; echo ==; '))
   const names = ['iptables-save', 'ipset-save', 'ipvsadm-save', 'ip-addr.json', 'ip-route']
   const parts = output.split('==\n')
-  const { state, faults } = readCapturedNode(new Map(names.map((name, index) => [name, parts[index] ?? ''])))
+  const { state, faults } = readCapturedNode(
+    new Map(names.map((name, index) => [name, parts[index] ?? ''])),
+  )
   if (faults.length > 0) throw new Error(faults.map(({ message }) => message).join('; '))
   return state
 }
@@ -87,18 +104,28 @@ export async function startTwoModes(): Promise<ThreeNodes> {
   const nodes = await ThreeNodes.start()
   createServices(nodes)
   for (const [index, pod] of ['web1', 'web2'].entries()) {
-    const server = await nodes.machine.spawn(['perl', '-e', UDP_SERVER, pod], { netns: `web${index + 1}` })
+    const server = await nodes.machine.spawn(['perl', '-e', UDP_SERVER, pod], {
+      netns: `web${index + 1}`,
+    })
     server.stdout.resume()
     server.stderr.resume()
   }
   for (const mode of ['ipvs', 'iptables'] as const) {
     nodes.configure((text) => writeMode(text, { mode }))
     nodes.startProxy(nodeOf[mode])
-    const differences = async () => nodes.differences(await readNode(nodes, mode), nodeOf[mode], mode)
-    await waitFor(`${mode} mode to be programmed`, 30_000, async () => (await differences()).length === 0, 400)
+    const differences = async () =>
+      nodes.differences(await readNode(nodes, mode), nodeOf[mode], mode)
+    await waitFor(
+      `${mode} mode to be programmed`,
+      30_000,
+      async () => (await differences()).length === 0,
+      400,
+    )
   }
   await nodes.stopProxies()
-  const established = ['INPUT', 'FORWARD', 'OUTPUT'].map((chain) => `iptables -I ${chain} ${NOT_THE_FIRST}`)
+  const established = ['INPUT', 'FORWARD', 'OUTPUT'].map(
+    (chain) => `iptables -I ${chain} ${NOT_THE_FIRST}`,
+  )
   for (const node of Object.values(nodeOf)) await nodes.sh(node, established.join('; '))
   return nodes
 }

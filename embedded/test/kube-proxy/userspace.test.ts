@@ -28,19 +28,26 @@ beforeAll(async () => {
   nodes.api.patch('endpointslices', 'default', 'web-abcde', {
     endpoints: [endpoint(webPods[worker]), endpoint(DEAD), endpoint(webPods[worker2])],
   })
-  nodes.addService('dns', DNS, { ports: [{ name: 'dns', port: 53, protocol: 'UDP', targetPort: 5353 }] })
+  nodes.addService('dns', DNS, {
+    ports: [{ name: 'dns', port: 53, protocol: 'UDP', targetPort: 5353 }],
+  })
   nodes.api.create('endpointslices', 'default', {
     metadata: { name: 'dns-abcde', labels: { 'kubernetes.io/service-name': 'dns' } },
     addressType: 'IPv4',
     ports: [{ name: 'dns', port: 5353, protocol: 'UDP' }],
     endpoints: [endpoint(webPods[worker2])],
   })
-  const echo = await nodes.machine.spawn(['socat', 'UDP4-LISTEN:5353,fork', 'EXEC:cat'], { netns: 'web2' })
+  const echo = await nodes.machine.spawn(['socat', 'UDP4-LISTEN:5353,fork', 'EXEC:cat'], {
+    netns: 'web2',
+  })
   echo.stdout.resume()
   userspace = startIn(worker, 'userspace')
   startIn(worker2, 'iptables')
   await waitFor('both nodes to have rules', 20_000, async () => {
-    const [one, other] = await Promise.all([natChain(worker, 'KUBE-PORTALS-HOST'), natChain(worker2, 'KUBE-SERVICES')])
+    const [one, other] = await Promise.all([
+      natChain(worker, 'KUBE-PORTALS-HOST'),
+      natChain(worker2, 'KUBE-SERVICES'),
+    ])
     return one.length > 0 && other.length > 0
   })
 })
@@ -65,7 +72,11 @@ test('a connection to the failing endpoint is made to another one in userspace m
   expect(await nodes.ask(worker, webIP, 4)).toEqual({ web1: 2, web2: 2 })
   const failed = () => userspace.log.filter((line) => line.includes('"Dial failed"'))
   // Three turns serve two connections, so that 16 of them meet it seven times, or eight where it stands before the last.
-  await waitFor('a line in the log for each connection that went on', 5000, async () => failed().length >= 7)
+  await waitFor(
+    'a line in the log for each connection that went on',
+    5000,
+    async () => failed().length >= 7,
+  )
   expect(failed().length).toBeLessThanOrEqual(8)
   expect(failed().every((line) => line.includes(`endpoint="${DEAD}:80"`))).toBe(true)
 })
@@ -97,9 +108,17 @@ test("the rules are those of a genuine 1.20, and Pods see connections from kube-
 
 test('changes of the endpoints take effect, and without endpoints the connection ends', async () => {
   nodes.setEndpoints('web', [worker2])
-  await waitFor('the relay to follow', 10_000, async () => (await nodes.ask('client1', webIP, 3)).web2 === 3)
+  await waitFor(
+    'the relay to follow',
+    10_000,
+    async () => (await nodes.ask('client1', webIP, 3)).web2 === 3,
+  )
   nodes.setEndpoints('web', [])
-  await waitFor('nobody to answer', 10_000, async () => (await nodes.ask('client1', webIP, 1)).none === 1)
+  await waitFor(
+    'nobody to answer',
+    10_000,
+    async () => (await nodes.ask('client1', webIP, 1)).none === 1,
+  )
   expect(userspace.log.at(-1)).toContain('"Failed to connect to balancer"')
 })
 

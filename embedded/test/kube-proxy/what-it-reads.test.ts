@@ -28,18 +28,34 @@ test('a UDP flow is stale if its reply comes from an address that is not an endp
 })
 
 test('log lines have the format of klog', () => {
-  const line = klogLine('I', 'server.go:527', 'Version info', { version: 'v1.34.0', n: 3, list: ['a'] }, new Date(0))
-  expect(line).toBe('I0101 00:00:00.000000       1 server.go:527] "Version info" version="v1.34.0" n=3 list=["a"]')
+  const line = klogLine(
+    'I',
+    'server.go:527',
+    'Version info',
+    { version: 'v1.34.0', n: 3, list: ['a'] },
+    new Date(0),
+  )
+  expect(line).toBe(
+    'I0101 00:00:00.000000       1 server.go:527] "Version info" version="v1.34.0" n=3 list=["a"]',
+  )
 })
 
 test("settings have kube-proxy's defaults, durations and error messages", () => {
-  expect(readSettings('mode: ""\n')).toMatchObject({ mode: 'iptables', syncPeriodMs: 30_000, minSyncPeriodMs: 1000 })
-  expect(readSettings('mode: ipvs\nipvs: {scheduler: own-made, syncPeriod: 1m5s}\n')).toMatchObject({
-    syncPeriodMs: 65_000,
-    minSyncPeriodMs: 0,
-    config: { ipvs: { scheduler: 'own-made' } },
+  expect(readSettings('mode: ""\n')).toMatchObject({
+    mode: 'iptables',
+    syncPeriodMs: 30_000,
+    minSyncPeriodMs: 1000,
   })
-  expect(readSettings('conntrack: {tcpCloseWaitTimeout: 0s, tcpBeLiberal: true}\n').sysctls).toEqual([
+  expect(readSettings('mode: ipvs\nipvs: {scheduler: own-made, syncPeriod: 1m5s}\n')).toMatchObject(
+    {
+      syncPeriodMs: 65_000,
+      minSyncPeriodMs: 0,
+      config: { ipvs: { scheduler: 'own-made' } },
+    },
+  )
+  expect(
+    readSettings('conntrack: {tcpCloseWaitTimeout: 0s, tcpBeLiberal: true}\n').sysctls,
+  ).toEqual([
     ['net/netfilter/nf_conntrack_tcp_timeout_established', 86_400],
     ['net/netfilter/nf_conntrack_tcp_be_liberal', 1],
   ])
@@ -47,7 +63,10 @@ test("settings have kube-proxy's defaults, durations and error messages", () => 
   expect(duration('soon')).toBeUndefined()
   for (const [text, message] of [
     ['mode: [', /^failed complete/],
-    ['mode: magic', /^failed validate: KubeProxyConfiguration.Mode: Invalid value: "magic": must be iptables,ipvs/],
+    [
+      'mode: magic',
+      /^failed validate: KubeProxyConfiguration.Mode: Invalid value: "magic": must be iptables,ipvs/,
+    ],
     ['clusterCIDR: 10.0.0.0/99', /^failed validate: KubeProxyConfiguration.clusterCIDR/],
   ] as const) {
     expect(() => readSettings(text)).toThrow(StartFailure)
@@ -61,14 +80,23 @@ test('an invalid object is left out with the reason, and the others are used', (
     metadata: { name, namespace: 'default', uid: name },
     spec: { clusterIP, ports: [{ port: 80 }] },
   })
-  const { objects, leftOut } = usableObjects([service('web', '10.96.0.7'), service('odd', '10.96.0.999')])
+  const { objects, leftOut } = usableObjects([
+    service('web', '10.96.0.7'),
+    service('odd', '10.96.0.999'),
+  ])
   expect(objects.services.map(({ name }) => name)).toEqual(['web'])
-  expect(leftOut).toEqual([expect.stringContaining('Service default/odd was left out: spec.clusterIP')])
+  expect(leftOut).toEqual([
+    expect.stringContaining('Service default/odd was left out: spec.clusterIP'),
+  ])
 })
 
 describe('a real server in a sync', () => {
   const withServers = (weights: string[]) =>
-    parseIpvsadmSave(['-A -t 10.96.0.10:53 -s rr', ...weights.map((real) => `-a -t 10.96.0.10:53 ${real}`)].join('\n'))
+    parseIpvsadmSave(
+      ['-A -t 10.96.0.10:53 -s rr', ...weights.map((real) => `-a -t 10.96.0.10:53 ${real}`)].join(
+        '\n',
+      ),
+    )
   const stays = '-r 10.244.0.2:53 -m -w 1'
   const [used, drained] = ['-r 10.244.0.3:53 -m -w 1', '-r 10.244.0.3:53 -m -w 0']
   const keys = new Set(['TCP 10.96.0.10:53 10.244.0.3:53'])
@@ -80,9 +108,27 @@ describe('a real server in a sync', () => {
       kept: keys,
       line: `-e ${drained}`,
     },
-    { what: 'without both is deleted', to: [], from: [drained], draining: keys, line: '-d -r 10.244.0.3:53' },
-    { what: 'whose endpoint returns', to: [used], from: [drained], draining: keys, line: `-e ${used}` },
-    { what: 'whose endpoint returns, on a node without it', to: [used], from: [], draining: keys, line: `-a ${used}` },
+    {
+      what: 'without both is deleted',
+      to: [],
+      from: [drained],
+      draining: keys,
+      line: '-d -r 10.244.0.3:53',
+    },
+    {
+      what: 'whose endpoint returns',
+      to: [used],
+      from: [drained],
+      draining: keys,
+      line: `-e ${used}`,
+    },
+    {
+      what: 'whose endpoint returns, on a node without it',
+      to: [used],
+      from: [],
+      draining: keys,
+      line: `-a ${used}`,
+    },
     { what: 'that returned already is left', to: [used], from: [used], draining: keys, line: '' },
     { what: 'with a weight set by hand is left', to: [used], from: [drained], line: '' },
     {

@@ -15,7 +15,11 @@ import { ensurePackages } from '../../machine/packages.ts'
 import { createNetwork } from '../../network/topology.ts'
 
 export const nodes = nodePlans('k8s-guide')
-export const [controlPlane, worker, worker2] = nodes.map(({ name }) => name) as [string, string, string]
+export const [controlPlane, worker, worker2] = nodes.map(({ name }) => name) as [
+  string,
+  string,
+  string,
+]
 
 const quiet = { start() {}, end() {}, note() {} }
 
@@ -23,7 +27,14 @@ export type GuestCluster = Awaited<ReturnType<typeof startGuestCluster>>
 
 /** A request for the whole log of a Pod's container `main`. */
 export const wholeLog = (name: string): LogRequest => ({
-  ...{ namespace: 'default', name, container: 'main', follow: false, previous: false, timestamps: false },
+  ...{
+    namespace: 'default',
+    name,
+    container: 'main',
+    follow: false,
+    previous: false,
+    timestamps: false,
+  },
 })
 
 /** Everything a stream carries, as text. */
@@ -37,7 +48,12 @@ export async function textOf(stream: Readable): Promise<string> {
 export async function startGuestCluster() {
   const directory = mkdtempSync(join(tmpdir(), 'kubelet-test-'))
   const packages = await ensurePackages(cacheFolder, quiet)
-  const machine = await startMachine({ packages, directory, name: basename(directory), memoryMegabytes: 512 })
+  const machine = await startMachine({
+    packages,
+    directory,
+    name: basename(directory),
+    memoryMegabytes: 512,
+  })
   try {
     const network = await createNetwork(machine, nodes)
     const api = createClusterApi()
@@ -61,10 +77,17 @@ export async function startGuestCluster() {
 
 function helpers(api: Api, backend: NodeBackend) {
   const pod = (name: string) => api.get<Pod>('pods', 'default', name)
-  async function run(target: Parameters<typeof backend.exec>[0]['target'], script: string): Promise<ExecResult> {
+  async function run(
+    target: Parameters<typeof backend.exec>[0]['target'],
+    script: string,
+  ): Promise<ExecResult> {
     const process = await backend.exec({ target, command: ['sh', '-c', script], tty: false })()
     process.stdin.end()
-    const [stdout, stderr, end] = await Promise.all([textOf(process.stdout), textOf(process.stderr), process.exited])
+    const [stdout, stderr, end] = await Promise.all([
+      textOf(process.stdout),
+      textOf(process.stderr),
+      process.exited,
+    ])
     return { exitCode: end.exitCode, stdout, stderr }
   }
   const isReady = (name: string) =>
@@ -74,12 +97,20 @@ function helpers(api: Api, backend: NodeBackend) {
     /** Creates a Pod of one container, already bound to a node. */
     create(name: string, node: string, container: Partial<Container>, spec: object = {}) {
       const containers = [{ name: 'main', ...container }]
-      api.create('pods', 'default', { metadata: { name }, spec: { nodeName: node, containers, ...spec } })
+      api.create('pods', 'default', {
+        metadata: { name },
+        spec: { nodeName: node, containers, ...spec },
+      })
     },
     async ready(...names: string[]) {
       await waitFor(`${names} to be Ready`, 20_000, async () => names.every(isReady))
     },
-    async until(name: string, what: string, condition: (pod: Pod, status: ContainerStatus) => boolean, ms = 20_000) {
+    async until(
+      name: string,
+      what: string,
+      condition: (pod: Pod, status: ContainerStatus) => boolean,
+      ms = 20_000,
+    ) {
       await waitFor(what, ms, async () => {
         const current = pod(name)
         const status = current?.status?.containerStatuses?.[0]

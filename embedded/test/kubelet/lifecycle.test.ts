@@ -17,7 +17,8 @@ const shell = (script: string) => ({ image: 'tools', command: ['sh', '-c', scrip
 const left = async () => (await cluster.machine.run(['sh', '-c', 'ip netns; ls /run/pods'])).stdout
 
 /** Waits for the output of a container, which shows that its process has come that far. */
-const printed = (name: string, text: string) => expect.poll(() => cluster.logs(name).catch(() => '')).toBe(text)
+const printed = (name: string, text: string) =>
+  expect.poll(() => cluster.logs(name).catch(() => '')).toBe(text)
 
 /** Calls `act` when a container of the Pod has been created, before its process is started. */
 function onceCreated(name: string, act: () => void): Promise<void> {
@@ -34,7 +35,11 @@ function onceCreated(name: string, act: () => void): Promise<void> {
 describe('starting', () => {
   test('an unknown image is ErrImagePull with an event that lists the images, until it is replaced', async () => {
     cluster.create('unknown', worker, { image: 'nosuch:1.0' })
-    await cluster.until('unknown', 'ErrImagePull', (_pod, { state }) => state?.waiting?.reason === 'ErrImagePull')
+    await cluster.until(
+      'unknown',
+      'ErrImagePull',
+      (_pod, { state }) => state?.waiting?.reason === 'ErrImagePull',
+    )
     const failure = cluster
       .events('unknown')
       .find((line) => line.startsWith('Warning Failed Failed to pull image "nosuch:1.0"'))
@@ -109,9 +114,9 @@ describe('starting', () => {
       'the error',
       (_pod, { state }) => state?.waiting?.reason === 'CreateContainerConfigError',
     )
-    expect(cluster.pod('misconfigured')?.status?.containerStatuses?.[0]?.state?.waiting?.message).toBe(
-      'configmap "absent" not found',
-    )
+    expect(
+      cluster.pod('misconfigured')?.status?.containerStatuses?.[0]?.state?.waiting?.message,
+    ).toBe('configmap "absent" not found')
   })
 })
 
@@ -121,7 +126,8 @@ describe('ending', () => {
     await cluster.until(
       'crash',
       'CrashLoopBackOff',
-      (_pod, { state, restartCount }) => restartCount >= 1 && state?.waiting?.reason === 'CrashLoopBackOff',
+      (_pod, { state, restartCount }) =>
+        restartCount >= 1 && state?.waiting?.reason === 'CrashLoopBackOff',
     )
     const status = cluster.pod('crash')?.status?.containerStatuses?.[0]
     expect(status?.lastState?.terminated).toMatchObject({ exitCode: 3, reason: 'Error' })
@@ -156,7 +162,9 @@ describe('ending', () => {
 
   test('deletion sends SIGTERM, and waits for the process to end', async () => {
     cluster.create('graceful', worker, {
-      ...shell('trap "echo term; sleep 0.5; echo bye; exit 0" TERM; echo up; while :; do sleep 0.1; done'),
+      ...shell(
+        'trap "echo term; sleep 0.5; echo bye; exit 0" TERM; echo up; while :; do sleep 0.1; done',
+      ),
     })
     await printed('graceful', 'up\n')
     const log = cluster.logs('graceful', { follow: true })
@@ -168,9 +176,14 @@ describe('ending', () => {
   })
 
   test('a process that ignores SIGTERM is killed when the grace period is over', async () => {
-    cluster.create('stubborn', worker, shell('trap "" TERM; echo up; while :; do sleep 0.1; done'), {
-      terminationGracePeriodSeconds: 1,
-    })
+    cluster.create(
+      'stubborn',
+      worker,
+      shell('trap "" TERM; echo up; while :; do sleep 0.1; done'),
+      {
+        terminationGracePeriodSeconds: 1,
+      },
+    )
     await printed('stubborn', 'up\n')
     const log = cluster.logs('stubborn', { follow: true })
     const begun = Date.now()
@@ -202,7 +215,9 @@ describe('ending', () => {
 
 describe('a change of the image', () => {
   const setImage = (name: string, image: string) => {
-    const containers = cluster.pod(name)?.spec.containers.map((container) => ({ ...container, image }))
+    const containers = cluster
+      .pod(name)
+      ?.spec.containers.map((container) => ({ ...container, image }))
     cluster.api.patch('pods', 'default', name, { spec: { containers } })
   }
   const restarted = (name: string) =>
@@ -213,18 +228,29 @@ describe('a change of the image', () => {
     )
 
   test('ends the container with the signal of the image that it runs', async () => {
-    cluster.create('changed', worker, shell('trap "echo term; exit 0" TERM; echo up; while :; do sleep 0.1; done'))
+    cluster.create(
+      'changed',
+      worker,
+      shell('trap "echo term; exit 0" TERM; echo up; while :; do sleep 0.1; done'),
+    )
     await printed('changed', 'up\n')
     setImage('changed', 'nginx')
     await restarted('changed')
     expect(await cluster.logs('changed', { previous: true })).toBe('up\nterm\n')
-    expect(cluster.events('changed')).toContain('Normal Killing Container main definition changed, will be restarted')
+    expect(cluster.events('changed')).toContain(
+      'Normal Killing Container main definition changed, will be restarted',
+    )
   })
 
   test('kills a process that ignores the signal when the grace period is over', async () => {
-    cluster.create('unchanged', worker, shell('trap "" TERM; echo up; while :; do sleep 0.1; done'), {
-      terminationGracePeriodSeconds: 1,
-    })
+    cluster.create(
+      'unchanged',
+      worker,
+      shell('trap "" TERM; echo up; while :; do sleep 0.1; done'),
+      {
+        terminationGracePeriodSeconds: 1,
+      },
+    )
     await printed('unchanged', 'up\n')
     setImage('unchanged', 'busybox')
     await restarted('unchanged')
@@ -251,7 +277,9 @@ describe('probes', () => {
     const readinessProbe = { exec: { command: ['test', '-e', '/ready'] }, periodSeconds: 1 }
     cluster.create('gated', worker, { image: 'tools', readinessProbe })
     await cluster.until('gated', 'running', (_pod, { state }) => state?.running !== undefined)
-    await expect.poll(() => cluster.events('gated').join()).toContain('Unhealthy Readiness probe failed: ')
+    await expect
+      .poll(() => cluster.events('gated').join())
+      .toContain('Unhealthy Readiness probe failed: ')
     const ready = cluster.pod('gated')?.status?.conditions?.find(({ type }) => type === 'Ready')
     expect(ready).toMatchObject({
       status: 'False',
@@ -266,7 +294,11 @@ describe('probes', () => {
 
   test('HTTP and TCP probes come from the node', async () => {
     const readinessProbe = { httpGet: { path: '/', port: 'http' as never }, periodSeconds: 1 }
-    cluster.create('probed', worker, { image: 'nginx', ports: [{ name: 'http', containerPort: 80 }], readinessProbe })
+    cluster.create('probed', worker, {
+      image: 'nginx',
+      ports: [{ name: 'http', containerPort: 80 }],
+      readinessProbe,
+    })
     cluster.create('listens', worker2, {
       image: 'echo',
       readinessProbe: { tcpSocket: { port: 8080 as never }, periodSeconds: 1 },
@@ -285,12 +317,20 @@ describe('probes', () => {
   })
 
   test('a failing liveness probe restarts the container, but not before the startup probe has succeeded', async () => {
-    const probe = (...test: string[]) => ({ exec: { command: ['test', ...test] }, periodSeconds: 1 })
+    const probe = (...test: string[]) => ({
+      exec: { command: ['test', ...test] },
+      periodSeconds: 1,
+    })
     const livenessProbe = { ...probe('!', '-e', '/dead'), failureThreshold: 1 }
     const startupProbe = { ...probe('-e', '/begun'), failureThreshold: 100 }
     cluster.create('mortal', worker, { image: 'tools', livenessProbe, startupProbe })
-    await expect.poll(() => cluster.events('mortal').join()).toContain('Unhealthy Startup probe failed: ')
-    expect(cluster.pod('mortal')?.status?.containerStatuses?.[0]).toMatchObject({ ready: false, started: false })
+    await expect
+      .poll(() => cluster.events('mortal').join())
+      .toContain('Unhealthy Startup probe failed: ')
+    expect(cluster.pod('mortal')?.status?.containerStatuses?.[0]).toMatchObject({
+      ready: false,
+      started: false,
+    })
     await cluster.exec('mortal', 'touch /begun')
     await cluster.ready('mortal')
     await cluster.exec('mortal', 'touch /dead')
@@ -299,13 +339,18 @@ describe('probes', () => {
       'a restart',
       (_pod, { restartCount, state }) => restartCount === 1 && state?.running !== undefined,
     )
-    expect(cluster.events('mortal')).toContain('Normal Killing Container main failed liveness probe, will be restarted')
+    expect(cluster.events('mortal')).toContain(
+      'Normal Killing Container main failed liveness probe, will be restarted',
+    )
   })
 })
 
 test('cluster DNS resolves Services over UDP and TCP, and no other names', async () => {
   const { api } = cluster
-  api.create('services', 'default', { metadata: { name: 'web' }, spec: { ports: [{ name: 'http', port: 80 }] } })
+  api.create('services', 'default', {
+    metadata: { name: 'web' },
+    spec: { ports: [{ name: 'http', port: 80 }] },
+  })
   api.create('services', 'default', {
     metadata: { name: 'peers' },
     spec: { clusterIP: 'None', ports: [{ name: 'p', port: 1 }] },
@@ -313,11 +358,9 @@ test('cluster DNS resolves Services over UDP and TCP, and no other names', async
   cluster.create('dns', worker, { image: 'registry.k8s.io/coredns/coredns:v1.12.1' })
   cluster.create('client', worker2, { image: 'busybox' })
   await cluster.ready('dns', 'client')
-  const clusterIP = api.get<{ spec: { clusterIP: string } } & import('../../apiserver/api.ts').KubeObject>(
-    'services',
-    'default',
-    'web',
-  )?.spec.clusterIP
+  const clusterIP = api.get<
+    { spec: { clusterIP: string } } & import('../../apiserver/api.ts').KubeObject
+  >('services', 'default', 'web')?.spec.clusterIP
   const server = `@${cluster.pod('dns')?.status?.podIP}`
   const dig = async (query: string) =>
     (await cluster.exec('client', `dig +time=2 +tries=2 ${server} ${query}`)).stdout.trim()
@@ -337,7 +380,8 @@ test('cluster DNS resolves Services over UDP and TCP, and no other names', async
     ports: [{ name: 'p', port: 1 }],
   }
   api.create('endpointslices', 'default', slice)
-  const peers = async () => (await dig('+short peers.default.svc.cluster.local')).split('\n').sort().join()
+  const peers = async () =>
+    (await dig('+short peers.default.svc.cluster.local')).split('\n').sort().join()
   await expect.poll(peers).toBe('10.244.1.77,10.244.1.78')
   expect(await dig('+short one.peers.default.svc.cluster.local')).toBe('10.244.1.77')
   api.delete('services', 'default', 'web')

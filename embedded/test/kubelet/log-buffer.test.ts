@@ -7,12 +7,15 @@ const request = wholeLog('p')
 
 test('output that arrives in parts of any size is unchanged', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(fc.string({ unit: fc.constantFrom('a', '\n', 'ä') })), async (chunks) => {
-      const log = new LogBuffer()
-      for (const chunk of chunks) log.write('stdout', chunk)
-      log.end()
-      expect(await textOf(logStream(log, request))).toBe(chunks.join(''))
-    }),
+    fc.asyncProperty(
+      fc.array(fc.string({ unit: fc.constantFrom('a', '\n', 'ä') })),
+      async (chunks) => {
+        const log = new LogBuffer()
+        for (const chunk of chunks) log.write('stdout', chunk)
+        log.end()
+        expect(await textOf(logStream(log, request))).toBe(chunks.join(''))
+      },
+    ),
   )
 })
 

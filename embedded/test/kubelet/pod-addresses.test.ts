@@ -24,9 +24,13 @@ const networkWith = (exitCode: number) =>
 
 test('a node has an address for each of 253 Pods, and one that is removed frees its own', async () => {
   const network = networkWith(0)
-  const attached = Array.from({ length: addresses }, (_, index) => network.attach(podLink(node, `${index}`)))
+  const attached = Array.from({ length: addresses }, (_, index) =>
+    network.attach(podLink(node, `${index}`)),
+  )
   expect(new Set(await Promise.all(attached)).size).toBe(addresses)
-  await expect(network.attach(podLink(node, 'more'))).rejects.toThrow('no IP addresses available in range set')
+  await expect(network.attach(podLink(node, 'more'))).rejects.toThrow(
+    'no IP addresses available in range set',
+  )
   await network.detach(podLink(node, '7'), '10.244.1.9')
   expect(await network.attach(podLink(node, 'more'))).toBe('10.244.1.9')
 })
@@ -49,7 +53,9 @@ test('Pods that wait for a volume keep no address', async () => {
     })
   for (const name of names) create(name, { volumes })
   create('last', {})
-  await expect.poll(() => api.get<Pod>('pods', 'default', 'last')?.status?.podIP).toMatch(/^10\.244\.1\./)
+  await expect
+    .poll(() => api.get<Pod>('pods', 'default', 'last')?.status?.podIP)
+    .toMatch(/^10\.244\.1\./)
   const failed = api.list<Event>('events').filter(({ reason }) => reason === 'FailedMount')
   expect(failed).toHaveLength(addresses)
   for (const name of names) api.delete('pods', 'default', name, { gracePeriodSeconds: 0 })

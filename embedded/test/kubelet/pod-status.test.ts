@@ -5,7 +5,12 @@ import { podPhase, podStatus } from '../../kubelet/pod-status.ts'
 const pod = (restartPolicy: string, more: object = {}): Pod => ({
   apiVersion: 'v1',
   kind: 'Pod',
-  metadata: { name: 'p', uid: 'u', resourceVersion: '1', creationTimestamp: '2026-01-01T00:00:00Z' },
+  metadata: {
+    name: 'p',
+    uid: 'u',
+    resourceVersion: '1',
+    creationTimestamp: '2026-01-01T00:00:00Z',
+  },
   spec: { restartPolicy, containers: [{ name: 'a' }, { name: 'b' }] },
   ...more,
 })
@@ -14,12 +19,24 @@ const running: ContainerState = { running: { startedAt: '2026-01-01T00:00:00Z' }
 const ended = (exitCode: number): ContainerState => ({ terminated: { exitCode } })
 const waiting: ContainerState = { waiting: { reason: 'CrashLoopBackOff' } }
 
-const status = (name: string, state: ContainerState, more: Partial<ContainerStatus> = {}): ContainerStatus => ({
+const status = (
+  name: string,
+  state: ContainerState,
+  more: Partial<ContainerStatus> = {},
+): ContainerStatus => ({
   ...{ name, image: 'i', imageID: '', ready: false, restartCount: 0, state, ...more },
 })
 
 const view = (containers: ContainerStatus[], init: ContainerStatus[] = []) => ({
-  ...{ init, containers, ephemeral: [], podIP: '10.244.1.2', hostIP: '172.18.0.3', startTime: 's', sandbox: true },
+  ...{
+    init,
+    containers,
+    ephemeral: [],
+    podIP: '10.244.1.2',
+    hostIP: '172.18.0.3',
+    startTime: 's',
+    sandbox: true,
+  },
 })
 
 test.each([

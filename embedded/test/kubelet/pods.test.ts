@@ -1,6 +1,13 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { controlPlane, type GuestCluster, nodes, startGuestCluster, worker, worker2 } from './guest-cluster.ts'
+import {
+  controlPlane,
+  type GuestCluster,
+  nodes,
+  startGuestCluster,
+  worker,
+  worker2,
+} from './guest-cluster.ts'
 
 let cluster: GuestCluster
 
@@ -25,7 +32,17 @@ beforeAll(async () => {
   pod('admin', { capabilities: { add: ['NET_ADMIN'], drop: ['KILL'] } })
   pod('bare', { capabilities: { drop: ['ALL'] }, allowPrivilegeEscalation: false })
   pod('privileged', { privileged: true })
-  await cluster.ready('web-a', 'web-b', 'shell', 'echo', 'ordinary', 'admin', 'bare', 'privileged', 'with-volume')
+  await cluster.ready(
+    'web-a',
+    'web-b',
+    'shell',
+    'echo',
+    'ordinary',
+    'admin',
+    'bare',
+    'privileged',
+    'with-volume',
+  )
 })
 
 afterAll(() => cluster?.stop())
@@ -34,7 +51,10 @@ const addressOf = (name: string) => cluster.pod(name)?.status?.podIP ?? ''
 
 describe('the network', () => {
   test('a Pod reaches nginx on its own node and on another one with its own address', async () => {
-    const { stdout } = await cluster.exec('shell', `curl -s ${addressOf('web-a')}; curl -s ${addressOf('web-b')}`)
+    const { stdout } = await cluster.exec(
+      'shell',
+      `curl -s ${addressOf('web-a')}; curl -s ${addressOf('web-b')}`,
+    )
     expect(stdout).toBe(
       ['web-a', 'web-b']
         .map((name) => {
@@ -61,7 +81,10 @@ describe('the network', () => {
   })
 
   test('every node has the routes and rules of a kind node without kube-proxy', async () => {
-    const { stdout } = await cluster.onNode(worker, 'ip route; iptables-save; cat /proc/sys/net/ipv4/ip_forward')
+    const { stdout } = await cluster.onNode(
+      worker,
+      'ip route; iptables-save; cat /proc/sys/net/ipv4/ip_forward',
+    )
     expect(stdout).toContain('default via 172.18.0.1 dev eth0')
     for (const { podCIDR, address } of nodes.filter(({ name }) => name !== worker))
       expect(stdout).toContain(`${podCIDR} via ${address} dev eth0`)
@@ -76,7 +99,11 @@ describe('the network', () => {
   })
 
   test('the address outside the cluster sees the node, because traffic that leaves is masqueraded', async () => {
-    const server = await cluster.machine.spawn(['socat', 'TCP-LISTEN:9999,reuseaddr', 'SYSTEM:echo $SOCAT_PEERADDR'])
+    const server = await cluster.machine.spawn([
+      'socat',
+      'TCP-LISTEN:9999,reuseaddr',
+      'SYSTEM:echo $SOCAT_PEERADDR',
+    ])
     const ask = 'for i in 1 2 3 4 5 6 7 8 9; do socat -u TCP:172.18.0.1:9999 - && break; done'
     const { stdout } = await cluster.exec('shell', ask)
     server.kill('SIGKILL')
@@ -91,7 +118,9 @@ describe('the network', () => {
     )
     const client = addressOf('shell').replaceAll('.', '\\.')
     expect(stdout).toMatch(
-      new RegExp(`^Pod: echo\nClient: ${client}:\\d+\none\nPod: echo\nClient: ${client}:\\d+\ntwo\n$`),
+      new RegExp(
+        `^Pod: echo\nClient: ${client}:\\d+\none\nPod: echo\nClient: ${client}:\\d+\ntwo\n$`,
+      ),
     )
   })
 
@@ -107,7 +136,10 @@ describe('the network', () => {
 
 describe('logs and exec', () => {
   test('nginx logs requests in the combined format, in order, with options', async () => {
-    await cluster.exec('shell', `curl -s ${addressOf('web-a')}/missing; curl -s ${addressOf('web-a')}/again`)
+    await cluster.exec(
+      'shell',
+      `curl -s ${addressOf('web-a')}/missing; curl -s ${addressOf('web-a')}/again`,
+    )
     const line = (path: string) =>
       new RegExp(`${addressOf('shell')} - - \\[.*\\] "GET ${path} HTTP/1.1" 404 \\d+ "-" "curl/`)
     await expect.poll(() => cluster.logs('web-a')).toMatch(line('/again'))
@@ -116,28 +148,43 @@ describe('logs and exec', () => {
     expect(last).toMatch(line('/again'))
     expect(last).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z /)
     expect(await cluster.logs('web-a', { limitBytes: 5 })).toHaveLength(5)
-    await expect(cluster.logs('web-a', { previous: true })).rejects.toThrow('previous terminated container "main"')
+    await expect(cluster.logs('web-a', { previous: true })).rejects.toThrow(
+      'previous terminated container "main"',
+    )
   })
 
   test('the page of nginx can be changed', async () => {
     const html = '/usr/share/nginx/html/index.html'
     expect((await cluster.exec('web-b', `echo changed >${html}`)).exitCode).toBe(0)
-    const { stdout } = await cluster.exec('shell', `curl -s ${addressOf('web-b')}; curl -s ${addressOf('web-a')}`)
+    const { stdout } = await cluster.exec(
+      'shell',
+      `curl -s ${addressOf('web-b')}; curl -s ${addressOf('web-a')}`,
+    )
     expect(stdout).toMatch(/^changed\nPod: web-a\n/)
     await cluster.exec('web-b', `rm ${html}`)
   })
 
   test('exec joins the namespaces of the container and passes its exit code', async () => {
-    const { stdout, exitCode } = await cluster.exec('web-a', 'hostname; cat /proc/1/comm; echo $HOSTNAME; exit 7')
+    const { stdout, exitCode } = await cluster.exec(
+      'web-a',
+      'hostname; cat /proc/1/comm; echo $HOSTNAME; exit 7',
+    )
     expect(stdout).toBe('web-a\nnginx\nweb-a\n')
     expect(exitCode).toBe(7)
-    expect(await cluster.machine.run(['sh', '-c', 'kill -SEGV $$'])).toMatchObject({ exitCode: 139 })
+    expect(await cluster.machine.run(['sh', '-c', 'kill -SEGV $$'])).toMatchObject({
+      exitCode: 139,
+    })
     await expect(cluster.exec('nosuch', 'true')).rejects.toThrow('pods "nosuch" not found')
-    await expect(cluster.exec('web-a', 'true', 'side')).rejects.toThrow('container side is not valid for pod web-a')
+    await expect(cluster.exec('web-a', 'true', 'side')).rejects.toThrow(
+      'container side is not valid for pod web-a',
+    )
   })
 
   test('a program may open /dev/stdout and /dev/stderr', async () => {
-    const { stdout, stderr } = await cluster.exec('shell', 'echo out >/dev/stdout; echo err >/dev/stderr')
+    const { stdout, stderr } = await cluster.exec(
+      'shell',
+      'echo out >/dev/stdout; echo err >/dev/stderr',
+    )
     expect([stdout, stderr]).toEqual(['out\n', 'err\n'])
   })
 })
@@ -153,7 +200,8 @@ test('a file of the host cannot be changed from a node, a Pod or the guest itsel
 })
 
 test('the kernel has IPVS and ipset', async () => {
-  const service = 'ipvsadm -A -t 10.96.9.9:80 -s wlc && ipvsadm -Sn; ipset create x hash:ip,port && ipset list -n'
+  const service =
+    'ipvsadm -A -t 10.96.9.9:80 -s wlc && ipvsadm -Sn; ipset create x hash:ip,port && ipset list -n'
   expect((await cluster.onNode(worker, service)).stdout).toBe('-A -t 10.96.9.9:80 -s wlc\nx\n')
   expect((await cluster.onNode(worker2, 'ipvsadm -Sn; ipset list -n')).stdout).toBe('')
 })
@@ -179,7 +227,8 @@ describe.each([
 ])('the rights of Pod %s', (pod, rights) => {
   test('apply to its process, a command and a probe', async () => {
     expect((await cluster.logs(pod)).trim()).toMatch(rights)
-    for (const source of [RIGHTS, 'cat /tmp/probe']) expect((await run(pod, source)).stdout, source).toMatch(rights)
+    for (const source of [RIGHTS, 'cat /tmp/probe'])
+      expect((await run(pod, source)).stdout, source).toMatch(rights)
   })
 })
 
@@ -228,18 +277,28 @@ test('an added capability takes effect', async () => {
 })
 
 test('a Pod has the devices of a container, and its own terminals and shared memory', async () => {
-  const { stdout } = await run('ordinary', 'ls /dev | xargs; echo x >/dev/null; head -c 4 /dev/urandom | wc -c')
+  const { stdout } = await run(
+    'ordinary',
+    'ls /dev | xargs; echo x >/dev/null; head -c 4 /dev/urandom | wc -c',
+  )
   const links = 'fd full null ptmx pts random shm stderr stdin stdout tty urandom zero'
   expect(stdout).toBe(`${links}\n4`)
-  expect(await run('ordinary', 'echo x >/dev/shm/x && ls /dev/pts')).toMatchObject({ stdout: 'ptmx' })
-  expect(await run('with-volume', 'mount | grep -c " /dev/shm "; echo x >/dev/shm/x')).toMatchObject({ stdout: '2' })
+  expect(await run('ordinary', 'echo x >/dev/shm/x && ls /dev/pts')).toMatchObject({
+    stdout: 'ptmx',
+  })
+  expect(
+    await run('with-volume', 'mount | grep -c " /dev/shm "; echo x >/dev/shm/x'),
+  ).toMatchObject({ stdout: '2' })
   expect((await run('privileged', 'ls /dev/shm')).stdout).not.toContain('x')
   expect((await run('ordinary', 'ls /sys/class/net')).stdout).toMatch(/^eth0\nlo$/)
 })
 
 test('a program with which a Pod replaced one of ours runs with the rights of the Pod', async () => {
   const fake = `#!/bin/sh\n${RIGHTS} >/tmp/fake`
-  await run('ordinary', `for one in nsenter setpriv sh; do printf '%s' '${fake}' >/tmp/$one; chmod +x /tmp/$one; done`)
+  await run(
+    'ordinary',
+    `for one in nsenter setpriv sh; do printf '%s' '${fake}' >/tmp/$one; chmod +x /tmp/$one; done`,
+  )
   await run('ordinary', 'for one in nsenter setpriv; do mv -f /tmp/$one /usr/bin/; done')
   expect((await run('ordinary', RIGHTS)).stdout).toMatch(allowed('a00425fb'))
 })
@@ -259,36 +318,46 @@ test('the output of short commands is complete, also of many at a time', async (
   expect(errors).toEqual(errors.map((_, index) => `${index}\n`))
 })
 
-test.each([false, true])('a killed container with hostPID leaves no process (terminal: %s)', async (tty) => {
-  const name = `host-pid-${tty}`
-  const loop = [
-    'sh',
-    '-c',
-    'sh -c "sleep .54321 &"; trap "" TERM; setsid sh -c "sleep 54321 & sleep 54321" & while :; do sleep 54321; done',
-  ]
-  cluster.create(name, worker, { image, command: loop, tty, stdin: tty }, { hostPID: true })
-  await cluster.ready(name)
-  const orphans = async () =>
-    (await cluster.onNode(worker, 'ps -C sleep -o stat=,args= | grep -E "^Z|[.]54321"')).stdout
-  await expect.poll(orphans).toBe('')
-  cluster.api.delete('pods', 'default', name, { gracePeriodSeconds: 1 })
-  await cluster.gone(name)
-  const { stdout } = await cluster.onNode(worker, 'pgrep -c -x -f "sleep 54321"')
-  expect(stdout.trim()).toBe('0')
-})
+test.each([false, true])(
+  'a killed container with hostPID leaves no process (terminal: %s)',
+  async (tty) => {
+    const name = `host-pid-${tty}`
+    const loop = [
+      'sh',
+      '-c',
+      'sh -c "sleep .54321 &"; trap "" TERM; setsid sh -c "sleep 54321 & sleep 54321" & while :; do sleep 54321; done',
+    ]
+    cluster.create(name, worker, { image, command: loop, tty, stdin: tty }, { hostPID: true })
+    await cluster.ready(name)
+    const orphans = async () =>
+      (await cluster.onNode(worker, 'ps -C sleep -o stat=,args= | grep -E "^Z|[.]54321"')).stdout
+    await expect.poll(orphans).toBe('')
+    cluster.api.delete('pods', 'default', name, { gracePeriodSeconds: 1 })
+    await cluster.gone(name)
+    const { stdout } = await cluster.onNode(worker, 'pgrep -c -x -f "sleep 54321"')
+    expect(stdout.trim()).toBe('0')
+  },
+)
 
-test.each([false, true])('a container whose first process is killed ends with 137 (terminal: %s)', async (tty) => {
-  const name = `killed-${tty}`
-  const spec = { restartPolicy: 'Never' }
-  cluster.create(name, worker, { image, command: ['sleep', '65432'], tty, stdin: tty }, spec)
-  await cluster.ready(name)
-  await cluster.onNode(worker, 'pkill -KILL -x -f "sleep 65432"')
-  await cluster.until(name, 'its end', (_pod, { state }) => state?.terminated?.exitCode === 137)
-})
+test.each([false, true])(
+  'a container whose first process is killed ends with 137 (terminal: %s)',
+  async (tty) => {
+    const name = `killed-${tty}`
+    const spec = { restartPolicy: 'Never' }
+    cluster.create(name, worker, { image, command: ['sleep', '65432'], tty, stdin: tty }, spec)
+    await cluster.ready(name)
+    await cluster.onNode(worker, 'pkill -KILL -x -f "sleep 65432"')
+    await cluster.until(name, 'its end', (_pod, { state }) => state?.terminated?.exitCode === 137)
+  },
+)
 
 test('when the kubelets stop, no process and no namespace of a Pod is left', async () => {
   await cluster.kubelets.stop()
-  const { stdout } = await cluster.machine.run(['sh', '-c', 'ip netns | grep cni-; ls /run/pods; ps -e -o comm='])
+  const { stdout } = await cluster.machine.run([
+    'sh',
+    '-c',
+    'ip netns | grep cni-; ls /run/pods; ps -e -o comm=',
+  ])
   expect(stdout).not.toMatch(/cni-|nginx|confine|perl|dnsmasq/)
   expect(stdout.match(/^sleep$/gm)).toHaveLength(nodes.length)
 })

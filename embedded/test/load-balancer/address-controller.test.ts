@@ -34,7 +34,10 @@ test('an address is given back when the Service is deleted or changes its type',
   expect(cluster.service('b').metadata.finalizers).toBeUndefined()
   await create('d')
   await create('e')
-  expect([ingress('d')?.[0]?.ip, ingress('e')?.[0]?.ip].sort()).toEqual(['172.18.255.200', '172.18.255.201'])
+  expect([ingress('d')?.[0]?.ip, ingress('e')?.[0]?.ip].sort()).toEqual([
+    '172.18.255.200',
+    '172.18.255.201',
+  ])
 })
 
 test('an exhausted pool is reported, and served as soon as an address is free', async () => {
@@ -57,7 +60,9 @@ test('spec.loadBalancerIP is honoured, unless it is taken or not in the pool', a
   expect(ingress('a')?.[0]?.ip).toBe('172.18.255.202')
   expect([ingress('b'), ingress('c')]).toEqual([undefined, undefined])
   expect(failures()[0]).toContain('requested address "172.18.255.202" belongs to another Service')
-  expect(failures()[1]).toContain('requested address "192.0.2.1" is not in the pool 172.18.255.200-172.18.255.202')
+  expect(failures()[1]).toContain(
+    'requested address "192.0.2.1" is not in the pool 172.18.255.200-172.18.255.202',
+  )
   cluster.api.patch('services', 'default', 'a', { spec: { loadBalancerIP: '172.18.255.200' } })
   await cluster.settled()
   expect(ingress('a')?.[0]?.ip).toBe('172.18.255.200')

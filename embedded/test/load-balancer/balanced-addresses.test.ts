@@ -6,7 +6,10 @@ const node = (address: string, status = 'True', labels = {}) =>
   ({
     metadata: { name: address, labels },
     spec: {},
-    status: { conditions: [{ type: 'Ready', status }], addresses: [{ type: 'InternalIP', address }] },
+    status: {
+      conditions: [{ type: 'Ready', status }],
+      addresses: [{ type: 'InternalIP', address }],
+    },
   }) as Node
 const service = (spec: object, ingress: object[] = [{ ip: '172.18.255.200', ipMode: 'VIP' }]) =>
   ({
@@ -27,14 +30,24 @@ describe('balancedAddresses', () => {
 
   test('policy Local: only nodes whose health check returned 200', () => {
     expect(healthChecks([local], nodes)).toEqual(['172.18.0.2:31000', '172.18.0.3:31000'])
-    expect(balancedAddresses([local], nodes, new Set(['172.18.0.3:31000']))[0]?.nodes).toEqual(['172.18.0.3'])
+    expect(balancedAddresses([local], nodes, new Set(['172.18.0.3:31000']))[0]?.nodes).toEqual([
+      '172.18.0.3',
+    ])
     expect(balancedAddresses([local], nodes, new Set())[0]?.nodes).toEqual([])
   })
 
   test('other types, proxied addresses and excluded nodes are left out', () => {
-    const excluded = node('172.18.0.9', 'True', { 'node.kubernetes.io/exclude-from-external-load-balancers': '' })
+    const excluded = node('172.18.0.9', 'True', {
+      'node.kubernetes.io/exclude-from-external-load-balancers': '',
+    })
     expect(balancedAddresses([service({ type: 'ClusterIP' })], nodes, new Set())).toEqual([])
-    expect(balancedAddresses([service({}, [{ ip: '172.18.255.201', ipMode: 'Proxy' }])], nodes, new Set())).toEqual([])
+    expect(
+      balancedAddresses(
+        [service({}, [{ ip: '172.18.255.201', ipMode: 'Proxy' }])],
+        nodes,
+        new Set(),
+      ),
+    ).toEqual([])
     expect(balancedAddresses([service({})], [excluded], new Set())[0]?.nodes).toEqual([])
   })
 })
@@ -51,6 +64,8 @@ describe('routeLines', () => {
   test('an unchanged address has no lines, a removed one is flushed, and one without nodes is unreachable', () => {
     expect(routeLines([one], [one])).toEqual([])
     expect(routeLines([one], [])).toEqual(['route flush exact 172.18.255.200/32'])
-    expect(routeLines([one], [{ ...one, nodes: [] }])).toEqual(['route replace unreachable 172.18.255.200/32'])
+    expect(routeLines([one], [{ ...one, nodes: [] }])).toEqual([
+      'route replace unreachable 172.18.255.200/32',
+    ])
   })
 })

@@ -8,7 +8,9 @@ const pool = { first: '172.18.255.200', last: '172.18.255.202' }
 
 /** The changes by name. */
 const assignments = (services: readonly Service[]) =>
-  balancer.assignments(services, pool).map(({ service, ...change }) => ({ name: service.metadata.name, ...change }))
+  balancer
+    .assignments(services, pool)
+    .map(({ service, ...change }) => ({ name: service.metadata.name, ...change }))
 
 const service = (name: string, spec: Partial<Service['spec']> = {}, ip?: string): Service => ({
   apiVersion: 'v1',
@@ -22,15 +24,24 @@ test('the pool lies near the end of the network, wherever the network is', () =>
   expect(poolOf('172.18.0.0/16')).toEqual({ first: '172.18.255.200', last: '172.18.255.250' })
   expect(poolOf('192.168.228.0/24')).toEqual({ first: '192.168.228.200', last: '192.168.228.250' })
   expect(poolOf('10.89.1.7/28')).toEqual({ first: '10.89.1.12', last: '10.89.1.14' })
-  expect(() => poolOf('10.0.0.0/30')).toThrow(/"10.0.0.0\/30" is not an IPv4 network that is large enough/)
+  expect(() => poolOf('10.0.0.0/30')).toThrow(
+    /"10.0.0.0\/30" is not an IPv4 network that is large enough/,
+  )
   expect(() => poolOf('fc00:f853::/64')).toThrow()
 })
 
 test('every Service of the type gets an address of its own and keeps it', () => {
-  const services = [service('a'), service('b', {}, '172.18.255.200'), service('c', { type: 'ClusterIP' })]
+  const services = [
+    service('a'),
+    service('b', {}, '172.18.255.200'),
+    service('c', { type: 'ClusterIP' }),
+  ]
   expect(assignments(services)).toEqual([{ name: 'a', ip: '172.18.255.201' }])
   const [first, ...others] = services
-  const assigned = { ...service('a', {}, '172.18.255.201'), metadata: first?.metadata ?? service('a').metadata }
+  const assigned = {
+    ...service('a', {}, '172.18.255.201'),
+    metadata: first?.metadata ?? service('a').metadata,
+  }
   expect(assignments([assigned, ...others])).toEqual([])
 })
 
@@ -49,10 +60,17 @@ test('an address is taken back from a Service of another type, but not what anot
 
 test('a request that cannot be met, and an exhausted pool, are reported', () => {
   const wish = service('a', { loadBalancerIP: '192.0.2.1' })
-  expect(assignments([wish])[0]?.fault).toContain('requested address "192.0.2.1" is not in the pool')
+  expect(assignments([wish])[0]?.fault).toContain(
+    'requested address "192.0.2.1" is not in the pool',
+  )
   const four = ['a', 'b', 'c', 'd'].map((name) => service(name))
   const changes = assignments(four)
-  expect(changes.map(({ ip }) => ip)).toEqual(['172.18.255.200', '172.18.255.201', '172.18.255.202', undefined])
+  expect(changes.map(({ ip }) => ip)).toEqual([
+    '172.18.255.200',
+    '172.18.255.201',
+    '172.18.255.202',
+    undefined,
+  ])
   expect(changes[3]?.fault).toContain('no address of the pool')
 })
 

@@ -1,7 +1,14 @@
 import { PassThrough } from 'node:stream'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { chunkBytes, encodeFrame, FrameDecoder, FrameType, SerialLine, writeData } from '../../machine/agent-line.ts'
+import {
+  chunkBytes,
+  encodeFrame,
+  FrameDecoder,
+  FrameType,
+  SerialLine,
+  writeData,
+} from '../../machine/agent-line.ts'
 
 test('frames can be received in parts of any size', () => {
   const frame = fc.record({
@@ -17,7 +24,9 @@ test('frames can be received in parts of any size', () => {
       fc.array(frame, { maxLength: 8 }),
       fc.array(fc.integer({ min: 1, max: 200 }), { minLength: 1 }),
       (frames, cuts) => {
-        const line = Buffer.concat(frames.map(({ stream, type, payload }) => encodeFrame(stream, type, payload)))
+        const line = Buffer.concat(
+          frames.map(({ stream, type, payload }) => encodeFrame(stream, type, payload)),
+        )
         const decoder = new FrameDecoder()
         const seen = []
         for (let at = 0, turn = 0; at < line.length; turn++) {

@@ -33,7 +33,11 @@ test('a flood on the console fills no disk, and the reason of the end behind it 
 
 test.each([
   ['much is available', 'MemTotal: 16000000 kB\nMemAvailable: 9000000 kB\n', undefined],
-  ['little is left', 'MemTotal: 16000000 kB\nMemAvailable: 300000 kB\n', /only 292 MB of memory left/],
+  [
+    'little is left',
+    'MemTotal: 16000000 kB\nMemAvailable: 300000 kB\n',
+    /only 292 MB of memory left/,
+  ],
   ['the machine is small', 'MemTotal: 1000000 kB\nMemAvailable: 300000 kB\n', undefined],
   ['the machine is small and full', 'MemTotal: 1000000 kB\nMemAvailable: 50000 kB\n', /only 48 MB/],
   ['the kernel reports nothing', '', undefined],

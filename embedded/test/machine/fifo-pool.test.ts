@@ -40,7 +40,8 @@ async function outputOf(script: string, { slow = 0, busy = 0 } = {}): Promise<st
   return text
 }
 
-const lines = (count: number) => `${Array.from({ length: count }, (_, index) => index + 1).join('\n')}\n`
+const lines = (count: number) =>
+  `${Array.from({ length: count }, (_, index) => index + 1).join('\n')}\n`
 
 test('the output of a command arrives before its end is reported, even if this process had no time to read it', async () => {
   expect(await outputOf('seq 10000')).toBe(lines(10_000))

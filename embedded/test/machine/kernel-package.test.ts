@@ -35,12 +35,16 @@ describe('on another processor', () => {
   const load = async (arch: string) => {
     become(arch)
     vi.resetModules()
-    return { ...(await import('../../machine/packages.ts')), ...(await import('../../machine/kernel-package.ts')) }
+    return {
+      ...(await import('../../machine/packages.ts')),
+      ...(await import('../../machine/kernel-package.ts')),
+    }
   }
   afterEach(() => become(own))
 
   test('on arm64 the embedded cluster runs, User-Mode Linux is refused with the reason, and its package is not fetched', async () => {
-    const { requireSupport, umlTrouble, kernelAddition, LIBRARIES, runFrom, processor } = await load('arm64')
+    const { requireSupport, umlTrouble, kernelAddition, LIBRARIES, runFrom, processor } =
+      await load('arm64')
     await expect(requireSupport()).resolves.toBeUndefined()
     await expect(requireSupport('uml')).rejects.toThrow(
       'User-Mode Linux is built for x86-64 only, and this is "arm64".',
@@ -51,7 +55,9 @@ describe('on another processor', () => {
       LIBRARIES: 'usr/lib/aarch64-linux-gnu',
       processor: { name: 'aarch64', kubernetes: 'arm64' },
     })
-    expect(runFrom('/root', 'usr/bin/env')[0]).toBe('/root/usr/lib/aarch64-linux-gnu/ld-linux-aarch64.so.1')
+    expect(runFrom('/root', 'usr/bin/env')[0]).toBe(
+      '/root/usr/lib/aarch64-linux-gnu/ld-linux-aarch64.so.1',
+    )
   })
 
   test('any other processor is refused with an alternative', async () => {

@@ -23,9 +23,17 @@ afterEach(() => {
 async function silentKernel() {
   const packages = join(directory, 'packages')
   for (const file of [CONFINE, SHIM]) mkdirSync(dirname(join(packages, file)), { recursive: true })
-  writeFileSync(join(packages, CONFINE), '#!/bin/sh\necho booting\nexec sleep 600\n', { mode: 0o755 })
+  writeFileSync(join(packages, CONFINE), '#!/bin/sh\necho booting\nexec sleep 600\n', {
+    mode: 0o755,
+  })
   const confinement = { files: undefined, systemCalls: false }
-  return bootKernel({ packages, directory: join(directory, 'uml'), name: 'silent', confinement, memoryMegabytes: 16 })
+  return bootKernel({
+    packages,
+    directory: join(directory, 'uml'),
+    name: 'silent',
+    confinement,
+    memoryMegabytes: 16,
+  })
 }
 
 const session = async (leader: number) =>
@@ -34,8 +42,14 @@ const session = async (leader: number) =>
 const befalls = [
   { what: 'nothing else', befall: () => {} },
   { what: 'its folder was removed', befall: () => rmSync(directory, { recursive: true }) },
-  { what: 'all its processes were stopped', befall: (leader: number) => process.kill(-leader, 'SIGSTOP') },
-  { what: 'only its supervisor was stopped', befall: (leader: number) => process.kill(leader, 'SIGSTOP') },
+  {
+    what: 'all its processes were stopped',
+    befall: (leader: number) => process.kill(-leader, 'SIGSTOP'),
+  },
+  {
+    what: 'only its supervisor was stopped',
+    befall: (leader: number) => process.kill(leader, 'SIGSTOP'),
+  },
 ]
 
 test.each(befalls)(
@@ -46,7 +60,9 @@ test.each(befalls)(
     const leader = Number(kernel.process.pid)
     await expect.poll(() => readFileSync(kernel.consoleFile, 'utf8')).toBe('booting\n')
     befall(leader)
-    await expect(machineOn(kernel)).rejects.toThrow('The embedded kernel did not start: it did not answer in time.')
+    await expect(machineOn(kernel)).rejects.toThrow(
+      'The embedded kernel did not start: it did not answer in time.',
+    )
     await expect.poll(() => session(leader)).toBe('')
   },
 )

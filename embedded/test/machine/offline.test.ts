@@ -24,7 +24,8 @@ beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'off line-'))
   offline = join(folder, '.offline')
   const root = join(offline, 'root')
-  for (const name of ['usr/bin', 'usr/sbin', LIBRARIES]) mkdirSync(join(root, name), { recursive: true })
+  for (const name of ['usr/bin', 'usr/sbin', LIBRARIES])
+    mkdirSync(join(root, name), { recursive: true })
   const put = (from: string, to: string, mode = 0o755) => {
     copyFileSync(from, join(root, to))
     chmodSync(join(root, to), mode)
@@ -63,19 +64,22 @@ test('Node.js starts itself in processes and threads by the path of its starter'
   const tell = 'console.log(process.execPath)'
   const inThread = `new (require('node:worker_threads').Worker)(${JSON.stringify(tell)}, { eval: true })`
   const inChild = `console.log(require('node:child_process').execFileSync(process.execPath, ['-e', ${JSON.stringify(tell)}]) + '')`
-  for (const text of [tell, inThread, inChild]) expect(nodeRuns(text)).toBe(join(offline, 'bin/node'))
+  for (const text of [tell, inThread, inChild])
+    expect(nodeRuns(text)).toBe(join(offline, 'bin/node'))
 })
 
 test('without a temporary folder, Node.js uses one beside the programs', () => {
-  expect(nodeRuns('console.log(fs.statSync(os.tmpdir()).isDirectory())', { TMPDIR: join(folder, 'none') })).toBe('true')
+  expect(
+    nodeRuns('console.log(fs.statSync(os.tmpdir()).isDirectory())', {
+      TMPDIR: join(folder, 'none'),
+    }),
+  ).toBe('true')
 })
 
 test('scripts and perl, which would use files of the host, have no starter; a static program is linked', () => {
-  expect(['script', 'perl', 'static'].map((name) => existsSync(join(offline, 'bin', name)))).toEqual([
-    false,
-    false,
-    true,
-  ])
+  expect(
+    ['script', 'perl', 'static'].map((name) => existsSync(join(offline, 'bin', name))),
+  ).toEqual([false, false, true])
   expect(readFileSync(join(offline, 'bin/static'), 'latin1')).toMatch(/^\x7fELF/)
 })
 
@@ -88,7 +92,11 @@ function lab(words: string[], { place = folder, make = TELL } = {}) {
   copyFileSync(join(projectRoot, 'lab'), join(place, 'lab'))
   if (!existsSync(join(place, '.offline/processor')))
     copyFileSync(join(offline, 'processor'), join(place, '.offline/processor'))
-  writeFileSync(join(place, '.offline/bin/make'), `#!/bin/sh\n[ "$1" = --version ] && exit\n${make}\n`, { mode: 0o755 })
+  writeFileSync(
+    join(place, '.offline/bin/make'),
+    `#!/bin/sh\n[ "$1" = --version ] && exit\n${make}\n`,
+    { mode: 0o755 },
+  )
   const { status, stdout, stderr } = spawnSync('/bin/sh', [join(place, 'lab'), ...words], {
     env: { PATH: '/usr/bin:/bin' },
     encoding: 'utf8',
@@ -98,7 +106,11 @@ function lab(words: string[], { place = folder, make = TELL } = {}) {
 
 test('./lab passes its arguments to the make of the archive', () => {
   const bin = join(folder, '.offline/bin')
-  expect(lab(['2', 'NAME=a b'])).toEqual({ status: 0, stdout: `lab-2 NAME=a b\n${bin}\n`, stderr: '' })
+  expect(lab(['2', 'NAME=a b'])).toEqual({
+    status: 0,
+    stdout: `lab-2 NAME=a b\n${bin}\n`,
+    stderr: '',
+  })
   expect(lab(['check-2']).stdout).toBe(`check-2\n${bin}\n`)
 })
 
@@ -109,7 +121,11 @@ test('./lab and make refuse an archive for another processor with one sentence',
   writeFileSync(join(place, '.offline/processor'), 'riscv64\n')
   const said =
     /This offline archive runs on riscv64, and this is "(x86_64|aarch64)": take a clone .*`?make doctor`? there/
-  expect(lab(['2'], { place })).toMatchObject({ status: 2, stdout: '', stderr: expect.stringMatching(said) })
+  expect(lab(['2'], { place })).toMatchObject({
+    status: 2,
+    stdout: '',
+    stderr: expect.stringMatching(said),
+  })
   const env = { PATH: '/usr/bin:/bin' }
   const { status, stderr } = spawnSync('make', ['lab-2'], { cwd: place, env, encoding: 'utf8' })
   expect({ status, stderr }).toMatchObject({ status: 2, stderr: expect.stringMatching(said) })
@@ -123,7 +139,10 @@ test('./lab reports with one sentence why it cannot run', () => {
   })
   chmodSync(join(folder, '.offline/bin/make'), 0o644)
   const words = [join(folder, 'lab'), '2']
-  const { status, stderr } = spawnSync('/bin/sh', words, { env: { PATH: '/usr/bin:/bin' }, encoding: 'utf8' })
+  const { status, stderr } = spawnSync('/bin/sh', words, {
+    env: { PATH: '/usr/bin:/bin' },
+    encoding: 'utf8',
+  })
   expect({ status, stderr }).toMatchObject({
     status: 2,
     stderr: expect.stringMatching(/^ ✗ .*can't be run.*noexec.*\n$/),

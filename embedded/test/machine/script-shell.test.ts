@@ -50,5 +50,9 @@ test('a script has nothing to read', async () => {
 test('large outputs are complete, and a script that ends its shell returns its output and exit code', async () => {
   const { stdout, stderr } = await run('seq 100000; seq 50000 >&2')
   expect([stdout.length, stderr.length]).toEqual([588_895, 288_894])
-  expect(await run('echo before; kill -9 $$')).toMatchObject({ stdout: 'before\n', code: 137, alive: false })
+  expect(await run('echo before; kill -9 $$')).toMatchObject({
+    stdout: 'before\n',
+    code: 137,
+    alive: false,
+  })
 })

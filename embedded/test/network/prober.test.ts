@@ -11,7 +11,13 @@ const machine = {
     const child = spawn(program, words)
     const { stdin, stdout, stderr } = child
     const exited = once(child, 'exit').then(([code, signal]) => processEnd(code, signal))
-    const process = { stdin, stdout, stderr, exited, kill: (signal: string) => child.kill(signal as NodeJS.Signals) }
+    const process = {
+      stdin,
+      stdout,
+      stderr,
+      exited,
+      kill: (signal: string) => child.kill(signal as NodeJS.Signals),
+    }
     return process as Partial<GuestProcess> as GuestProcess
   },
 } as Partial<Machine> as Machine
@@ -50,7 +56,10 @@ test('an answer is its first line, in any number of pieces; a listener that says
   const silent = prober.try('127.0.0.1', mute, 1, httpRequest('/', 'x'))
   const headers = [{ name: 'X-Quote', value: '"\\%41\t$(id)' }]
   const request = httpRequest('/ready', 'shop', headers)
-  expect(await prober.try('127.0.0.1', slow, 5, request)).toEqual({ kind: 'line', line: 'HTTP/1.1 200 OK' })
+  expect(await prober.try('127.0.0.1', slow, 5, request)).toEqual({
+    kind: 'line',
+    line: 'HTTP/1.1 200 OK',
+  })
   expect(asked).toBe(request)
   expect(await silent).toEqual({ kind: 'silent', line: '' })
 })
@@ -64,7 +73,9 @@ test('a port is open without a request; a closed one is refused', async () => {
 })
 
 test('an endless line, an end without an answer and a host that is no address are no answers', async () => {
-  const endless = await listen((socket) => socket.on('data', () => socket.write('x'.repeat(200_000))))
+  const endless = await listen((socket) =>
+    socket.on('data', () => socket.write('x'.repeat(200_000))),
+  )
   const ends = await listen((socket) => socket.on('data', () => socket.end()))
   expect((await prober.try('127.0.0.1', endless, 5, 'GET')).kind).toBe('silent')
   expect((await prober.try('127.0.0.1', ends, 5, 'GET')).kind).toBe('silent')

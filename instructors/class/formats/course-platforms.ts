@@ -67,7 +67,11 @@ function passedOf({ verdict, reason }: GradedStep): boolean | null {
   return verdict === 'not yet' && !WAITS.test(reason ?? '') ? false : null
 }
 
-function causeOf({ verdict, reason, finding }: GradedStep): Check50Report['results'][number]['cause'] {
+function causeOf({
+  verdict,
+  reason,
+  finding,
+}: GradedStep): Check50Report['results'][number]['cause'] {
   if (verdict === 'passed') return null
   if (!finding) return { rationale: reason ?? verdict, help: null }
   const { expected, actual, why, hint } = finding
@@ -99,7 +103,10 @@ export const classroom50Schema = z.object({
 type Classroom50Result = z.infer<typeof classroom50Schema>
 
 /** The harness describes itself in environment variables. */
-export function classroom50Of(graded: Graded, environment: NodeJS.ProcessEnv = process.env): Classroom50Result {
+export function classroom50Of(
+  graded: Graded,
+  environment: NodeJS.ProcessEnv = process.env,
+): Classroom50Result {
   const { learner, lab, file, submittedAt, score, maxScore, steps } = graded
   return {
     schema: 'classroom50/result/v1',

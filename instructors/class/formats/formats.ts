@@ -58,7 +58,9 @@ export const jsonSchemas = () => ({
 type Places = Partial<Record<Format, string>>
 
 const chosen = (places: Places): [place: string, writer: Writer][] =>
-  FORMAT_NAMES.flatMap((name) => (places[name] === undefined ? [] : [[places[name], FORMATS[name]]]))
+  FORMAT_NAMES.flatMap((name) =>
+    places[name] === undefined ? [] : [[places[name], FORMATS[name]]],
+  )
 
 /** Creates the folders of the results and verifies that they can be written, before the long grading. */
 export function preparePlaces(places: Places): void {
@@ -75,6 +77,9 @@ export function writeResults(places: Places, result: ClassResult): void {
     if ('ofClass' in writer) writeFileSync(place, writer.ofClass(result))
     else
       for (const graded of result.graded.filter(({ counts }) => counts))
-        writeFileSync(join(place, `${graded.learner}-lab${graded.lab}.json`), writer.ofLearner(graded))
+        writeFileSync(
+          join(place, `${graded.learner}-lab${graded.lab}.json`),
+          writer.ofLearner(graded),
+        )
   }
 }

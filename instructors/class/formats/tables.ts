@@ -1,14 +1,25 @@
 import type { Verdict } from '../../../grading/report-schema.ts'
 import { plainText, visibleText } from '../../../host/plain-text.ts'
-import { type ClassResult, type Flag, foundText, type Graded, type GradedStep, type LabSummary } from '../result.ts'
+import {
+  type ClassResult,
+  type Flag,
+  foundText,
+  type Graded,
+  type GradedStep,
+  type LabSummary,
+} from '../result.ts'
 
 /** The flags of a submission in one line. */
-const flagText = (flags: readonly Flag[]) => flags.map(({ kind, text }) => `${kind}: ${text}`).join(' ')
+const flagText = (flags: readonly Flag[]) =>
+  flags.map(({ kind, text }) => `${kind}: ${text}`).join(' ')
 
 /** Text for XML 1.0: markup escaped, characters that XML forbids (section 2.2 of the recommendation) made visible. */
 export function xmlText(text: string): string {
   return visibleText(text)
-    .replace(/[\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, visible)
+    .replace(
+      /[\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g,
+      visible,
+    )
     .replaceAll('&', '&amp;')
     .replaceAll('<', '&lt;')
     .replaceAll('>', '&gt;')
@@ -27,14 +38,26 @@ const HEAD =
  */
 export function csvOf({ graded, refused }: ClassResult): string {
   const rows: (string | number)[][] = [HEAD.split(' ')]
-  for (const { learner, lab, score, maxScore, submittedAt, counts, signature, steps, flags, file } of graded) {
+  for (const {
+    learner,
+    lab,
+    score,
+    maxScore,
+    submittedAt,
+    counts,
+    signature,
+    steps,
+    flags,
+    file,
+  } of graded) {
     const result = [score, maxScore, percent(score, maxScore), submittedAt]
     const who = [learner, lab, ...result, counts ? 'yes' : 'no', signature]
     rows.push([...who, '', '', score, maxScore, '', flagText(flags), file])
     for (const { id, verdict, points, maxPoints, reason, finding } of steps)
       rows.push([...who, id, verdict, points, maxPoints, reason ?? finding?.actual ?? '', '', file])
   }
-  for (const { file, reason } of refused) rows.push([...Array<string>(9).fill(''), 'refused', '', '', reason, '', file])
+  for (const { file, reason } of refused)
+    rows.push([...Array<string>(9).fill(''), 'refused', '', '', reason, '', file])
   return `${rows.map((row) => row.map(csvCell).join(',')).join('\r\n')}\r\n`
 }
 
@@ -49,7 +72,8 @@ export function csvCell(value: string | number): string {
   return /[",';\s]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
 }
 
-const percent = (own: number, most: number) => (most === 0 ? 0 : Math.round((1000 * own) / most) / 10)
+const percent = (own: number, most: number) =>
+  most === 0 ? 0 : Math.round((1000 * own) / most) / 10
 
 const MARKS: Record<Verdict, [mark: string, style: string]> = {
   passed: ['✓', 'pass'],
@@ -84,7 +108,9 @@ ${refused.length > 0 ? refusedSection(refused) : ''}
 
 function labSection(lab: LabSummary, graded: readonly Graded[]): string {
   const entries = graded.filter((entry) => entry.lab === lab.lab)
-  const heads = lab.steps.map(({ number, id }) => `<th scope="col"><abbr title="${xmlText(id)}">${number}</abbr></th>`)
+  const heads = lab.steps.map(
+    ({ number, id }) => `<th scope="col"><abbr title="${xmlText(id)}">${number}</abbr></th>`,
+  )
   return `<h2>Lab ${lab.lab}: ${xmlText(lab.title)}</h2>
 <p>${lab.learners} learners, ${lab.finished} finished, ${lab.meanPercent} % of the points on average.</p>
 <table><thead><tr><th scope="col">Step</th><th scope="col">What must hold</th><th scope="col">How it went</th></tr></thead><tbody>
@@ -106,7 +132,16 @@ function stepRow({ number, id, title, learners, failed }: LabSummary['steps'][nu
   return `<tr><td class="n">${number} ${xmlText(id)}</td><td>${xmlText(title)}</td><td>${words} <span class="bar" style="width:${width}px"></span></td></tr>`
 }
 
-function learnerRow({ learner, score, maxScore, steps, flags, counts, submittedAt, signature }: Graded): string {
+function learnerRow({
+  learner,
+  score,
+  maxScore,
+  steps,
+  flags,
+  counts,
+  submittedAt,
+  signature,
+}: Graded): string {
   const notes = flags.map(({ text }) => `<div class="flag">${xmlText(text)}</div>`).join('')
   const attempt = counts ? '' : ' <small>earlier attempt</small>'
   const signed = signature === 'valid' ? ' <small>signed</small>' : ''
@@ -123,7 +158,8 @@ function stepCell(step: GradedStep): string {
 
 function refusedSection(refused: ClassResult['refused']): string {
   const rows = refused.map(
-    ({ file, reason }) => `<tr><th scope="row">${xmlText(file)}</th><td>${xmlText(reason)}</td></tr>`,
+    ({ file, reason }) =>
+      `<tr><th scope="row">${xmlText(file)}</th><td>${xmlText(reason)}</td></tr>`,
   )
   return `<h2>Refused</h2><table><thead><tr><th scope="col">File</th><th scope="col">Why</th></tr></thead><tbody>${rows.join('')}</tbody></table>`
 }

@@ -34,9 +34,12 @@ function caseOf(step: GradedStep, classname: string): string {
 /** Test Anything Protocol, version 14: one line per learner and step, in the order of the lab. */
 export function tapOf({ graded, refused }: ClassResult): string {
   let count = 0
-  const point = (ok: boolean, what: string, more = '') => `${ok ? 'ok' : 'not ok'} ${++count} - ${line(what)}${more}`
+  const point = (ok: boolean, what: string, more = '') =>
+    `${ok ? 'ok' : 'not ok'} ${++count} - ${line(what)}${more}`
   const diagnosis = (fields: Record<string, string>) => {
-    const lines = Object.entries(fields).map(([name, text]) => `  ${name}: ${JSON.stringify(plainText(text))}`)
+    const lines = Object.entries(fields).map(
+      ([name, text]) => `  ${name}: ${JSON.stringify(plainText(text))}`,
+    )
     return ['', '  ---', ...lines, '  ...'].join('\n')
   }
   const points = graded
@@ -46,7 +49,8 @@ export function tapOf({ graded, refused }: ClassResult): string {
         const { id, verdict, reason } = step
         const what = `${learner} lab ${lab} ${id}`
         if (verdict === 'passed') return point(true, what)
-        if (verdict === 'not applicable') return point(true, what, ` # SKIP ${line(reason ?? verdict)}`)
+        if (verdict === 'not applicable')
+          return point(true, what, ` # SKIP ${line(reason ?? verdict)}`)
         return point(false, what, diagnosis({ verdict, message: foundText(step) }))
       }),
     )
@@ -56,4 +60,5 @@ export function tapOf({ graded, refused }: ClassResult): string {
 }
 
 /** A description may hold no `#` (it begins a directive) and no line end. */
-const line = (text: string) => plainText(text).replaceAll('\n', ' ').replaceAll('\\', '\\\\').replaceAll('#', '\\#')
+const line = (text: string) =>
+  plainText(text).replaceAll('\n', ' ').replaceAll('\\', '\\\\').replaceAll('#', '\\#')

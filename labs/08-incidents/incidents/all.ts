@@ -1,7 +1,13 @@
 import type { Incident } from '../../../course/incident/incident.ts'
 import { selectorTypo, unreadyBackends, wrongPortName, wrongTargetPort } from './endpoints.ts'
 import { evictedAgent, foreignProxy, missingModule } from './kube-proxy.ts'
-import { ipForwardOff, lostEndpointRule, missingMasquerade, staleReject, untracked } from './node-rules.ts'
+import {
+  ipForwardOff,
+  lostEndpointRule,
+  missingMasquerade,
+  staleReject,
+  untracked,
+} from './node-rules.ts'
 import { ownFirewall } from './own-firewall.ts'
 import { portOutOfRange } from './port-out-of-range.ts'
 import { staleConnection } from './stale-connection.ts'
@@ -16,9 +22,32 @@ import {
 
 /** Every incident, grouped by mode. */
 export const incidents: readonly Incident[] = [
-  ...[wrongTargetPort, selectorTypo, wrongPortName, sessionAffinity, localPolicy, internalPolicy, foreignProxy],
-  ...[sourceRanges, portOutOfRange, missingMasquerade, lostEndpointRule, untracked, ipForwardOff, staleConnection],
+  ...[
+    wrongTargetPort,
+    selectorTypo,
+    wrongPortName,
+    sessionAffinity,
+    localPolicy,
+    internalPolicy,
+    foreignProxy,
+  ],
+  ...[
+    sourceRanges,
+    portOutOfRange,
+    missingMasquerade,
+    lostEndpointRule,
+    untracked,
+    ipForwardOff,
+    staleConnection,
+  ],
   ...[unreadyBackends, evictedAgent, leftoverVirtualServer],
-  ...[staleReject, markedVirtualServer, weightZero, addressJanitor, unknownScheduler, missingModule],
+  ...[
+    staleReject,
+    markedVirtualServer,
+    weightZero,
+    addressJanitor,
+    unknownScheduler,
+    missingModule,
+  ],
   ownFirewall,
 ]

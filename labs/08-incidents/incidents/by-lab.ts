@@ -3,7 +3,12 @@ import { selectorTypo, unreadyBackends, wrongPortName, wrongTargetPort } from '.
 import { lostEndpointRule, missingMasquerade, untracked } from './node-rules.ts'
 import { ownFirewall } from './own-firewall.ts'
 import { internalPolicy, localPolicy, sourceRanges } from './traffic-policies.ts'
-import { addressJanitor, markedVirtualServer, unknownScheduler, weightZero } from './virtual-servers.ts'
+import {
+  addressJanitor,
+  markedVirtualServer,
+  unknownScheduler,
+  weightZero,
+} from './virtual-servers.ts'
 
 /**
  * The incidents at the end of labs 1 to 5, which need no more than what the lab has taught. The choices of the step
@@ -38,5 +43,11 @@ export const incidentsByLab: ReadonlyMap<number, LabIncidents> = new Map([
       choices: [weightZero, markedVirtualServer, unknownScheduler, unreadyBackends],
     },
   ],
-  [5, { draws: [ownFirewall, addressJanitor], choices: [ownFirewall, addressJanitor, untracked, weightZero] }],
+  [
+    5,
+    {
+      draws: [ownFirewall, addressJanitor],
+      choices: [ownFirewall, addressJanitor, untracked, weightZero],
+    },
+  ],
 ])

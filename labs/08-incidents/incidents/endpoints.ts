@@ -28,11 +28,15 @@ to translate to. In iptables mode it writes a REJECT rule ("has no endpoints") i
 came at once. An EndpointSlice written by hand would be right until the first Pod is replaced.`,
 }
 
-const ports = (targetPort: string | number) => ({ spec: { ports: [{ port: 80, protocol: 'TCP', targetPort }] } })
+const ports = (targetPort: string | number) => ({
+  spec: { ports: [{ port: 80, protocol: 'TCP', targetPort }] },
+})
 
 function wrongPort(context: IncidentContext): string | undefined {
   const port = context.service('shop')?.ports?.[0]?.targetPort
-  return port === 'web' || port === 80 ? undefined : `the Service shop still has the target port "${port}"`
+  return port === 'web' || port === 80
+    ? undefined
+    : `the Service shop still has the target port "${port}"`
 }
 
 export const wrongPortName: Incident = {
@@ -82,7 +86,11 @@ a Service without endpoints refuses as well, but then no Pod sees a packet.`,
 const probing = (path: string) => ({
   spec: {
     template: {
-      spec: { containers: [{ name: 'nginx', readinessProbe: { httpGet: { path, port: 80 }, periodSeconds: 1 } }] },
+      spec: {
+        containers: [
+          { name: 'nginx', readinessProbe: { httpGet: { path, port: 80 }, periodSeconds: 1 } },
+        ],
+      },
     },
   },
 })
@@ -103,9 +111,13 @@ export const unreadyBackends: Incident = {
   break: (bench) => bench.patch('Deployment', 'shop', probing('/healthz')),
   symptom: (context) => context.customerOfShop(),
   async causeLeft(context) {
-    const { spec } = await context.live.client.apps.readNamespacedDeployment({ namespace: 'default', name: 'shop' })
+    const { spec } = await context.live.client.apps.readNamespacedDeployment({
+      namespace: 'default',
+      name: 'shop',
+    })
     const probe = spec?.template.spec?.containers[0]?.readinessProbe
-    if (!probe) return 'the readiness probe of the shop was removed: Pods that are not ready would get traffic'
+    if (!probe)
+      return 'the readiness probe of the shop was removed: Pods that are not ready would get traffic'
     const ready = context.backends().filter((pod) => pod.ready).length
     if (ready < 2) return `${ready} Pods of the shop are ready`
     return context.service('shop')?.publishNotReadyAddresses

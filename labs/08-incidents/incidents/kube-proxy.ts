@@ -25,14 +25,19 @@ export const evictedAgent: Incident = {
     const { namespace, selector } = kubeProxy
     await labelNode(bench, node, 'linux-rt')
     await waitFor(`kube-proxy to leave ${node}`, 60_000, async () => {
-      const { items } = await bench.client.core.listNamespacedPod({ namespace, labelSelector: selector })
+      const { items } = await bench.client.core.listNamespacedPod({
+        namespace,
+        labelSelector: selector,
+      })
       return items.every(({ spec }) => spec?.nodeName !== node)
     })
     await bench.restart('shop')
   },
   symptom: (context) => context.customerOfShop(4),
   causeLeft({ snapshot, environment }) {
-    const runs = kubeProxyPods(snapshot.items).some(({ spec }) => spec?.nodeName === environment.node)
+    const runs = kubeProxyPods(snapshot.items).some(
+      ({ spec }) => spec?.nodeName === environment.node,
+    )
     return runs ? undefined : `no kube-proxy runs on ${environment.node}`
   },
   fix: ({ node }) => ({
@@ -93,7 +98,9 @@ const mode = (name: string) => (text: string) => text.replace(/^mode:.*$/m, `mod
 async function allow(bench: LabBench, environment: IncidentEnvironment): Promise<void> {
   const [helper, ...modules] = (environment.facts.kernel ?? '').split(' ')
   const restore = helper ? `echo ${helper} >/proc/sys/kernel/modprobe` : 'true'
-  await bench.onEveryNode(`rm -f ${FILE}; ${restore}; modprobe -aq ip_vs ${modules.join(' ')} || true`)
+  await bench.onEveryNode(
+    `rm -f ${FILE}; ${restore}; modprobe -aq ip_vs ${modules.join(' ')} || true`,
+  )
 }
 
 export const missingModule: Incident = {
@@ -120,7 +127,10 @@ export const missingModule: Incident = {
   symptom: (context) => context.customerOfShop(4),
   async causeLeft({ live, environment }) {
     const outputs = await Promise.all(
-      environment.nodes.map(async (node) => ({ node, ...(await live.onNode(node, 'modprobe --showconfig')) })),
+      environment.nodes.map(async (node) => ({
+        node,
+        ...(await live.onNode(node, 'modprobe --showconfig')),
+      })),
     )
     const forbidden = outputs.find(({ stdout }) => /^install ip_vs\S* .*false/m.test(stdout))
     return forbidden && `the modprobe configuration of ${forbidden.node} forbids ip_vs`

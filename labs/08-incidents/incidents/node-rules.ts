@@ -25,11 +25,16 @@ export const lostEndpointRule: Incident = {
   async break(bench, { node, shop, facts }) {
     const chain = (await bench.onNode(node, `set -- ${shop}${lastEndpoint}`)).trim()
     facts.chain = chain
-    await bench.onNode(node, `iptables-save -t nat | grep -vE '^-A ${chain} .*-j DNAT' | iptables-restore`)
+    await bench.onNode(
+      node,
+      `iptables-save -t nat | grep -vE '^-A ${chain} .*-j DNAT' | iptables-restore`,
+    )
   },
   symptom: (context) => context.customerOfShop(10),
   causeLeft({ snapshot, environment }) {
-    const chain = stateOf(snapshot.node(environment.node)).iptables.get('nat')?.get(factOf(environment, 'chain'))
+    const chain = stateOf(snapshot.node(environment.node))
+      .iptables.get('nat')
+      ?.get(factOf(environment, 'chain'))
     // Another Pod has another chain: then this chain does not exist any more.
     const lost = chain && !chain.rules.some(({ spec }) => spec.includes('-j DNAT'))
     return lost ? `${chain.name} on ${environment.node} has no DNAT rule` : undefined
@@ -64,7 +69,9 @@ export const missingMasquerade: Incident = {
         .iptables.get('nat')
         ?.get('POSTROUTING')?.rules ?? []
     const isThere = rules.some(({ spec }) => spec.endsWith('-j KUBE-POSTROUTING'))
-    return isThere ? undefined : `POSTROUTING of ${firstNode(environment)} does not lead to KUBE-POSTROUTING`
+    return isThere
+      ? undefined
+      : `POSTROUTING of ${firstNode(environment)} does not lead to KUBE-POSTROUTING`
   },
   fix: (environment) => replaceKubeProxyOn(firstNode(environment)),
   debrief: `If a client reaches a Pod of another node through this one, the reply must come back through this one, or it has the wrong
@@ -76,7 +83,8 @@ restarts (or, in newer versions, for up to an hour).`,
 const PLACE = ['KUBE-EXTERNAL-SERVICES', 'KUBE-SERVICES']
 
 /** Makes the partners' Service select no Pod, or the shop again. */
-const leadTo = (bench: LabBench, app: string) => bench.patch('Service', 'shop-np', { spec: { selector: { app } } })
+const leadTo = (bench: LabBench, app: string) =>
+  bench.patch('Service', 'shop-np', { spec: { selector: { app } } })
 
 /** Waits until every node rejects partners with a rule of iptables mode. */
 async function refusedEverywhere(bench: LabBench): Promise<void> {
@@ -110,8 +118,11 @@ export const staleReject: Incident = {
     for (const node of nodes) {
       const { name } = node
       const chains = stateOf(node).iptables.get('filter')
-      const chain = PLACE.find((one) => chains?.get(one)?.rules.some(({ spec }) => spec.includes('-j REJECT')))
-      if (chain) return `${chain} on ${name} still rejects packets for a Service that has endpoints again`
+      const chain = PLACE.find((one) =>
+        chains?.get(one)?.rules.some(({ spec }) => spec.includes('-j REJECT')),
+      )
+      if (chain)
+        return `${chain} on ${name} still rejects packets for a Service that has endpoints again`
     }
     return undefined
   },
@@ -125,7 +136,8 @@ const rule = ({ shop }: IncidentEnvironment) => `PREROUTING -d ${shop} -p tcp -j
 
 export const untracked: Incident = {
   id: 'untracked',
-  cause: 'a rule exempts packets for the Service from connection tracking, so they are not translated',
+  cause:
+    'a rule exempts packets for the Service from connection tracking, so they are not translated',
   mode: 'iptables',
   stops: 'untranslated',
   sign: 'If packets were exempt from connection tracking, the table raw would contain a NOTRACK rule: `iptables -t raw -nvL`.',
@@ -136,11 +148,15 @@ export const untracked: Incident = {
     'The nat table only applies to packets that conntrack tracks. What can exempt a packet from tracking?',
     'One table comes before all others: `iptables -t raw -nvL`.',
   ],
-  break: (bench, environment) => bench.onNode(environment.node, `iptables -t raw -I ${rule(environment)}`),
+  break: (bench, environment) =>
+    bench.onNode(environment.node, `iptables -t raw -I ${rule(environment)}`),
   symptom: (context) => context.customerOfShop(2),
   causeLeft({ snapshot, environment }) {
-    const rules = stateOf(snapshot.node(environment.node)).iptables.get('raw')?.get('PREROUTING')?.rules ?? []
-    const found = rules.find(({ spec }) => /--notrack|NOTRACK/.test(spec) && spec.includes(environment.shop))
+    const rules =
+      stateOf(snapshot.node(environment.node)).iptables.get('raw')?.get('PREROUTING')?.rules ?? []
+    const found = rules.find(
+      ({ spec }) => /--notrack|NOTRACK/.test(spec) && spec.includes(environment.shop),
+    )
     return found && `raw PREROUTING of ${environment.node} still has: ${found.spec}`
   },
   fix: (environment) => runOn(environment.node, `iptables -t raw -D ${rule(environment)}`),
@@ -150,7 +166,8 @@ that stays at zero means that the packet did not reach the rule, so look at the 
 }
 
 const KEY = 'net.ipv4.ip_forward'
-const setForwarding = (bench: LabBench, node: string, value: 0 | 1) => bench.onNode(node, `sysctl -qw ${KEY}=${value}`)
+const setForwarding = (bench: LabBench, node: string, value: 0 | 1) =>
+  bench.onNode(node, `sysctl -qw ${KEY}=${value}`)
 
 export const ipForwardOff: Incident = {
   id: 'ip-forward-off',

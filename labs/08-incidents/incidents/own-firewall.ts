@@ -32,7 +32,9 @@ export const ownFirewall: Incident = {
   causeLeft({ snapshot, environment }) {
     const { node, shop } = environment
     const rules = stateOf(snapshot.node(node)).iptables.get('filter')?.get('INPUT')?.rules ?? []
-    const found = rules.find(({ spec }) => spec.includes(`-d ${shop}/32`) && / -j (DROP|REJECT)/.test(spec))
+    const found = rules.find(
+      ({ spec }) => spec.includes(`-d ${shop}/32`) && / -j (DROP|REJECT)/.test(spec),
+    )
     return found && `INPUT of ${node} still has: ${found.spec}`
   },
   fix: (environment) => runOn(environment.node, `iptables -D ${rule(environment)}`),

@@ -15,7 +15,11 @@ const manifest = (nodePort: number) =>
     apiVersion: 'v1',
     kind: 'Service',
     metadata: { name: NAME, labels: { lab: 'incidents' } },
-    spec: { type: 'NodePort', selector: { app: 'shop' }, ports: [{ port: 80, targetPort: 'web', nodePort }] },
+    spec: {
+      type: 'NodePort',
+      selector: { app: 'shop' },
+      ports: [{ port: 80, targetPort: 'web', nodePort }],
+    },
   })
 
 /** The port in the release. */
@@ -82,7 +86,8 @@ export const portOutOfRange: Incident = {
       await applyRelease(bench, data[FILE] ?? '')
     },
   }),
-  revert: (bench) => Promise.all([bench.delete('Service', NAME), bench.delete('ConfigMap', RELEASE.name)]),
+  revert: (bench) =>
+    Promise.all([bench.delete('Service', NAME), bench.delete('ConfigMap', RELEASE.name)]),
   debrief: `Node ports come from one range, 30000-32767 unless --service-node-port-range changes it, so that they can't collide with the
 listeners of the nodes or with the source ports of clients. The API rejects all others, and the whole object with them: there
 is no Service, and so no rule. A rule by hand would have hidden the port in a place where it is not expected.`,

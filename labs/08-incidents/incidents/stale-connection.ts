@@ -25,8 +25,14 @@ async function openTill(bench: LabBench, environment: IncidentEnvironment): Prom
   const { client } = bench
   await bench.onNode(environment.node, `iptables -t nat -I ${detour(environment)}`)
   const ask = asking(factOf(environment, 'address'), TILL_PORT)
-  const command = ['sh', '-c', `while sleep 1; do price=$(${ask}); echo "\${price:-no answer}"; done`]
-  const containers = [{ name: 'till', image: 'nicolaka/netshoot', imagePullPolicy: 'IfNotPresent', command }]
+  const command = [
+    'sh',
+    '-c',
+    `while sleep 1; do price=$(${ask}); echo "\${price:-no answer}"; done`,
+  ]
+  const containers = [
+    { name: 'till', image: 'nicolaka/netshoot', imagePullPolicy: 'IfNotPresent', command },
+  ]
   const spec = { nodeName: environment.node, terminationGracePeriodSeconds: 1, containers }
   await bench.create('Pod', TILL.name, { lab: 'incidents' }, { spec })
   await waitFor('the till to be left without an answer', 60_000, async () => {
@@ -63,7 +69,11 @@ export const staleConnection: Incident = {
   async symptom({ live }) {
     const lines = (await live.log(TILL, WINDOW)).trim().split('\n')
     if (lines.at(-1)?.includes('pence')) return undefined
-    return { inspect: 'kubectl logs till --tail=3', expected: 'prices', actual: lines.at(-1) || 'nothing' }
+    return {
+      inspect: 'kubectl logs till --tail=3',
+      expected: 'prices',
+      actual: lines.at(-1) || 'nothing',
+    }
   },
   async causeLeft({ live, environment }) {
     const { stdout } = await live.onNode(environment.node, 'conntrack -L -p udp 2>/dev/null')
@@ -72,9 +82,14 @@ export const staleConnection: Incident = {
       ? `conntrack on ${environment.node} still has a flow to ${gone(environment)}, which no Pod has`
       : undefined
   },
-  fix: (environment) => runOn(environment.node, `conntrack -D -p udp --orig-dst ${factOf(environment, 'address')}`),
+  fix: (environment) =>
+    runOn(environment.node, `conntrack -D -p udp --orig-dst ${factOf(environment, 'address')}`),
   async revert(bench) {
-    await Promise.all([bench.delete('Pod', TILL.name), bench.delete('Service', FEED), bench.delete('Deployment', FEED)])
+    await Promise.all([
+      bench.delete('Pod', TILL.name),
+      bench.delete('Service', FEED),
+      bench.delete('Deployment', FEED),
+    ])
   },
   debrief: `The nat table is evaluated once for each flow, and conntrack repeats the result. A TCP connection to a Pod that is gone ends
 by itself; UDP has no end, and a client that keeps its source port keeps its flow alive with every datagram. kube-proxy

@@ -5,11 +5,14 @@ import { patchService } from '../../../course/typed-commands.ts'
 import { OUTSIDE, printOutsideAddresses, readOutsideAddresses } from '../../../host/outside.ts'
 import { waitFor } from '../../../host/wait.ts'
 
-const internal = (internalTrafficPolicy: 'Local' | 'Cluster') => ({ spec: { internalTrafficPolicy } })
+const internal = (internalTrafficPolicy: 'Local' | 'Cluster') => ({
+  spec: { internalTrafficPolicy },
+})
 
 export const internalPolicy: Incident = {
   id: 'internal-policy',
-  cause: 'nodes without a Pod of the Service drop requests from inside the cluster, because of its traffic policy',
+  cause:
+    'nodes without a Pod of the Service drop requests from inside the cluster, because of its traffic policy',
   mode: 'iptables',
   stops: 'dropped',
   sign: "With internalTrafficPolicy Local, clients of nodes without a Pod would fail, in Pods and outside of them, and the Service's YAML would say `internalTrafficPolicy: Local`.",
@@ -39,11 +42,14 @@ run on every node; with two Pods, every other node gets no answer. kube-proxy wr
 there, and the client sees only a timeout.`,
 }
 
-const externalPolicy = (externalTrafficPolicy: 'Local' | 'Cluster') => ({ spec: { externalTrafficPolicy } })
+const externalPolicy = (externalTrafficPolicy: 'Local' | 'Cluster') => ({
+  spec: { externalTrafficPolicy },
+})
 
 export const localPolicy: Incident = {
   id: 'local-policy',
-  cause: 'nodes without a Pod of the Service drop requests from outside, because of its traffic policy',
+  cause:
+    'nodes without a Pod of the Service drop requests from outside, because of its traffic policy',
   mode: 'iptables',
   stops: 'dropped',
   sign: 'With externalTrafficPolicy Local, exactly the nodes without a Pod of the Service would give no answer to clients from outside.',
@@ -125,15 +131,24 @@ export const sourceRanges: Incident = {
     'Which field of the Service shop-lb lists the allowed clients? `make exec NODE=outside CMD="ip address"` shows the addresses of the clients outside.',
   ],
   async break(bench, { facts }) {
-    const { own, other = '' } = readOutsideAddresses(await bench.onNode(OUTSIDE, printOutsideAddresses))
+    const { own, other = '' } = readOutsideAddresses(
+      await bench.onNode(OUTSIDE, printOutsideAddresses),
+    )
     Object.assign(facts, { warehouse: own, branch: other })
     const spec = {
-      ...{ type: 'LoadBalancer', selector: { app: 'shop' }, ports: [{ port: 80, targetPort: 'web' }] },
+      ...{
+        type: 'LoadBalancer',
+        selector: { app: 'shop' },
+        ports: [{ port: 80, targetPort: 'web' }],
+      },
       ...ranges('198.51.100.0/24').spec,
     }
     await bench.create('Service', NAME, { lab: 'incidents' }, { spec })
     facts.address = await waitFor('an address of the load balancer', 60_000, async () => {
-      const { status } = await bench.client.core.readNamespacedService({ namespace: 'default', name: NAME })
+      const { status } = await bench.client.core.readNamespacedService({
+        namespace: 'default',
+        name: NAME,
+      })
       return status?.loadBalancer?.ingress?.[0]?.ip
     })
   },
@@ -141,18 +156,28 @@ export const sourceRanges: Incident = {
     const url = `http://${factOf(context.environment, 'address')}/`
     const warehouse = factOf(context.environment, 'warehouse')
     const command = `make exec NODE=outside CMD='curl -sS --max-time 2 --interface ${warehouse} ${url}'`
-    return complaint(await context.fromOutside(warehouse, url), command, 'an answer for the warehouse')
+    return complaint(
+      await context.fromOutside(warehouse, url),
+      command,
+      'an answer for the warehouse',
+    )
   },
   async causeLeft(context) {
     const { facts } = context.environment
     if ((context.service(NAME)?.loadBalancerSourceRanges ?? []).length === 0)
       return 'the Service shop-lb allows all clients, including the branch'
     const url = `http://${facts.address}/`
-    if ((await context.fromOutside(factOf(context.environment, 'warehouse'), url)).some(({ status }) => status !== 200))
+    if (
+      (await context.fromOutside(factOf(context.environment, 'warehouse'), url)).some(
+        ({ status }) => status !== 200,
+      )
+    )
       return 'the Service shop-lb does not allow the warehouse'
     if (!facts.branch) return undefined
     const branch = await context.fromOutside(facts.branch, url)
-    return branch.some(({ status }) => status === 200) ? 'the Service shop-lb allows the branch, too' : undefined
+    return branch.some(({ status }) => status === 200)
+      ? 'the Service shop-lb allows the branch, too'
+      : undefined
   },
   fix: (environment) => patchService(NAME, ranges(`${factOf(environment, 'warehouse')}/32`)),
   revert: (bench) => bench.delete('Service', NAME),

@@ -2,7 +2,14 @@ import type { Incident } from '../../../course/incident/incident.ts'
 import { complaint } from '../../../course/incident/incident-context.ts'
 import { factOf, type IncidentEnvironment } from '../../../course/incident/shop.ts'
 import type { LabBench } from '../../../course/lab-bench.ts'
-import { deletePod, flush, mode, replaceKubeProxyOn, runOn, typing } from '../../../course/typed-commands.ts'
+import {
+  deletePod,
+  flush,
+  mode,
+  replaceKubeProxyOn,
+  runOn,
+  typing,
+} from '../../../course/typed-commands.ts'
 import { configOf } from '../../../grading/evaluate.ts'
 import { stateOf } from '../../../grading/snapshot.ts'
 
@@ -90,12 +97,15 @@ export const markedVirtualServer: Incident = {
     'Another entry takes the packet first. What do packets from outside have when they reach IPVS, and those of Pods do not?',
     'IPVS looks up the firewall mark first. Read `ipvsadm -Ln` to the end: one entry begins with FWM.',
   ],
-  break: (bench, environment) => bench.onNode(firstNode(environment), `ipvsadm -A -f ${MARK} -s rr`),
+  break: (bench, environment) =>
+    bench.onNode(firstNode(environment), `ipvsadm -A -f ${MARK} -s rr`),
   symptom: (context) => context.nodePortEverywhere(),
   causeLeft({ snapshot, environment }) {
     const { virtualServers } = stateOf(snapshot.node(firstNode(environment)))
     const found = virtualServers.some(({ protocol }) => protocol === 'FWM')
-    return found ? `${firstNode(environment)} still has a virtual server of the mark ${MARK}` : undefined
+    return found
+      ? `${firstNode(environment)} still has a virtual server of the mark ${MARK}`
+      : undefined
   },
   fix: (environment) => runOn(firstNode(environment), `ipvsadm -D -f ${MARK}`),
   debrief: `IPVS finds virtual servers by address and port, or by firewall mark, and looks up the mark first. kube-proxy marks packets to
@@ -137,7 +147,8 @@ endpoints that are being removed. It does not check the weights of endpoints tha
 drain lasts until then unless it is undone.`,
 }
 
-const configured = (scheduler: string) => (text: string) => text.replace(/^( +scheduler:).*$/m, `$1 ${scheduler}`)
+const configured = (scheduler: string) => (text: string) =>
+  text.replace(/^( +scheduler:).*$/m, `$1 ${scheduler}`)
 
 export const unknownScheduler: Incident = {
   id: 'unknown-scheduler',
@@ -160,7 +171,9 @@ export const unknownScheduler: Incident = {
   symptom: (context) => context.customerOfShop(4),
   causeLeft({ snapshot }) {
     const { scheduler } = configOf(snapshot).ipvs
-    return scheduler === 'fastest' ? 'the ConfigMap kube-proxy still has the scheduler "fastest"' : undefined
+    return scheduler === 'fastest'
+      ? 'the ConfigMap kube-proxy still has the scheduler "fastest"'
+      : undefined
   },
   fix: () => mode('ipvs', { scheduler: 'rr' }),
   debrief: `Since 1.27 kube-proxy tests its scheduler with a virtual server on a test address, and exits if the kernel has no scheduler of
@@ -196,13 +209,20 @@ export const addressJanitor: Incident = {
       command: ['sh', '-c', sweeping(shop)],
       securityContext: { privileged: true },
     }
-    const spec = { nodeName: node, hostNetwork: true, terminationGracePeriodSeconds: 1, containers: [container] }
+    const spec = {
+      nodeName: node,
+      hostNetwork: true,
+      terminationGracePeriodSeconds: 1,
+      containers: [container],
+    }
     await bench.create('Pod', JANITOR, { lab: 'incidents' }, { spec })
     await bench.podReady(JANITOR)
   },
   symptom: (context) => context.customerOfShop(2),
-  causeLeft: (context) => (context.pod(JANITOR) ? 'the Pod net-janitor still removes the address' : undefined),
-  fix: ({ node, shop }) => typing(deletePod(JANITOR), runOn(node, `ip address replace ${shop}/32 dev kube-ipvs0`)),
+  causeLeft: (context) =>
+    context.pod(JANITOR) ? 'the Pod net-janitor still removes the address' : undefined,
+  fix: ({ node, shop }) =>
+    typing(deletePod(JANITOR), runOn(node, `ip address replace ${shop}/32 dev kube-ipvs0`)),
   revert: (bench) => bench.delete('Pod', JANITOR),
   debrief: `kube-ipvs0 looks unused: a dummy interface that is down and has addresses. But because of these addresses the kernel delivers
 packets for a ClusterIP to the node, where IPVS takes them at LOCAL_IN; without them, the packets are routed away. kube-proxy

@@ -23,7 +23,8 @@ export function applyRestore(ruleset: Ruleset, input: string): Ruleset {
       if (table.get(chain)?.rules.length !== 0) throw new Error(`not an empty chain: ${line}`)
       for (const other of table.values())
         for (const rule of other.rules)
-          if (targetOf(rule.spec) === chain) throw new Error(`${chain} is referenced: -A ${other.name} ${rule.spec}`)
+          if (targetOf(rule.spec) === chain)
+            throw new Error(`${chain} is referenced: -A ${other.name} ${rule.spec}`)
       table.delete(chain)
     } else if (line !== '' && line !== 'COMMIT') throw new Error(`unexpected line: ${line}`)
   }

@@ -18,7 +18,9 @@ nodePortAddresses: null
 
 test('mode and scheduler are replaced in place, all other bytes are unchanged', () => {
   const changed = writeMode(kubeadm, { mode: 'ipvs', scheduler: 'wrr' })
-  expect(changed).toBe(kubeadm.replace('mode: ""', 'mode: ipvs').replace('scheduler: ""', 'scheduler: wrr'))
+  expect(changed).toBe(
+    kubeadm.replace('mode: ""', 'mode: ipvs').replace('scheduler: ""', 'scheduler: wrr'),
+  )
   expect(readMode(changed)).toEqual({ mode: 'ipvs', scheduler: 'wrr' })
 })
 
@@ -36,13 +38,20 @@ describe.each([
   ['an empty section', 'mode: "iptables"\nipvs: {}\n'],
   ['a section without a value', "ipvs:\nmode: 'iptables' # old\n"],
   ['ipvs: null, and no newline at the end', 'ipvs: null\nmode: iptables'],
-  ['Windows line ends', 'mode: iptables\r\nipvs:\r\n  scheduler: rr\r\nkind: KubeProxyConfiguration\r\n'],
+  [
+    'Windows line ends',
+    'mode: iptables\r\nipvs:\r\n  scheduler: rr\r\nkind: KubeProxyConfiguration\r\n',
+  ],
 ])('%s', (_title, text) => {
   test('takes both values and keeps the rest', () => {
     const changed = writeMode(text, { mode: 'ipvs', scheduler: 'sh' })
     expect(readMode(changed)).toEqual({ mode: 'ipvs', scheduler: 'sh' })
     const before = parse(text)
-    expect(parse(changed)).toEqual({ ...before, mode: 'ipvs', ipvs: { ...before.ipvs, scheduler: 'sh' } })
+    expect(parse(changed)).toEqual({
+      ...before,
+      mode: 'ipvs',
+      ipvs: { ...before.ipvs, scheduler: 'sh' },
+    })
     expect(changed.match(/#.*/g)).toEqual(text.match(/#.*/g))
   })
 })

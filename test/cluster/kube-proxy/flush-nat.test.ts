@@ -22,7 +22,9 @@ function nodeWith(restore: string): Parameters<typeof flushNat>[0] {
     'iptables-restore': restore,
     perl: 'echo ipvs',
     ip: 'echo "[]"',
-    ...Object.fromEntries(['ip6tables-save', 'ipset', 'ipvsadm', 'nft'].map((name) => [name, 'true'])),
+    ...Object.fromEntries(
+      ['ip6tables-save', 'ipset', 'ipvsadm', 'nft'].map((name) => [name, 'true']),
+    ),
   }
   writeFileSync(join(folder, 'rules'), leftovers)
   for (const [name, text] of Object.entries(programs)) {

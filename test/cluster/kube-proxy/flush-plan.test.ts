@@ -4,8 +4,16 @@ import { describe, expect, test } from 'vitest'
 import { readCapturedNode } from '../../../dataplane/capture.ts'
 import { parseIptablesSave, type Ruleset } from '../../../dataplane/iptables-save.ts'
 import { virtualServerKey } from '../../../dataplane/ipvsadm-save.ts'
-import { describeFlush, type FlushPlan, isEmptyFlush, planFlush } from '../../../dataplane/kube-proxy/flush.ts'
-import { printVirtualServerDeletions, type SwitchedMode } from '../../../dataplane/kube-proxy/mode-ownership.ts'
+import {
+  describeFlush,
+  type FlushPlan,
+  isEmptyFlush,
+  planFlush,
+} from '../../../dataplane/kube-proxy/flush.ts'
+import {
+  printVirtualServerDeletions,
+  type SwitchedMode,
+} from '../../../dataplane/kube-proxy/mode-ownership.ts'
 import type { NodeState } from '../../../dataplane/node-state.ts'
 import { targetOf } from '../../../dataplane/rule.ts'
 import { oneService, predictOn } from '../../dataplane/kube-proxy/cluster-of.ts'
@@ -20,11 +28,16 @@ interface Recorded {
 
 function recorded(folder: string): Recorded {
   const path = join(recordings, folder)
-  const files = new Map(readdirSync(path).map((name) => [name, readFileSync(join(path, name), 'utf8')]))
+  const files = new Map(
+    readdirSync(path).map((name) => [name, readFileSync(join(path, name), 'utf8')]),
+  )
   const { state, faults } = readCapturedNode(files)
   expect(faults).toEqual([])
   const ip6tables = join(path, 'ip6tables-save')
-  return { state, ipv6: existsSync(ip6tables) ? parseIptablesSave(readFileSync(ip6tables, 'utf8')) : new Map() }
+  return {
+    state,
+    ipv6: existsSync(ip6tables) ? parseIptablesSave(readFileSync(ip6tables, 'utf8')) : new Map(),
+  }
 }
 
 function flushed({ state, ipv6 }: Recorded, plan: FlushPlan): Recorded {
@@ -34,8 +47,12 @@ function flushed({ state, ipv6 }: Recorded, plan: FlushPlan): Recorded {
     state: {
       iptables: applyRestore(state.iptables, plan.ipv4.restore),
       ipsets: new Map([...state.ipsets].filter(([name]) => !sets.has(name))),
-      virtualServers: state.virtualServers.filter((server) => !servers.has(virtualServerKey(server))),
-      links: plan.linkAddresses ? state.links.filter(({ name }) => name !== 'kube-ipvs0') : state.links,
+      virtualServers: state.virtualServers.filter(
+        (server) => !servers.has(virtualServerKey(server)),
+      ),
+      links: plan.linkAddresses
+        ? state.links.filter(({ name }) => name !== 'kube-ipvs0')
+        : state.links,
     },
     ipv6: applyRestore(ipv6, plan.ipv6.restore),
   }
@@ -50,12 +67,17 @@ const foreign = (ruleset: Ruleset) =>
     [...all.values()]
       .filter(({ name }) => !name.startsWith('KUBE-'))
       .flatMap(({ name, rules }) =>
-        rules.filter(({ spec }) => !targetOf(spec)?.startsWith('KUBE-')).map(({ spec }) => `${table} ${name} ${spec}`),
+        rules
+          .filter(({ spec }) => !targetOf(spec)?.startsWith('KUBE-'))
+          .map(({ spec }) => `${table} ${name} ${spec}`),
       ),
   )
 
-const kindNodes = ['ipvs-kernel-2-switched-not-flushed', 'ipvs-kernel-3-flushed-and-used'].flatMap((stage) =>
-  readdirSync(join(recordings, 'kind-v1.20.2', stage, 'nodes')).map((node) => `kind-v1.20.2/${stage}/nodes/${node}`),
+const kindNodes = ['ipvs-kernel-2-switched-not-flushed', 'ipvs-kernel-3-flushed-and-used'].flatMap(
+  (stage) =>
+    readdirSync(join(recordings, 'kind-v1.20.2', stage, 'nodes')).map(
+      (node) => `kind-v1.20.2/${stage}/nodes/${node}`,
+    ),
 )
 const switched: [string, SwitchedMode][] = [
   ['transitions/v1.20.2/2-iptables-then-ipvs', 'ipvs'],
@@ -80,8 +102,12 @@ describe.each(switched)('%s, where %s runs', (folder, mode) => {
 
   test('no chain of the other mode is left', () => {
     const other =
-      mode === 'ipvs' ? /KUBE-(SVC|SEP|EXT|FW|XLB)-|KUBE-NODEPORTS|CANARY$/ : /KUBE-IPVS-|NODE-PORT$|LOAD-BALANCER$/
-    const left = [...chains(after.state.iptables), ...chains(after.ipv6)].filter((chain) => !/KUBELET/.test(chain))
+      mode === 'ipvs'
+        ? /KUBE-(SVC|SEP|EXT|FW|XLB)-|KUBE-NODEPORTS|CANARY$/
+        : /KUBE-IPVS-|NODE-PORT$|LOAD-BALANCER$/
+    const left = [...chains(after.state.iptables), ...chains(after.ipv6)].filter(
+      (chain) => !/KUBELET/.test(chain),
+    )
     expect(left.filter((chain) => other.test(chain))).toEqual([])
     expect(left.includes('filter KUBE-SERVICES')).toBe(mode !== 'ipvs')
   })
@@ -90,7 +116,8 @@ describe.each(switched)('%s, where %s runs', (folder, mode) => {
     expect(foreign(after.state.iptables)).toEqual(foreign(before.state.iptables))
     for (const [table, all] of after.state.iptables)
       for (const { name, rules, policy } of all.values())
-        if (policy === '-') expect(rules).toEqual(before.state.iptables.get(table)?.get(name)?.rules)
+        if (policy === '-')
+          expect(rules).toEqual(before.state.iptables.get(table)?.get(name)?.rules)
     const nat = after.state.iptables.get('nat')
     expect(nat?.has('KUBE-SERVICES')).toBe(true)
     expect(nat?.has('KUBE-MARK-MASQ')).toBe(true)
@@ -110,27 +137,39 @@ describe.each(switched)('%s, where %s runs', (folder, mode) => {
   })
 })
 
-test.each(['ipvs', 'iptables'] as const)('a node on which only %s ever ran has nothing to remove', (mode) => {
-  const { state } = recorded(`v1.30.3/${mode}/web-nodeport`)
-  expect(isEmptyFlush(planFlush(mode, state))).toBe(true)
-})
+test.each(['ipvs', 'iptables'] as const)(
+  'a node on which only %s ever ran has nothing to remove',
+  (mode) => {
+    const { state } = recorded(`v1.30.3/${mode}/web-nodeport`)
+    expect(isEmptyFlush(planFlush(mode, state))).toBe(true)
+  },
+)
 
 // Recorded while the IPVS proxier was in its first sync: its virtual servers stood, KUBE-SERVICES was still the old one.
 test('what a chain that kube-proxy has not rewritten yet jumps to is kept, with the reason', () => {
   const { state } = recorded('transitions/v1.30.3/2-iptables-then-ipvs')
   const plan = planFlush('ipvs', state)
-  expect(plan.kept.some((line) => /KUBE-SVC-.* stays: KUBE-SERVICES still leads to it/.test(line))).toBe(true)
-  expect(plan.ipv4.chains.map(({ chain }) => chain).filter((chain) => /KUBE-(SVC|SEP|EXT)-/.test(chain))).toEqual([])
+  expect(
+    plan.kept.some((line) => /KUBE-SVC-.* stays: KUBE-SERVICES still leads to it/.test(line)),
+  ).toBe(true)
+  expect(
+    plan.ipv4.chains.map(({ chain }) => chain).filter((chain) => /KUBE-(SVC|SEP|EXT)-/.test(chain)),
+  ).toEqual([])
 })
 
 test('a foreign rule keeps the set and the chain that it uses', () => {
   const { state } = recorded('transitions/v1.20.2/3-ipvs-then-iptables')
   const rules = state.iptables.get('nat')?.get('PREROUTING')?.rules
-  rules?.push({ spec: '-m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT' }, { spec: '-p udp -j KUBE-NODE-PORT' })
+  rules?.push(
+    { spec: '-m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT' },
+    { spec: '-p udp -j KUBE-NODE-PORT' },
+  )
   const plan = planFlush('iptables', state)
   expect(plan.sets.map(({ name }) => name)).not.toContain('KUBE-CLUSTER-IP')
   expect(plan.sets.map(({ name }) => name)).not.toContain('KUBE-NODE-PORT-TCP')
-  expect(plan.kept.join('\n')).toMatch(/nat chain KUBE-NODE-PORT stays: PREROUTING still leads to it/)
+  expect(plan.kept.join('\n')).toMatch(
+    /nat chain KUBE-NODE-PORT stays: PREROUTING still leads to it/,
+  )
   applyRestore(state.iptables, plan.ipv4.restore)
 })
 
@@ -145,7 +184,12 @@ test('a virtual server made by hand, and a set of another name, are kept', () =>
     realServers: [],
   }
   state.virtualServers.push(own)
-  state.ipsets.set('KUBE-MINE', { name: 'KUBE-MINE', type: 'hash:ip', options: {}, members: new Set() })
+  state.ipsets.set('KUBE-MINE', {
+    name: 'KUBE-MINE',
+    type: 'hash:ip',
+    options: {},
+    members: new Set(),
+  })
   const plan = planFlush('iptables', state)
   expect(plan.virtualServers).not.toContain(own)
   expect(plan.virtualServers).toHaveLength(state.virtualServers.length - 1)
@@ -154,8 +198,22 @@ test('a virtual server made by hand, and a set of another name, are kept', () =>
 
 test('deletions are printed as ipvsadm reads them', () => {
   const servers = [
-    { protocol: 'TCP' as const, address: '10.96.0.1', port: 443, scheduler: 'rr', flags: [], realServers: [] },
-    { protocol: 'UDP' as const, address: 'fd00::a', port: 53, scheduler: 'rr', flags: [], realServers: [] },
+    {
+      protocol: 'TCP' as const,
+      address: '10.96.0.1',
+      port: 443,
+      scheduler: 'rr',
+      flags: [],
+      realServers: [],
+    },
+    {
+      protocol: 'UDP' as const,
+      address: 'fd00::a',
+      port: 53,
+      scheduler: 'rr',
+      flags: [],
+      realServers: [],
+    },
   ]
   expect(printVirtualServerDeletions(servers)).toBe('-D -t 10.96.0.1:443\n-D -u [fd00::a]:53\n')
 })
@@ -177,13 +235,17 @@ function onTopOf(before: Ruleset, wanted: Ruleset): Ruleset {
 test.each(['iptables', 'ipvs'] as const)(
   'in %s mode the leftovers of userspace mode are removed, and nothing else',
   (mode) => {
-    const objects = oneService({ type: 'NodePort', ports: [{ port: 80, nodePort: 30080 }] }, [{ ip: '10.244.1.5' }])
+    const objects = oneService({ type: 'NodePort', ports: [{ port: 80, nodePort: 30080 }] }, [
+      { ip: '10.244.1.5' },
+    ])
     const wanted = predictOn(objects, '1.20', { mode })
     const { iptables } = predictOn(objects, '1.20', { mode: 'userspace' })
     const node = { ...wanted, iptables: onTopOf(iptables, wanted.iptables) }
     expect(node.iptables.get('nat')?.get('PREROUTING')?.rules).toHaveLength(3)
     const after = applyRestore(node.iptables, planFlush(mode, node).ipv4.restore)
-    expect([...(after.get('nat')?.keys() ?? [])].filter((chain) => /PORTALS|NODEPORT-/.test(chain))).toEqual([])
+    expect(
+      [...(after.get('nat')?.keys() ?? [])].filter((chain) => /PORTALS|NODEPORT-/.test(chain)),
+    ).toEqual([])
     for (const table of ['nat', 'filter'])
       for (const [chain, { rules }] of wanted.iptables.get(table) ?? [])
         expect(after.get(table)?.get(chain)?.rules).toEqual(rules)
@@ -192,20 +254,33 @@ test.each(['iptables', 'ipvs'] as const)(
 
 describe('beside nftables', () => {
   const tablesOf = (names: [family: 'ip' | 'ip6', name: string][]) =>
-    names.map(([family, name]) => ({ family, name, chains: new Map(), sets: new Map(), maps: new Map() }))
+    names.map(([family, name]) => ({
+      family,
+      name,
+      chains: new Map(),
+      sets: new Map(),
+      maps: new Map(),
+    }))
 
-  test.each(kindNodes)('in %s everything of the other modes is removed, and nothing foreign', (folder) => {
-    const before = recorded(folder)
-    const plan = planFlush('nftables', before.state, before.ipv6)
-    expect(isEmptyFlush(plan)).toBe(false)
-    const after = flushed(before, plan)
-    const left = [...chains(after.state.iptables), ...chains(after.ipv6)].filter((chain) => chain.includes(' KUBE-'))
-    expect(left.filter((chain) => !/KUBELET|HINT|KUBE-FIREWALL|KUBE-MARK-DROP/.test(chain))).toEqual([])
-    expect(foreign(after.state.iptables)).toEqual(foreign(before.state.iptables))
-    expect([...after.state.ipsets.keys()].filter((name) => name.startsWith('KUBE-'))).toEqual([])
-    expect(after.state.virtualServers).toEqual([])
-    expect(isEmptyFlush(planFlush('nftables', after.state, after.ipv6))).toBe(true)
-  })
+  test.each(kindNodes)(
+    'in %s everything of the other modes is removed, and nothing foreign',
+    (folder) => {
+      const before = recorded(folder)
+      const plan = planFlush('nftables', before.state, before.ipv6)
+      expect(isEmptyFlush(plan)).toBe(false)
+      const after = flushed(before, plan)
+      const left = [...chains(after.state.iptables), ...chains(after.ipv6)].filter((chain) =>
+        chain.includes(' KUBE-'),
+      )
+      expect(
+        left.filter((chain) => !/KUBELET|HINT|KUBE-FIREWALL|KUBE-MARK-DROP/.test(chain)),
+      ).toEqual([])
+      expect(foreign(after.state.iptables)).toEqual(foreign(before.state.iptables))
+      expect([...after.state.ipsets.keys()].filter((name) => name.startsWith('KUBE-'))).toEqual([])
+      expect(after.state.virtualServers).toEqual([])
+      expect(isEmptyFlush(planFlush('nftables', after.state, after.ipv6))).toBe(true)
+    },
+  )
 
   test.each(['iptables', 'ipvs'] as const)(
     "in %s mode kube-proxy's nftables tables are removed, and no other table",

@@ -29,7 +29,12 @@ function daemonSet(image: string, annotations: Record<string, string> = {}): V1D
 const away = daemonSet(OLD, { [ownImageAnnotation]: OWN })
 
 test.each<[string, V1DaemonSet, string, ImageChoice | undefined]>([
-  ['a minor version begins with its first release', daemonSet(OWN), '1.20', { image: OLD, own: OWN }],
+  [
+    'a minor version begins with its first release',
+    daemonSet(OWN),
+    '1.20',
+    { image: OLD, own: OWN },
+  ],
   ['with or without v', daemonSet(OWN), 'v1.20', { image: OLD, own: OWN }],
   [
     'a patch level is taken as it is',
@@ -57,12 +62,16 @@ test("a DaemonSet shows whether it runs another version than the cluster's own",
 })
 
 test.each(['1.19', '2.0', 'latest', '1.20; rm', 'nine'])('%s is no version', (version) => {
-  expect(() => chooseImage(embedded, daemonSet(OWN), version)).toThrow(`"${version}" is not modelled`)
+  expect(() => chooseImage(embedded, daemonSet(OWN), version)).toThrow(
+    `"${version}" is not modelled`,
+  )
 })
 
 test('only the embedded cluster runs another version than its own, and only with our kube-proxy', () => {
   for (const driver of ['kind', 'context'] as const) {
-    expect(() => chooseImage(clusterOf(driver), daemonSet(OWN), '1.20')).toThrow('needs the embedded cluster')
+    expect(() => chooseImage(clusterOf(driver), daemonSet(OWN), '1.20')).toThrow(
+      'needs the embedded cluster',
+    )
     expect(chooseImage(clusterOf(driver), daemonSet(OWN), 'own')).toBeUndefined()
   }
   const genuine = daemonSet(OWN, { [genuineAnnotation]: 'true' })

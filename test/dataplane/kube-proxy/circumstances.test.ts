@@ -8,8 +8,11 @@ import { unpackedRecording } from '../recorded-archive.ts'
 import { NODE, recordedConfig } from '../recordings.ts'
 
 const archive = unpackedRecording('nfacct')
-const recorded = [...archive.keys()].filter((path) => path.endsWith('/ip-addr.json')).map((path) => path.split('/'))
-const objectsOf = (scenario = '') => readObjects(JSON.parse(archive.get(`objects/${scenario}.json`) ?? '')).objects
+const recorded = [...archive.keys()]
+  .filter((path) => path.endsWith('/ip-addr.json'))
+  .map((path) => path.split('/'))
+const objectsOf = (scenario = '') =>
+  readObjects(JSON.parse(archive.get(`objects/${scenario}.json`) ?? '')).objects
 
 function filesOf(folder: readonly string[]): Map<string, string> {
   const prefix = `${folder.join('/')}/`
@@ -24,7 +27,10 @@ function findings(folder: readonly string[], files = filesOf(folder)) {
   const { state, faults } = readCapturedNode(files)
   expect(faults).toEqual([])
   const options = observedOptions(objects, state, { node: NODE, mode: 'iptables', version, config })
-  return { options, texts: findingsOn(objects, state, options, true).findings.map(({ text }) => text) }
+  return {
+    options,
+    texts: findingsOn(objects, state, options, true).findings.map(({ text }) => text),
+  }
 }
 
 describe('kube-proxies on a kernel with nfnetlink_acct', () => {
@@ -63,6 +69,12 @@ test('the IPv6 rules are compared only if kube-proxy serves both families and ha
   expect(observedOptions(objects, state, { ...known, version: '1.34' }).ip6tables).toBe(true)
   // Without its feature gate 1.20 serves one family.
   expect(observedOptions(objects, state, { ...known, version: '1.20' }).ip6tables).toBe(false)
-  const kubelet = filesOf(folder).set('ip6tables-save', '*mangle\n:KUBE-KUBELET-CANARY - [0:0]\nCOMMIT\n')
-  expect(observedOptions(objects, readCapturedNode(kubelet).state, { ...known, version: '1.34' }).ip6tables).toBe(false)
+  const kubelet = filesOf(folder).set(
+    'ip6tables-save',
+    '*mangle\n:KUBE-KUBELET-CANARY - [0:0]\nCOMMIT\n',
+  )
+  expect(
+    observedOptions(objects, readCapturedNode(kubelet).state, { ...known, version: '1.34' })
+      .ip6tables,
+  ).toBe(false)
 })

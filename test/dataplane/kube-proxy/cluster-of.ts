@@ -10,10 +10,19 @@ export interface Backend {
   hints?: object
 }
 
-const here = { name: 'w', spec: { podCIDR: '10.244.1.0/24' }, addresses: ['172.18.0.3', 'fd00:18::3'] }
+const here = {
+  name: 'w',
+  spec: { podCIDR: '10.244.1.0/24' },
+  addresses: ['172.18.0.3', 'fd00:18::3'],
+}
 
 /** The Node `w`, one Service `default/web` with port 80 to 8080, and its endpoints. */
-export function oneService(spec: object, backends: Backend[], status: object = {}, metadata: object = {}) {
+export function oneService(
+  spec: object,
+  backends: Backend[],
+  status: object = {},
+  metadata: object = {},
+) {
   const v6 = backends.some((backend) => backend.ip.includes(':'))
   return readObjects({
     kind: 'List',
@@ -27,12 +36,20 @@ export function oneService(spec: object, backends: Backend[], status: object = {
       {
         kind: 'Service',
         metadata: { namespace: 'default', name: 'web', ...metadata },
-        spec: { clusterIP: v6 ? 'fd00:96::1' : '10.96.0.7', ports: [{ port: 80, protocol: 'TCP' }], ...spec },
+        spec: {
+          clusterIP: v6 ? 'fd00:96::1' : '10.96.0.7',
+          ports: [{ port: 80, protocol: 'TCP' }],
+          ...spec,
+        },
         status,
       },
       {
         kind: 'EndpointSlice',
-        metadata: { namespace: 'default', name: 'web-1', labels: { 'kubernetes.io/service-name': 'web' } },
+        metadata: {
+          namespace: 'default',
+          name: 'web-1',
+          labels: { 'kubernetes.io/service-name': 'web' },
+        },
         addressType: v6 ? 'IPv6' : 'IPv4',
         ports: [{ name: '', port: 8080, protocol: 'TCP' }],
         endpoints: backends.map(({ ip, node, conditions, hints }) => ({
@@ -50,7 +67,11 @@ export const WEB = 'LOLE4ISW44XBNF3G'
 
 type Options = Partial<PredictOptions> & { with?: Partial<KubeProxyConfig> }
 
-export function predictOn(objects: ReturnType<typeof oneService>, version: string, options: Options = {}): NodeState {
+export function predictOn(
+  objects: ReturnType<typeof oneService>,
+  version: string,
+  options: Options = {},
+): NodeState {
   const config = { ...defaultConfig(), clusterCIDR: '10.244.0.0/16', ...options.with }
   return predict(objects, { node: 'w', mode: 'iptables', version, config, ...options })
 }

@@ -77,7 +77,9 @@ nodePortAddresses: [10.0.0.0/8, nonsense]
     expect(faultsOf('a: [')).toContain('YAML')
     const bomb = [
       'a: &a [x, x]',
-      ...'bcdefghijk'.split('').map((key, i) => `${key}: &${key} [${Array(9).fill(`*${'abcdefghijk'[i]}`)}]`),
+      ...'bcdefghijk'
+        .split('')
+        .map((key, i) => `${key}: &${key} [${Array(9).fill(`*${'abcdefghijk'[i]}`)}]`),
     ]
     expect(faultsOf(bomb.join('\n'))).toEqual(['YAML'])
   })
@@ -114,6 +116,8 @@ describe('the clusterCIDR inferred from the nodes', () => {
 test.each(['[', '{a: ', '- ', '? '])(
   'a configuration that is nested 50,000 times by "%s" is refused before it is composed',
   (level) => {
-    expect(() => parseKubeProxyConfiguration(level.repeat(50_000))).toThrow('nested more than 100 levels deep')
+    expect(() => parseKubeProxyConfiguration(level.repeat(50_000))).toThrow(
+      'nested more than 100 levels deep',
+    )
   },
 )

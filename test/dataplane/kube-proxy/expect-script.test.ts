@@ -40,9 +40,14 @@ async function run(args: string[], stdin = ''): Promise<Run> {
       return true
     }),
   )
-  const input = vi.spyOn(process, 'stdin', 'get').mockReturnValue(Readable.from([stdin]) as typeof process.stdin)
+  const input = vi
+    .spyOn(process, 'stdin', 'get')
+    .mockReturnValue(Readable.from([stdin]) as typeof process.stdin)
   try {
-    return { code: await expectNode(parseArgs({ args, options: expectOptions }).values), ...printed }
+    return {
+      code: await expectNode(parseArgs({ args, options: expectOptions }).values),
+      ...printed,
+    }
   } catch (error) {
     return { code: 2, ...printed, stderr: ` ✗ ${(error as Error).message}\n` }
   } finally {
@@ -67,15 +72,26 @@ describe('scripts/expect.ts', () => {
   })
 
   test('reads standard input and prints JSON', async () => {
-    const list = JSON.stringify({ kind: 'List', items: [{ kind: 'Node', metadata: { name: 'k8s-guide-worker' } }] })
+    const list = JSON.stringify({
+      kind: 'List',
+      items: [{ kind: 'Node', metadata: { name: 'k8s-guide-worker' } }],
+    })
     const { code, stdout } = await runScript(['--objects', '-', ...about, '--as', 'json'], list)
     expect(code).toBe(0)
-    expect(Object.keys(JSON.parse(stdout))).toEqual(['iptables', 'ipsets', 'virtualServers', 'links'])
+    expect(Object.keys(JSON.parse(stdout))).toEqual([
+      'iptables',
+      'ipsets',
+      'virtualServers',
+      'links',
+    ])
   })
 
   test('needs only the node and the mode for the output of kubectl', async () => {
     const { items } = JSON.parse(readFileSync(objects('web-clusterip'), 'utf8'))
-    const status = (nodeInfo: object) => ({ nodeInfo, addresses: [{ type: 'InternalIP', address: '172.18.0.3' }] })
+    const status = (nodeInfo: object) => ({
+      nodeInfo,
+      addresses: [{ type: 'InternalIP', address: '172.18.0.3' }],
+    })
     const ofVersion = (nodeInfo: object) =>
       JSON.stringify({
         kind: 'List',
@@ -84,7 +100,10 @@ describe('scripts/expect.ts', () => {
         ),
       })
     const asked = ['--objects', '-', '--node', 'k8s-guide-worker', '--mode', 'ipvs']
-    const said = await run(asked, ofVersion({ kubeProxyVersion: 'v1.20.2', kubeletVersion: 'v1.30.3' }))
+    const said = await run(
+      asked,
+      ofVersion({ kubeProxyVersion: 'v1.20.2', kubeletVersion: 'v1.30.3' }),
+    )
     const kubelet = await run(asked, ofVersion({ kubeProxyVersion: '', kubeletVersion: 'v1.30.3' }))
     const newer = await run(asked, ofVersion({ kubeletVersion: 'v1.99.0' }))
     const silent = await run(asked, ofVersion({}))
@@ -95,11 +114,23 @@ describe('scripts/expect.ts', () => {
       code: 0,
       stderr: expect.stringContaining('"v1.99.0" is newer than the modelled versions'),
     })
-    expect(silent).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('add --kube-proxy') })
+    expect(silent).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringContaining('add --kube-proxy'),
+    })
   })
 
   test('refuses truncated, empty, wrong and hostile input with a sentence', async () => {
-    const inputs = ['', '{"kind":"List","items":[', 'null', '[]', '"x"', '{"kind":"List","items":{}}', '{}']
+    const inputs = [
+      '',
+      '{"kind":"List","items":[',
+      'null',
+      '[]',
+      '"x"',
+      '{"kind":"List","items":{}}',
+      '{}',
+    ]
     const deep = `${'{"kind":"List","items":['.repeat(5000)}${']}'.repeat(5000)}`
     for (const input of [...inputs, deep]) {
       const { code, stdout, stderr } = await run(['--objects', '-', ...about], input)
@@ -114,7 +145,10 @@ describe('scripts/expect.ts', () => {
     const folder = recordingPath('v1.30.3', 'ipvs', 'web-nodeport')
     const equal = await run(['--objects', objects('web-nodeport'), ...about, '--diff', folder])
     const different = await runScript(['--objects', objects('web-lb'), ...about, '--diff', folder])
-    expect(equal).toMatchObject({ code: 0, stdout: 'Equal: the node has exactly what kube-proxy programs.\n' })
+    expect(equal).toMatchObject({
+      code: 0,
+      stdout: 'Equal: the node has exactly what kube-proxy programs.\n',
+    })
     expect(different.code).toBe(1)
     expect(different.stdout).toContain('Missing (')
     expect(different.stdout).toContain('virtual server TCP 172.18.255.200:80 is missing')
@@ -127,7 +161,15 @@ describe('scripts/expect.ts', () => {
   ])('--diff compares with mode %s', async (mode, version) => {
     const input = ['--objects', objects('web-nodeport'), '--node', 'k8s-guide-worker']
     const folder = recordingPath(version, 'iptables', 'web-nodeport')
-    const { stdout } = await runScript([...input, '--mode', mode, '--kube-proxy', version, '--diff', folder])
+    const { stdout } = await runScript([
+      ...input,
+      '--mode',
+      mode,
+      '--kube-proxy',
+      version,
+      '--diff',
+      folder,
+    ])
     expect(stdout).toContain(`mode ${mode} does not use it`)
   })
 

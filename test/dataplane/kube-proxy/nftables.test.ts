@@ -8,7 +8,10 @@ import { compareNftables } from '../../../dataplane/compare/compare-nftables.ts'
 import { contains } from '../../../dataplane/ip-address.ts'
 import { defaultConfig } from '../../../dataplane/kube-proxy/config.ts'
 import { isServicePortChain } from '../../../dataplane/kube-proxy/nftables/builder.ts'
-import { branchesOf, describeBranch } from '../../../dataplane/kube-proxy/nftables/service-branches.ts'
+import {
+  branchesOf,
+  describeBranch,
+} from '../../../dataplane/kube-proxy/nftables/service-branches.ts'
 import { SUPPORTED_VERSIONS } from '../../../dataplane/kube-proxy/versions.ts'
 import {
   anonymousSetText,
@@ -39,10 +42,22 @@ function clusterOf(
 ): ClusterObjects {
   const [namespace, name = ''] = path.split('/')
   const labels = { 'kubernetes.io/service-name': name }
-  const endpoints = addresses.map((address) => ({ addresses: [address], nodeName, conditions: { ready: true } }))
+  const endpoints = addresses.map((address) => ({
+    addresses: [address],
+    nodeName,
+    conditions: { ready: true },
+  }))
   const items = [
-    { kind: 'Node', metadata: { name: NODE }, status: { addresses: [{ type: 'InternalIP', address: '172.18.0.3' }] } },
-    { kind: 'Service', metadata: { namespace, name }, spec: { clusterIP, ports: [{ ...port, targetPort }], ...spec } },
+    {
+      kind: 'Node',
+      metadata: { name: NODE },
+      status: { addresses: [{ type: 'InternalIP', address: '172.18.0.3' }] },
+    },
+    {
+      kind: 'Service',
+      metadata: { namespace, name },
+      spec: { clusterIP, ports: [{ ...port, targetPort }], ...spec },
+    },
     {
       kind: 'EndpointSlice',
       metadata: { namespace, name: `${name}-1`, labels },
@@ -54,10 +69,17 @@ function clusterOf(
   return readObjects({ kind: 'List', items }).objects
 }
 
-const elsewhere = clusterOf('default/web', '10.96.0.7', { name: '', protocol: 'TCP', port: 80 }, 80, ['10.244.2.9'], {
-  nodeName: 'other',
-  internalTrafficPolicy: 'Local',
-})
+const elsewhere = clusterOf(
+  'default/web',
+  '10.96.0.7',
+  { name: '', protocol: 'TCP', port: 80 },
+  80,
+  ['10.244.2.9'],
+  {
+    nodeName: 'other',
+    internalTrafficPolicy: 'Local',
+  },
+)
 
 /** Whether `10.0.0.0/24`, `10.0.0.1` or `10.0.0.1-10.0.0.9` holds an address of 10.0.0.0/24. */
 function covers(text: string, address: string): boolean {
@@ -67,14 +89,21 @@ function covers(text: string, address: string): boolean {
   return contains(text, address)
 }
 
-const texts = (table: NftTable, chain: string) => table.chains.get(chain)?.rules.map(({ text }) => text)
+const texts = (table: NftTable, chain: string) =>
+  table.chains.get(chain)?.rules.map(({ text }) => text)
 const differences = (expected: NftTable[], actual: NftTable[]) =>
-  compareNftables(expected, actual, { mode: 'nftables' }).map(({ kind, text }) => `${kind}: ${text}`)
+  compareNftables(expected, actual, { mode: 'nftables' }).map(
+    ({ kind, text }) => `${kind}: ${text}`,
+  )
 
 describe('names and rules of genuine clusters', () => {
-  const dns = clusterOf('kube-system/kube-dns', '10.43.0.10', { name: 'dns', protocol: 'UDP', port: 53 }, 53, [
-    '10.42.0.171',
-  ])
+  const dns = clusterOf(
+    'kube-system/kube-dns',
+    '10.43.0.10',
+    { name: 'dns', protocol: 'UDP', port: 53 },
+    53,
+    ['10.42.0.171'],
+  )
 
   it("chains of Services and endpoints have kube-proxy's names", () => {
     const table = ipTable(dns, '1.33', { ...recordedConfig(), clusterCIDR: '10.42.0.0/16' })
@@ -93,7 +122,10 @@ describe('names and rules of genuine clusters', () => {
 
   it('from 1.36 on all rules of a Service are in its own chain', () => {
     const http = { name: 'http', protocol: 'TCP', port: 80 }
-    const api = clusterOf('kproxy-lab/backend-api', '10.100.192.23', http, 9898, ['10.244.0.10', '10.244.0.8'])
+    const api = clusterOf('kproxy-lab/backend-api', '10.100.192.23', http, 9898, [
+      '10.244.0.10',
+      '10.244.0.8',
+    ])
     const table = ipTable(api, '1.36')
     expect(texts(table, 'service-YVSKLJHA-kproxy-lab/backend-api/tcp/http')).toEqual([
       'meta l4proto tcp dnat ip to numgen random mod 2 map { 0 : 10.244.0.10 . 9898, 1 : 10.244.0.8 . 9898 }',
@@ -115,7 +147,9 @@ describe('names and rules of genuine clusters', () => {
   ])('%s: %s has priority %i', (version, chain, priority, targets) => {
     const found = ipTable(dns, version).chains.get(chain)
     expect(found?.base?.priority).toBe(priority)
-    expect(found?.rules.map(({ text }) => text)).toEqual(targets.map((target) => `ct state new jump ${target}`))
+    expect(found?.rules.map(({ text }) => text)).toEqual(
+      targets.map((target) => `ct state new jump ${target}`),
+    )
   })
 })
 
@@ -131,12 +165,21 @@ test('a prediction that nft loaded is listed with the predicted rules', () => {
     expect(differences(expected, held)).toEqual([])
     for (const { family, chains } of expected)
       for (const [name, { rules }] of chains)
-        expect(held.find((table) => table.family === family)?.chains.get(name)?.rules, name).toEqual(rules)
+        expect(
+          held.find((table) => table.family === family)?.chains.get(name)?.rules,
+          name,
+        ).toEqual(rules)
   }
 })
 
 describe('branchesOf', () => {
-  const ways = (objects: ClusterObjects, version: string, map: string, key: string, config = recordedConfig()) => {
+  const ways = (
+    objects: ClusterObjects,
+    version: string,
+    map: string,
+    key: string,
+    config = recordedConfig(),
+  ) => {
     const table = ipTable(objects, version, config)
     return branchesOf(table, table.maps.get(map)?.elements.get(key) ?? 'none').map(describeBranch)
   }
@@ -146,9 +189,16 @@ describe('branchesOf', () => {
   it.each(LAYOUTS)(
     '%s: externalTrafficPolicy Local keeps the source address except for Pods and the node itself',
     (version) => {
-      const [fromPod, fromNode, others] = ways(web('web-nodeport-local'), version, 'service-nodeports', NODE_PORT)
+      const [fromPod, fromNode, others] = ways(
+        web('web-nodeport-local'),
+        version,
+        'service-nodeports',
+        NODE_PORT,
+      )
       expect(fromPod).toMatch(/^ip saddr 10\.244\.0\.0\/16: dnat to \S+ or \S+/)
-      expect(fromNode).toMatch(/^fib saddr type local: dnat to .*, masqueraded if .*fib saddr type local/)
+      expect(fromNode).toMatch(
+        /^fib saddr type local: dnat to .*, masqueraded if .*fib saddr type local/,
+      )
       expect(others).toMatch(/dnat to 10\.244\.1\.\d+:80/)
       expect(others).not.toMatch(/ or 10\.244\.2\./)
     },
@@ -163,22 +213,30 @@ describe('branchesOf', () => {
   it.each(LAYOUTS)(
     '%s: session affinity is found, and packets from outside the source ranges are dropped',
     (version) => {
-      const [first = ''] = ways(web('web-affinity'), version, 'service-ips', '10.96.119.228 . tcp . 80').slice(-1)
+      const [first = ''] = ways(
+        web('web-affinity'),
+        version,
+        'service-ips',
+        '10.96.119.228 . tcp . 80',
+      ).slice(-1)
       expect(first).toMatch(/session affinity for 600 s$/)
-      expect(ways(web('web-lb-source-ranges'), version, 'firewall-ips', '172.18.255.200 . tcp . 80')).toEqual([
-        'ip saddr != { 198.51.100.0/25, 203.0.113.0/24 }: drop',
-      ])
+      expect(
+        ways(web('web-lb-source-ranges'), version, 'firewall-ips', '172.18.255.200 . tcp . 80'),
+      ).toEqual(['ip saddr != { 198.51.100.0/25, 203.0.113.0/24 }: drop'])
     },
   )
 
-  it.each(LAYOUTS)('%s: packets are rejected without endpoints and dropped without local endpoints', (version) => {
-    expect(ways(web('web-no-endpoints'), version, 'no-endpoint-services', '10.96.119.228 . tcp . 80')).toEqual([
-      'reject',
-    ])
-    const { maps } = ipTable(elsewhere, version)
-    expect([...(maps.get('no-endpoint-services')?.elements.values() ?? [])]).toEqual(['drop'])
-    expect(maps.get('service-ips')?.elements.size).toBe(0)
-  })
+  it.each(LAYOUTS)(
+    '%s: packets are rejected without endpoints and dropped without local endpoints',
+    (version) => {
+      expect(
+        ways(web('web-no-endpoints'), version, 'no-endpoint-services', '10.96.119.228 . tcp . 80'),
+      ).toEqual(['reject'])
+      const { maps } = ipTable(elsewhere, version)
+      expect([...(maps.get('no-endpoint-services')?.elements.values() ?? [])]).toEqual(['drop'])
+      expect(maps.get('service-ips')?.elements.size).toBe(0)
+    },
+  )
 })
 
 describe('anonymous sets of addresses', () => {
@@ -189,8 +247,13 @@ describe('anonymous sets of addresses', () => {
       'ip saddr != { 172.18.0.0/16, 203.0.113.0/24 } drop',
     )
     expect(mergeAddresses(['10.0.0.128/25', '10.0.0.0/25'])).toEqual(['10.0.0.0/24'])
-    expect(mergeAddresses(['10.0.1.0/24', '10.0.2.0/24', '10.0.3.0'])).toEqual(['10.0.1.0-10.0.3.0'])
-    expect(mergeAddresses(['fd00::/64', 'fd00:0:0:1::/64', '2001:db8::1'])).toEqual(['2001:db8::1', 'fd00::/63'])
+    expect(mergeAddresses(['10.0.1.0/24', '10.0.2.0/24', '10.0.3.0'])).toEqual([
+      '10.0.1.0-10.0.3.0',
+    ])
+    expect(mergeAddresses(['fd00::/64', 'fd00:0:0:1::/64', '2001:db8::1'])).toEqual([
+      '2001:db8::1',
+      'fd00::/63',
+    ])
     expect(mergeAddresses(['0.0.0.0/0', '172.18.255.200'])).toEqual(['0.0.0.0/0'])
     expect(mergeAddresses(['new', 'established'])).toBeUndefined()
     // The recordings of y-lb-ranges-odd show both: a set that nft joined to one range, and one that was written with one.
@@ -198,7 +261,9 @@ describe('anonymous sets of addresses', () => {
     expect(writtenSetText(['203.0.113.9/24'])).toBe('203.0.113.0/24')
     const same = ['{ 203.0.0.0/16 }', '{ 203.0.113.0/24, 203.0.0.0/16 }', '203.0.0.0/16']
     expect(new Set(same.map((set) => withSameAddresses(`ip saddr != ${set} drop`))).size).toBe(1)
-    expect(withSameAddresses('numgen random mod 1 vmap { 0 : drop }')).toBe('numgen random mod 1 vmap { 0 : drop }')
+    expect(withSameAddresses('numgen random mod 1 vmap { 0 : drop }')).toBe(
+      'numgen random mod 1 vmap { 0 : drop }',
+    )
   })
 
   it('contain the same addresses for every division into ranges', () => {
@@ -207,7 +272,9 @@ describe('anonymous sets of addresses', () => {
       fc.property(fc.array(part, { minLength: 1, maxLength: 8 }), (parts) => {
         const members = parts.map(([host, length]) => `10.0.0.${host}/${length}`)
         const held = (texts: readonly string[]) =>
-          Array.from({ length: 256 }, (_, host) => texts.some((text) => covers(text, `10.0.0.${host}`)))
+          Array.from({ length: 256 }, (_, host) =>
+            texts.some((text) => covers(text, `10.0.0.${host}`)),
+          )
         const merged = mergeAddresses(members) ?? []
         expect(held(merged)).toEqual(held(members))
         expect(mergeAddresses([...merged].reverse())).toEqual(merged)
@@ -219,7 +286,8 @@ describe('anonymous sets of addresses', () => {
 describe('differences of versions and configurations', () => {
   const web = objectsAt('objects', 'web-clusterip.json')
   const chain = 'service-PFISGYVC-default/web/tcp/'
-  const toPort = 'ip daddr 10.96.119.228 tcp dport 80 ip saddr != 10.244.0.0/16 jump mark-for-masquerade'
+  const toPort =
+    'ip daddr 10.96.119.228 tcp dport 80 ip saddr != 10.244.0.0/16 jump mark-for-masquerade'
   const anyPort = 'ip daddr 10.96.119.228 ip saddr != 10.244.0.0/16 jump mark-for-masquerade'
 
   it.each([
@@ -253,8 +321,14 @@ describe('differences of versions and configurations', () => {
     ['v1.34.2', 'iifname'],
     ['v1.35.0', 'iifname'],
   ])('%s matches the interface of Pods by %s', (version, match) => {
-    const config = { ...recordedConfig(), detectLocalMode: 'BridgeInterface' as const, bridgeInterface: 'cni0' }
-    expect(texts(ipTable(web, version, config), chain)?.[0]).toMatch(new RegExp(` ${match} != "cni0" jump`))
+    const config = {
+      ...recordedConfig(),
+      detectLocalMode: 'BridgeInterface' as const,
+      bridgeInterface: 'cni0',
+    }
+    expect(texts(ipTable(web, version, config), chain)?.[0]).toMatch(
+      new RegExp(` ${match} != "cni0" jump`),
+    )
   })
 
   it('packets to unallocated addresses of the ServiceCIDRs are dropped from 1.33 on', () => {
@@ -269,11 +343,15 @@ describe('differences of versions and configurations', () => {
       spec: { cidrs },
     }))
     const { serviceCIDRs } = readObjects({ kind: 'List', items }).objects
-    expect(last({ ...web, serviceCIDRs }, '1.34')?.text).toBe('ip daddr { 10.96.0.0/12, 10.240.0.0/20 } drop')
+    expect(last({ ...web, serviceCIDRs }, '1.34')?.text).toBe(
+      'ip daddr { 10.96.0.0/12, 10.240.0.0/20 } drop',
+    )
   })
 
   it('1.37 is reported as newer than the modelled versions', () =>
-    expect(() => tables(web, 'v1.37.0')).toThrow('"v1.37.0" is newer than the modelled versions; the newest is 1.36'))
+    expect(() => tables(web, 'v1.37.0')).toThrow(
+      '"v1.37.0" is newer than the modelled versions; the newest is 1.36',
+    ))
 })
 
 describe('compareNftables', () => {
@@ -288,9 +366,9 @@ describe('compareNftables', () => {
     table.chains.get('service-PFISGYVC-default/web/tcp/') ?? { rules: [{ text: 'none' }] }
 
   it('finds missing and stale elements and chains', () => {
-    expect(spoil(({ maps }) => maps.get('service-ips')?.elements.delete('10.96.119.228 . tcp . 80'))).toEqual([
-      'missing: map service-ips: missing element 10.96.119.228 . tcp . 80',
-    ])
+    expect(
+      spoil(({ maps }) => maps.get('service-ips')?.elements.delete('10.96.119.228 . tcp . 80')),
+    ).toEqual(['missing: map service-ips: missing element 10.96.119.228 . tcp . 80'])
     expect(spoil(({ sets }) => sets.get('cluster-ips')?.elements.add('10.96.9.9'))).toEqual([
       'stale: set cluster-ips: stale element 10.96.9.9',
     ])
@@ -302,10 +380,13 @@ describe('compareNftables', () => {
   })
 
   it('finds an endpoint that is missing behind an element, in any chain', () => {
-    const shortened = ({ text }: { text: string }) => ({ text: text.replace(/ \{ 0 : [^,]+, 1 :/, ' { 0 :') })
+    const shortened = ({ text }: { text: string }) => ({
+      text: text.replace(/ \{ 0 : [^,]+, 1 :/, ' { 0 :'),
+    })
     for (const version of LAYOUTS) {
       const said = spoil(
-        (table) => serviceChain(table).rules.splice(0, 9, ...serviceChain(table).rules.map(shortened)),
+        (table) =>
+          serviceChain(table).rules.splice(0, 9, ...serviceChain(table).rules.map(shortened)),
         version,
       )
       expect(said.join(), version).toMatch(
@@ -315,38 +396,59 @@ describe('compareNftables', () => {
   })
 
   it('finds a flushed chain, a missing mark and wider source ranges', () => {
-    expect(spoil((table) => serviceChain(table).rules.splice(0)).join()).toMatch(/leads to nothing, not to/)
+    expect(spoil((table) => serviceChain(table).rules.splice(0)).join()).toMatch(
+      /leads to nothing, not to/,
+    )
     expect(spoil((table) => serviceChain(table).rules.shift()).join()).toMatch(
       /wrong: map service-ips: 10\.96\.119\.228/,
     )
-    const firewall = (table: NftTable) => table.chains.get('firewall-PFISGYVC-default/web/tcp/')?.rules
-    expect(spoil((table) => firewall(table)?.splice(0, 1, { text: 'ip saddr != 203.0.113.0/24 drop' })).join()).toMatch(
-      /firewall-ips/,
-    )
+    const firewall = (table: NftTable) =>
+      table.chains.get('firewall-PFISGYVC-default/web/tcp/')?.rules
+    expect(
+      spoil((table) =>
+        firewall(table)?.splice(0, 1, { text: 'ip saddr != 203.0.113.0/24 drop' }),
+      ).join(),
+    ).toMatch(/firewall-ips/)
   })
 
   it('ignores empty chains of deleted Services, elements of affinity sets and the rule for unallocated addresses', () => {
-    expect(spoil(({ chains }) => chains.set('service-XXXXXXXX-default/old/tcp/', { rules: [] }))).toEqual([])
     expect(
-      spoil(({ chains }) => chains.set('service-XXXXXXXX-default/old/tcp/', { rules: [{ text: 'drop' }] })),
+      spoil(({ chains }) => chains.set('service-XXXXXXXX-default/old/tcp/', { rules: [] })),
+    ).toEqual([])
+    expect(
+      spoil(({ chains }) =>
+        chains.set('service-XXXXXXXX-default/old/tcp/', { rules: [{ text: 'drop' }] }),
+      ),
     ).toHaveLength(1)
     const comment = 'Drop traffic to unallocated ClusterIPs'
     const check = ({ chains }: NftTable) => chains.get('cluster-ips-check')?.rules
     // The size of the range is a guess without ServiceCIDR objects; before 1.33 the rule may be there or not.
-    expect(spoil((table) => check(table)?.splice(1, 1, { text: 'ip daddr 10.96.0.0/12 drop', comment }))).toEqual([])
-    expect(spoil((table) => check(table)?.push({ text: 'ip daddr 10.96.0.0/16 drop', comment }), '1.32')).toEqual([])
-    expect(spoil((table) => check(table)?.pop())).toEqual([expect.stringMatching(/^missing: chain cluster-ips-check/)])
     expect(
-      spoil(({ sets }) => sets.set('affinity-XXXXXXXX-a/b/tcp/', { type: 'x', flags: [], elements: new Set() })),
+      spoil((table) => check(table)?.splice(1, 1, { text: 'ip daddr 10.96.0.0/12 drop', comment })),
+    ).toEqual([])
+    expect(
+      spoil((table) => check(table)?.push({ text: 'ip daddr 10.96.0.0/16 drop', comment }), '1.32'),
+    ).toEqual([])
+    expect(spoil((table) => check(table)?.pop())).toEqual([
+      expect.stringMatching(/^missing: chain cluster-ips-check/),
+    ])
+    expect(
+      spoil(({ sets }) =>
+        sets.set('affinity-XXXXXXXX-a/b/tcp/', { type: 'x', flags: [], elements: new Set() }),
+      ),
     ).toEqual([])
   })
 
   it('finds a missing table, and a table left over from another mode', () => {
     const both = tables(objects, '1.34')
-    expect(differences(both, both.slice(0, 1))).toEqual(['missing: table ip6 kube-proxy is missing'])
+    expect(differences(both, both.slice(0, 1))).toEqual([
+      'missing: table ip6 kube-proxy is missing',
+    ])
     const stale = compareNftables([], both, { mode: 'iptables' }).map(({ kind }) => kind)
     expect(stale).toEqual(['stale', 'stale'])
-    expect(compareNftables([], [{ ...(both[0] as NftTable), name: 'mine' }], { mode: 'iptables' })).toEqual([])
+    expect(
+      compareNftables([], [{ ...(both[0] as NftTable), name: 'mine' }], { mode: 'iptables' }),
+    ).toEqual([])
   })
 
   it('ends for a chain that jumps to itself', () => {
@@ -364,10 +466,14 @@ test('random Services: a prediction equals itself, every jump has its chain, and
       const layouts = LAYOUTS.map((version) => ipTable(objects, version, config))
       for (const table of layouts) {
         expect(differences([table], [structuredClone(table)])).toEqual([])
-        const rules = [...table.chains.values()].flatMap((chain) => chain.rules.map(({ text }) => text))
+        const rules = [...table.chains.values()].flatMap((chain) =>
+          chain.rules.map(({ text }) => text),
+        )
         const verdicts = [...table.maps.values()].flatMap(({ elements }) => [...elements.values()])
         const lost = [...rules, ...verdicts].filter((text) => {
-          const chains = [...text.matchAll(/\b(?:goto|jump) ([^\s,]+)/g)].map(([, chain = '']) => chain)
+          const chains = [...text.matchAll(/\b(?:goto|jump) ([^\s,]+)/g)].map(
+            ([, chain = '']) => chain,
+          )
           const sets = [...text.matchAll(/@([^\s]+)/g)].map(([, set = '']) => set)
           const isThere = (set: string) => table.sets.has(set) || table.maps.has(set)
           return !chains.every((chain) => table.chains.has(chain)) || !sets.every(isThere)
@@ -395,6 +501,7 @@ test('random Services: a prediction equals itself, every jump has its chain, and
 test('a version without the mode is refused with a sentence', () => {
   const before = SUPPORTED_VERSIONS.filter((version) => Number(version.split('.')[1]) < 30)
   expect(before.length).toBeGreaterThan(5)
-  for (const version of before) expect(() => tables(objectsAt('objects', 'empty.json'), version)).toThrow(PredictError)
+  for (const version of before)
+    expect(() => tables(objectsAt('objects', 'empty.json'), version)).toThrow(PredictError)
   expect(defaultConfig().nftables).toEqual({ masqueradeAll: false, masqueradeBit: 14 })
 })

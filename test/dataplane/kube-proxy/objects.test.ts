@@ -4,13 +4,18 @@ import { ObjectsError, readObjects } from '../../../dataplane/objects.ts'
 import { predict } from '../../../dataplane/predict.ts'
 
 const list = (...items: unknown[]) => ({ apiVersion: 'v1', kind: 'List', items })
-const service = (spec: object, name = 'web') => ({ kind: 'Service', metadata: { namespace: 'default', name }, spec })
+const service = (spec: object, name = 'web') => ({
+  kind: 'Service',
+  metadata: { namespace: 'default', name },
+  spec,
+})
 
 const faultsOf = (json: unknown): string[] => {
   try {
     return readObjects(json).faults.map((fault) => `${fault.object}: ${fault.field}`)
   } catch (error) {
-    if (error instanceof ObjectsError) return error.faults.map((fault) => `${fault.object}: ${fault.field}`)
+    if (error instanceof ObjectsError)
+      return error.faults.map((fault) => `${fault.object}: ${fault.field}`)
     throw error
   }
 }
@@ -28,7 +33,11 @@ describe('readObjects', () => {
       { kind: 'Service', metadata: { namespace: 'default' } },
       {
         kind: 'EndpointSlice',
-        metadata: { namespace: 'default', name: 'web-x', labels: { 'kubernetes.io/service-name': 7 } },
+        metadata: {
+          namespace: 'default',
+          name: 'web-x',
+          labels: { 'kubernetes.io/service-name': 7 },
+        },
         addressType: 'IPv4',
         ports: 'many',
         endpoints: [{ addresses: ['fd00::1'], conditions: { ready: 'yes' } }],
@@ -73,7 +82,11 @@ describe('readObjects', () => {
   test('reads a typed list and v1beta1 slices, and ignores unknown kinds', () => {
     const slice = {
       apiVersion: 'discovery.k8s.io/v1beta1',
-      metadata: { namespace: 'default', name: 'a', labels: { 'kubernetes.io/service-name': 'web' } },
+      metadata: {
+        namespace: 'default',
+        name: 'a',
+        labels: { 'kubernetes.io/service-name': 'web' },
+      },
       ports: [{ port: 80 }],
       endpoints: [{ addresses: ['10.0.0.1'], topology: { 'kubernetes.io/hostname': 'w' } }],
     }
@@ -88,7 +101,9 @@ describe('readObjects', () => {
   })
 
   test('an object that is listed twice is a fault', () =>
-    expect(faultsOf(list(service({}), service({})))).toEqual(['Service default/web: metadata.name']))
+    expect(faultsOf(list(service({}), service({})))).toEqual([
+      'Service default/web: metadata.name',
+    ]))
 
   test('any JSON is read or refused with faults, and objects that were read can be predicted', () => {
     const kinds = fc.constantFrom('Service', 'EndpointSlice', 'Node', 'Pod', 'ConfigMap', 'List')
@@ -96,7 +111,15 @@ describe('readObjects', () => {
       fc.record({ namespace: fc.constant('a'), name: fc.constantFrom('a', 'b', '-', '') }),
       fc.jsonValue(),
     )
-    const fields = ['clusterIP', 'clusterIPs', 'ports', 'type', 'externalIPs', 'sessionAffinityConfig', 'podCIDR']
+    const fields = [
+      'clusterIP',
+      'clusterIPs',
+      'ports',
+      'type',
+      'externalIPs',
+      'sessionAffinityConfig',
+      'podCIDR',
+    ]
     const spec = fc.dictionary(fc.constantFrom(...fields), fc.jsonValue())
     const item = fc.record(
       {
@@ -144,7 +167,11 @@ describe('addresses as kube-proxy accepts them', () => {
           }),
           {
             kind: 'EndpointSlice',
-            metadata: { namespace: 'default', name: 'web-1', labels: { 'kubernetes.io/service-name': 'web' } },
+            metadata: {
+              namespace: 'default',
+              name: 'web-1',
+              labels: { 'kubernetes.io/service-name': 'web' },
+            },
             addressType: address.includes(':') ? 'IPv6' : 'IPv4',
             ports: [{ name: '', port: 80 }],
             endpoints: [{ addresses: [address], nodeName: 'w' }],
@@ -155,7 +182,9 @@ describe('addresses as kube-proxy accepts them', () => {
     ).iptables.get('nat')
 
   test('numbers with leading zeros are decimal', () => {
-    const rules = [...(of('1.31', '10.180.00.001')?.values() ?? [])].flatMap((chain) => chain.rules.map((r) => r.spec))
+    const rules = [...(of('1.31', '10.180.00.001')?.values() ?? [])].flatMap((chain) =>
+      chain.rules.map((r) => r.spec),
+    )
     expect(rules.join('\n')).toMatch(/-d 172\.30\.0\.41\/32 /)
     expect(rules.join('\n')).toMatch(/-d 1\.2\.3\.4\/32 /)
     expect(rules.join('\n')).toMatch(/-s 10\.180\.0\.1\/32 /)
@@ -184,7 +213,11 @@ test.each(['iptables', 'ipvs', 'nftables'] as const)(
         service({ clusterIP: '10.96.0.7', ports: [{ port: 80 }] }),
         {
           kind: 'EndpointSlice',
-          metadata: { namespace: 'default', name: 'web-1', labels: { 'kubernetes.io/service-name': 'web' } },
+          metadata: {
+            namespace: 'default',
+            name: 'web-1',
+            labels: { 'kubernetes.io/service-name': 'web' },
+          },
           addressType: 'IPv4',
           ports: [{ name: '', port: 80 }],
           endpoints,

@@ -6,7 +6,10 @@ const NODES = ['k8s-guide-control-plane', 'k8s-guide-worker', 'k8s-guide-worker2
 const nodes = NODES.map((name, index) => ({
   kind: 'Node',
   metadata: { name },
-  spec: { podCIDR: `10.244.${index}.0/24`, podCIDRs: [`10.244.${index}.0/24`, `fd00:10:244:${index + 1}::/64`] },
+  spec: {
+    podCIDR: `10.244.${index}.0/24`,
+    podCIDRs: [`10.244.${index}.0/24`, `fd00:10:244:${index + 1}::/64`],
+  },
   status: {
     addresses: [
       { type: 'InternalIP', address: `172.18.0.${index + 2}` },
@@ -60,12 +63,14 @@ const INGRESS: Record<RandomService['ingress'], (index: number) => object[]> = {
   two: (index) => [{ ip: `172.18.255.${index}` }, { ip: `fd00:255::${index}` }],
 }
 
-const portName = (given: RandomService, index: number): string => (given.ports.length === 1 ? '' : `p${index}`)
+const portName = (given: RandomService, index: number): string =>
+  given.ports.length === 1 ? '' : `p${index}`
 
 function serviceItem(given: RandomService, index: number): object {
   const hasNodePort = given.type === 'NodePort' || given.type === 'LoadBalancer'
   const clusterIP = given.type === 'Headless' ? 'None' : `10.96.1.${index + 1}`
-  const clusterIPs = given.dualStack && clusterIP !== 'None' ? [clusterIP, `fd00:10:96::${index + 1}`] : [clusterIP]
+  const clusterIPs =
+    given.dualStack && clusterIP !== 'None' ? [clusterIP, `fd00:10:96::${index + 1}`] : [clusterIP]
   return {
     kind: 'Service',
     metadata: {
@@ -84,14 +89,22 @@ function serviceItem(given: RandomService, index: number): object {
       })),
       ...(given.affinity === null
         ? {}
-        : { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: given.affinity } } }),
+        : {
+            sessionAffinity: 'ClientIP',
+            sessionAffinityConfig: { clientIP: { timeoutSeconds: given.affinity } },
+          }),
       internalTrafficPolicy: given.internal,
       ...(hasNodePort || given.externalIPs > 0 ? { externalTrafficPolicy: given.external } : {}),
       externalIPs: Array.from({ length: given.externalIPs }, (_, at) => `192.0.${at}.${index + 1}`),
-      ...(given.type === 'LoadBalancer' && given.external === 'Local' ? { healthCheckNodePort: 32000 + index } : {}),
+      ...(given.type === 'LoadBalancer' && given.external === 'Local'
+        ? { healthCheckNodePort: 32000 + index }
+        : {}),
       ...(given.type === 'LoadBalancer' ? { loadBalancerSourceRanges: given.ranges } : {}),
     },
-    status: given.type === 'LoadBalancer' ? { loadBalancer: { ingress: INGRESS[given.ingress](index + 1) } } : {},
+    status:
+      given.type === 'LoadBalancer'
+        ? { loadBalancer: { ingress: INGRESS[given.ingress](index + 1) } }
+        : {},
   }
 }
 
@@ -113,7 +126,9 @@ function sliceItems(given: RandomService, index: number): object[] {
       })),
       endpoints: endpoints.map(({ node, host }) => ({
         addresses: [
-          addressType === 'IPv4' ? `10.244.${node}.${host}` : `fd00:10:244:${node + 1}::${host.toString(16)}`,
+          addressType === 'IPv4'
+            ? `10.244.${node}.${host}`
+            : `fd00:10:244:${node + 1}::${host.toString(16)}`,
         ],
         nodeName: NODES[node],
         conditions: CONDITIONS[STATES[host % STATES.length] ?? 'ready'],

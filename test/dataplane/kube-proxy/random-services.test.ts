@@ -4,7 +4,11 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Link } from '../../../dataplane/ip-addr.ts'
 import { canonicalAddress, type Family, printEndpoint } from '../../../dataplane/ip-address.ts'
-import { parseIptablesSave, printIptablesSave, type Ruleset } from '../../../dataplane/iptables-save.ts'
+import {
+  parseIptablesSave,
+  printIptablesSave,
+  type Ruleset,
+} from '../../../dataplane/iptables-save.ts'
 import { defaultConfig, type KubeProxyConfig } from '../../../dataplane/kube-proxy/config.ts'
 import { featuresOf, SUPPORTED_VERSIONS } from '../../../dataplane/kube-proxy/versions.ts'
 import type { NodeState } from '../../../dataplane/node-state.ts'
@@ -52,13 +56,23 @@ interface Target {
 /** Service ports with their endpoints, straight from the API objects. */
 function* targets(objects: ClusterObjects, family: Family = 'ipv4'): Generator<Target> {
   for (const service of objects.services) {
-    const clusterIP = service.clusterIPs.find((address) => address.includes(':') === (family === 'ipv6'))
-    if (clusterIP === undefined || service.type === 'ExternalName' || Object.keys(service.labels).length > 0) continue
+    const clusterIP = service.clusterIPs.find(
+      (address) => address.includes(':') === (family === 'ipv6'),
+    )
+    if (
+      clusterIP === undefined ||
+      service.type === 'ExternalName' ||
+      Object.keys(service.labels).length > 0
+    )
+      continue
     const slices = objects.endpointSlices.filter(
-      ({ serviceName, addressType }) => serviceName === service.name && addressType.toLowerCase() === family,
+      ({ serviceName, addressType }) =>
+        serviceName === service.name && addressType.toLowerCase() === family,
     )
     for (const port of service.ports) {
-      const same = service.ports.filter((other) => other.port === port.port && other.protocol === port.protocol)
+      const same = service.ports.filter(
+        (other) => other.port === port.port && other.protocol === port.protocol,
+      )
       const [ready, usable] = [new Set<string>(), new Set<string>()]
       for (const slice of slices)
         for (const { name, protocol, port: number } of slice.ports)
@@ -74,10 +88,13 @@ function* targets(objects: ClusterObjects, family: Family = 'ipv4'): Generator<T
 }
 
 const isClusterWide = (service: Service, minor: string) =>
-  service.internalTrafficPolicy === 'Cluster' || featuresOf(minor).internalTrafficPolicy === 'ignored'
+  service.internalTrafficPolicy === 'Cluster' ||
+  featuresOf(minor).internalTrafficPolicy === 'ignored'
 
 const specsOf = (ruleset: Ruleset) =>
-  [...ruleset.values()].flatMap((table) => [...table.values()].flatMap(({ rules }) => rules.map(({ spec }) => spec)))
+  [...ruleset.values()].flatMap((table) =>
+    [...table.values()].flatMap(({ rules }) => rules.map(({ spec }) => spec)),
+  )
 
 /** A part of a member with a canonical address, and without a prefix length that ipset omits. */
 const isAsIpsetPrints = (part: string): boolean => {
@@ -106,13 +123,25 @@ describe('traces through predictions', () => {
     objects: ClusterObjects,
     on: 'iptables' | 'ipvs',
     v: string,
-    { family = 'ipv4', config = recordedConfig() }: { family?: Family; config?: KubeProxyConfig } = {},
+    {
+      family = 'ipv4',
+      config = recordedConfig(),
+    }: { family?: Family; config?: KubeProxyConfig } = {},
   ): NodeState {
     const state = predict(objects, { node: NODE, mode: on, version: v, family, config })
     return { ...state, links: [...links, ...state.links] }
   }
-  const traceTo = (state: NodeState, from: string, address: string, port: number, protocol: string) =>
-    tracePacket(state, parsePacket(from, `${printEndpoint(address, port)}/${protocol.toLowerCase()}`))
+  const traceTo = (
+    state: NodeState,
+    from: string,
+    address: string,
+    port: number,
+    protocol: string,
+  ) =>
+    tracePacket(
+      state,
+      parsePacket(from, `${printEndpoint(address, port)}/${protocol.toLowerCase()}`),
+    )
 
   function mustSpreadOver(trace: Trace, ready: ReadonlySet<string>): void {
     expect(trace.outcomes.map(({ to }) => to).sort()).toEqual([...ready].sort())
@@ -157,9 +186,25 @@ describe('traces through predictions', () => {
       fc.property(randomObjects, mode, version, (objects, on, v) => {
         const state = nodeWith(objects, on, v)
         for (const { service, port, isAlone, ready } of targets(objects)) {
-          if (!isAlone || ready.size === 0 || port.nodePort === 0 || service.externalTrafficPolicy === 'Local') continue
-          if (service.internalTrafficPolicy === 'Local' && featuresOf(v).internalTrafficPolicy === 'filters') continue
-          const trace = traceTo(state, 'external:203.0.113.9', '172.18.0.3', port.nodePort, port.protocol)
+          if (
+            !isAlone ||
+            ready.size === 0 ||
+            port.nodePort === 0 ||
+            service.externalTrafficPolicy === 'Local'
+          )
+            continue
+          if (
+            service.internalTrafficPolicy === 'Local' &&
+            featuresOf(v).internalTrafficPolicy === 'filters'
+          )
+            continue
+          const trace = traceTo(
+            state,
+            'external:203.0.113.9',
+            '172.18.0.3',
+            port.nodePort,
+            port.protocol,
+          )
           mustSpreadOver(trace, ready)
           expect(trace.outcomes.every(({ masquerade }) => masquerade)).toBe(true)
         }
@@ -175,7 +220,10 @@ describe('traces through predictions', () => {
         for (const { port, clusterIP, isAlone, usable } of targets(objects)) {
           if (!isAlone || usable.size > 0) continue
           const trace = traceTo(state, POD.ipv4, clusterIP, port.port, port.protocol)
-          expect({ outcomes: trace.outcomes, verdict: trace.verdict }).toEqual({ outcomes: [], verdict: 'reject' })
+          expect({ outcomes: trace.outcomes, verdict: trace.verdict }).toEqual({
+            outcomes: [],
+            verdict: 'reject',
+          })
         }
       }),
       { numRuns: 150 },
@@ -183,7 +231,16 @@ describe('traces through predictions', () => {
   })
 })
 
-const TARGETS = new Set(['ACCEPT', 'DROP', 'RETURN', 'REJECT', 'DNAT', 'MASQUERADE', 'MARK', 'REDIRECT'])
+const TARGETS = new Set([
+  'ACCEPT',
+  'DROP',
+  'RETURN',
+  'REJECT',
+  'DNAT',
+  'MASQUERADE',
+  'MARK',
+  'REDIRECT',
+])
 
 /** Chains that rules lead to but that do not exist, and chains that nothing leads to. */
 function danglingReferences(ruleset: Ruleset): string[] {
@@ -207,14 +264,22 @@ describe('the rules of iptables mode', () => {
   test('every jump has its chain, and every chain a jump', () => {
     fc.assert(
       fc.property(randomObjects, version, family, config, (objects, v, ip, cfg) => {
-        const state = predict(objects, { node: NODE, mode: 'iptables', version: v, family: ip, config: cfg })
+        const state = predict(objects, {
+          node: NODE,
+          mode: 'iptables',
+          version: v,
+          family: ip,
+          config: cfg,
+        })
         // Chains that exist once per node may have no jump; up to 1.23 KUBE-XLB- is declared before it is known who uses it.
         const perService =
           featuresOf(v).serviceChains === 'external'
             ? /KUBE-[A-Z]{2,3}-\w{16} is not used/
             : /KUBE-(SVC|SEP|FW)-\w{16} is not used/
         const faults = danglingReferences(state.iptables)
-        expect(faults.filter((fault) => fault.includes('missing') || perService.test(fault))).toEqual([])
+        expect(
+          faults.filter((fault) => fault.includes('missing') || perService.test(fault)),
+        ).toEqual([])
       }),
       RUNS,
     )
@@ -223,7 +288,13 @@ describe('the rules of iptables mode', () => {
   test('are printed and read as iptables-save, and every rule is parsed', () => {
     fc.assert(
       fc.property(randomObjects, version, family, config, (objects, v, ip, cfg) => {
-        const { iptables } = predict(objects, { node: NODE, mode: 'iptables', version: v, family: ip, config: cfg })
+        const { iptables } = predict(objects, {
+          node: NODE,
+          mode: 'iptables',
+          version: v,
+          family: ip,
+          config: cfg,
+        })
         const text = printIptablesSave(iptables)
         expect(printIptablesSave(parseIptablesSave(text))).toBe(text)
         const printed = (spec: string) => {
@@ -249,7 +320,10 @@ describe('the state of ipvs mode', () => {
             members.add(`${clusterIP},${port.protocol.toLowerCase()}:${port.port}`)
             bound.add(clusterIP)
             const server = state.virtualServers.find(
-              (one) => one.address === clusterIP && one.port === port.port && one.protocol === port.protocol,
+              (one) =>
+                one.address === clusterIP &&
+                one.port === port.port &&
+                one.protocol === port.protocol,
             )
             if (!isAlone || ready.size === 0 || !isClusterWide(service, v)) continue
             const reals = server?.realServers.map((real) => printEndpoint(real.address, real.port))
@@ -260,15 +334,20 @@ describe('the state of ipvs mode', () => {
         ])
         expect(sets.sort()).toEqual([...members].sort())
         const all = [...state.ipsets.values()].flatMap((set) => [...set.members])
-        expect(all.flatMap((member) => member.split(',')).filter((part) => !isAsIpsetPrints(part))).toEqual([])
+        expect(
+          all.flatMap((member) => member.split(',')).filter((part) => !isAsIpsetPrints(part)),
+        ).toEqual([])
         const dummy = state.links.find((one) => one.name === 'kube-ipvs0')
         const addresses = new Set(dummy?.addresses.map(({ address }) => address))
         expect([...bound].filter((address) => !addresses.has(address))).toEqual([])
-        const matched = specsOf(state.iptables).flatMap((spec) => /--match-set (\S+)/.exec(spec)?.[1] ?? [])
+        const matched = specsOf(state.iptables).flatMap(
+          (spec) => /--match-set (\S+)/.exec(spec)?.[1] ?? [],
+        )
         expect(matched.filter((name) => !state.ipsets.has(name))).toEqual([])
         expect(
           danglingReferences(state.iptables).filter(
-            (fault) => !/nat KUBE-(MARK-DROP|FIREWALL)|KUBE-LOAD-BALANCER|SOURCE-RANGES/.test(fault),
+            (fault) =>
+              !/nat KUBE-(MARK-DROP|FIREWALL)|KUBE-LOAD-BALANCER|SOURCE-RANGES/.test(fault),
           ),
         ).toEqual([])
       }),
@@ -291,8 +370,14 @@ describe('the state of ipvs mode', () => {
         ports: [{ name: '', protocol: 'TCP' as const, port: 80, nodePort: 0 }],
         clusterIPs: [`10.97.${index >> 8}.${index & 255}`],
       }))
-      const state = predict({ ...objects, services: copies }, { node: NODE, mode: 'ipvs', version: '1.30' })
-      return [...(state.iptables.get('nat')?.values() ?? [])].reduce((sum, chain) => sum + chain.rules.length, 0)
+      const state = predict(
+        { ...objects, services: copies },
+        { node: NODE, mode: 'ipvs', version: '1.30' },
+      )
+      return [...(state.iptables.get('nat')?.values() ?? [])].reduce(
+        (sum, chain) => sum + chain.rules.length,
+        0,
+      )
     }
     expect(count(1000)).toBe(count(1))
   })
@@ -300,11 +385,17 @@ describe('the state of ipvs mode', () => {
   /** What the API says should be in each set of addresses and ports. */
   function wantedMembers(objects: ClusterObjects, v: string): Map<string, Set<string>> {
     const wanted = new Map<string, Set<string>>()
-    const add = (set: string, member: string) => wanted.set(set, (wanted.get(set) ?? new Set()).add(member))
+    const add = (set: string, member: string) =>
+      wanted.set(set, (wanted.get(set) ?? new Set()).add(member))
     const features = featuresOf(v)
     for (const service of objects.services) {
       const clusterIP = service.clusterIPs.find((address) => !address.includes(':'))
-      if (clusterIP === undefined || service.type === 'ExternalName' || Object.keys(service.labels).length > 0) continue
+      if (
+        clusterIP === undefined ||
+        service.type === 'ExternalName' ||
+        Object.keys(service.labels).length > 0
+      )
+        continue
       const isExposed = service.type !== 'ClusterIP'
       const isLocal =
         service.externalTrafficPolicy === 'Local' &&
@@ -313,9 +404,15 @@ describe('the state of ipvs mode', () => {
         const at = (address: string) => `${address},${protocol.toLowerCase()}:${port}`
         add('KUBE-CLUSTER-IP', at(clusterIP))
         for (const address of service.externalIPs)
-          if (!address.includes(':')) add(isLocal ? 'KUBE-EXTERNAL-IP-LOCAL' : 'KUBE-EXTERNAL-IP', at(address))
+          if (!address.includes(':'))
+            add(isLocal ? 'KUBE-EXTERNAL-IP-LOCAL' : 'KUBE-EXTERNAL-IP', at(address))
         for (const { ip, ipMode } of service.loadBalancerIngress) {
-          if (ip === undefined || ip.includes(':') || (ipMode === 'Proxy' && features.ingressIPMode)) continue
+          if (
+            ip === undefined ||
+            ip.includes(':') ||
+            (ipMode === 'Proxy' && features.ingressIPMode)
+          )
+            continue
           add('KUBE-LOAD-BALANCER', at(ip))
           if (isLocal) add('KUBE-LOAD-BALANCER-LOCAL', at(ip))
           if (service.loadBalancerSourceRanges.some((range) => !range.includes(':')))
@@ -330,11 +427,28 @@ describe('the state of ipvs mode', () => {
   }
 
   test('sets contain exactly the addresses and ports of the API objects', () => {
-    const names = ['CLUSTER-IP', 'EXTERNAL-IP', 'EXTERNAL-IP-LOCAL', 'LOAD-BALANCER', 'LOAD-BALANCER-LOCAL']
-    names.push('LOAD-BALANCER-FW', 'NODE-PORT-TCP', 'NODE-PORT-LOCAL-TCP', 'NODE-PORT-UDP', 'NODE-PORT-LOCAL-UDP')
+    const names = [
+      'CLUSTER-IP',
+      'EXTERNAL-IP',
+      'EXTERNAL-IP-LOCAL',
+      'LOAD-BALANCER',
+      'LOAD-BALANCER-LOCAL',
+    ]
+    names.push(
+      'LOAD-BALANCER-FW',
+      'NODE-PORT-TCP',
+      'NODE-PORT-LOCAL-TCP',
+      'NODE-PORT-UDP',
+      'NODE-PORT-LOCAL-UDP',
+    )
     fc.assert(
       fc.property(randomObjects, version, (objects, v) => {
-        const { ipsets } = predict(objects, { node: NODE, mode: 'ipvs', version: v, config: recordedConfig() })
+        const { ipsets } = predict(objects, {
+          node: NODE,
+          mode: 'ipvs',
+          version: v,
+          config: recordedConfig(),
+        })
         const wanted = wantedMembers(objects, v)
         for (const name of names.map((name) => `KUBE-${name}`))
           expect([name, [...(ipsets.get(name)?.members ?? [])].sort()]).toEqual([

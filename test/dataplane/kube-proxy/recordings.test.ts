@@ -18,15 +18,22 @@ import {
 } from '../recordings.ts'
 import { strictDifference } from './strict-difference.ts'
 
-const modes = recordedVersions.flatMap((version) => (['iptables', 'ipvs'] as const).map((mode) => ({ version, mode })))
-const nftablesVersions = recordedVersions.filter((version) => folders(version, 'nftables').length > 0)
+const modes = recordedVersions.flatMap((version) =>
+  (['iptables', 'ipvs'] as const).map((mode) => ({ version, mode })),
+)
+const nftablesVersions = recordedVersions.filter(
+  (version) => folders(version, 'nftables').length > 0,
+)
 
 /** A table with plain objects instead of maps, for comparison. */
 const plainTable = ({ chains, sets, maps }: NftTable) => ({
   chains: Object.fromEntries(chains),
   sets: Object.fromEntries(sets),
   maps: Object.fromEntries(
-    [...maps].map(([name, { type, elements }]) => [name, { type, elements: Object.fromEntries(elements) }]),
+    [...maps].map(([name, { type, elements }]) => [
+      name,
+      { type, elements: Object.fromEntries(elements) },
+    ]),
   ),
 })
 
@@ -58,7 +65,8 @@ describe('a prediction equals the recording of a genuine kube-proxy', () => {
       const folder = `${version}/nftables/${scenario}`
       const objects = objectsAt('objects', `${scenario}.json`)
       const predicted =
-        predict(objects, { node: NODE, mode: 'nftables', version, config: configOf(objects) }).nftables ?? []
+        predict(objects, { node: NODE, mode: 'nftables', version, config: configOf(objects) })
+          .nftables ?? []
       const recorded = stateAt(folder).nftables ?? []
       expect(predicted.map(plainTable), folder).toEqual(recorded.map(plainTable))
       expect(compareNftables(predicted, recorded, { mode: 'nftables' }), folder).toEqual([])
@@ -72,8 +80,15 @@ describe('a prediction equals the recording of a genuine kube-proxy', () => {
 
   test('1.34.2 serves node ports on addresses of kube-ipvs0 only after another sync, and either state is correct', () => {
     const objects = objectsAt('objects', 'y-node-ports-cidrs.json')
-    const known = { node: NODE, mode: 'ipvs', version: 'v1.34.2', config: configOf(objects) } as const
-    const states = ['v1.34.2', 'v1.33.5'].map((version) => stateAt(`${version}/ipvs/y-node-ports-cidrs`))
+    const known = {
+      node: NODE,
+      mode: 'ipvs',
+      version: 'v1.34.2',
+      config: configOf(objects),
+    } as const
+    const states = ['v1.34.2', 'v1.33.5'].map((version) =>
+      stateAt(`${version}/ipvs/y-node-ports-cidrs`),
+    )
     expect(states.map(({ virtualServers }) => virtualServers.length)).toEqual([13, 17])
     for (const state of states) {
       const predicted = predict(objects, observedOptions(objects, state, known))
@@ -89,12 +104,18 @@ describe('a prediction equals the recording of a genuine kube-proxy', () => {
     expect(recordedVersions).toHaveLength(14)
     expect(counts).toEqual([341, 341, 158])
     expect(recordedFiles('nft.json')).toHaveLength(98)
-    expect(recordedFiles('ip6tables-save').filter(({ path }) => path.startsWith('v1.'))).toHaveLength(614)
+    expect(
+      recordedFiles('ip6tables-save').filter(({ path }) => path.startsWith('v1.')),
+    ).toHaveLength(614)
   })
 
   test('strictDifference finds a missing rule, member, real server and address, and another order', () => {
     const state = () =>
-      predict(objectsAt('objects', 'web-lb-local.json'), { node: NODE, mode: 'ipvs', version: '1.30' })
+      predict(objectsAt('objects', 'web-lb-local.json'), {
+        node: NODE,
+        mode: 'ipvs',
+        version: '1.30',
+      })
     const changes: ((changed: ReturnType<typeof state>) => unknown)[] = [
       (changed) => changed.iptables.get('nat')?.get('KUBE-POSTROUTING')?.rules.pop(),
       (changed) => changed.iptables.get('nat')?.get('KUBE-SERVICES')?.rules.reverse(),
@@ -127,7 +148,9 @@ const IPTABLES = [
 const IPVS = ['ipvs-kernel-2-switched-not-flushed', 'ipvs-kernel-3-flushed-and-used']
 
 const cases = (stages: string[]) =>
-  stages.flatMap((stage) => folders('kind-v1.20.2', stage, 'nodes').map((node) => ({ stage, node })))
+  stages.flatMap((stage) =>
+    folders('kind-v1.20.2', stage, 'nodes').map((node) => ({ stage, node })),
+  )
 
 /** The kubelet's own chains, and those of other agents. */
 const notKubeProxy = (table: string, chain: string) =>
@@ -137,7 +160,12 @@ const notKubeProxy = (table: string, chain: string) =>
   (table === 'nat' && chain === 'KUBE-MARK-DROP') ||
   (table === 'filter' && chain === 'KUBE-FIREWALL')
 
-function predicted(stage: string, node: string, mode: 'iptables' | 'ipvs', family: 'ipv4' | 'ipv6') {
+function predicted(
+  stage: string,
+  node: string,
+  mode: 'iptables' | 'ipvs',
+  family: 'ipv4' | 'ipv6',
+) {
   const state = stateAt(`kind-v1.20.2/${stage}/nodes/${node}`)
   const nodeAddresses = state.links
     .filter((link) => link.name !== 'kube-ipvs0')
@@ -162,8 +190,14 @@ describe('the nodes of a genuine kind cluster', () => {
       const settled = recorded.iptables.get('filter')?.get('KUBE-FORWARD')?.rules.length !== 0
       expect(settled || family === 'ipv6').toBe(true)
       if (!settled) continue
-      const options = { ignore: notKubeProxy, jumpsInAnyOrder: true, tables: ['nat', 'filter', 'mangle'] }
-      expect(strictDifference(recorded, predicted(stage, node, 'iptables', family), options)).toEqual([])
+      const options = {
+        ignore: notKubeProxy,
+        jumpsInAnyOrder: true,
+        tables: ['nat', 'filter', 'mangle'],
+      }
+      expect(
+        strictDifference(recorded, predicted(stage, node, 'iptables', family), options),
+      ).toEqual([])
     }
   })
 
@@ -171,8 +205,15 @@ describe('the nodes of a genuine kind cluster', () => {
     const recorded = stateAt(`kind-v1.20.2/${stage}/nodes/${node}`)
     const wanted = predicted(stage, node, 'ipvs', 'ipv4')
     const ignore = (table: string, chain: string) =>
-      notKubeProxy(table, chain) || (chain.startsWith('KUBE-') && !wanted.iptables.get(table)?.has(chain))
-    expect(strictDifference(recorded, wanted, { ignore, jumpsInAnyOrder: true, tables: ['nat', 'filter'] })).toEqual([])
+      notKubeProxy(table, chain) ||
+      (chain.startsWith('KUBE-') && !wanted.iptables.get(table)?.has(chain))
+    expect(
+      strictDifference(recorded, wanted, {
+        ignore,
+        jumpsInAnyOrder: true,
+        tables: ['nat', 'filter'],
+      }),
+    ).toEqual([])
   })
 })
 
@@ -192,7 +233,9 @@ describe('a node that is switched between modes in place', () => {
     (version) => {
       const ignore = (_table: string, chain: string) => chain === 'KIND-MASQ-AGENT'
       const step = `${version}/1-iptables`
-      expect(strictDifference(stateAt(`transitions/${step}`), predictAt(step, 'iptables'), { ignore })).toEqual([])
+      expect(
+        strictDifference(stateAt(`transitions/${step}`), predictAt(step, 'iptables'), { ignore }),
+      ).toEqual([])
     },
   )
 
@@ -202,7 +245,9 @@ describe('a node that is switched between modes in place', () => {
     ['v1.20.2/3-ipvs-then-iptables', 'iptables'],
     ['v1.30.3/3-ipvs-then-iptables', 'iptables'],
   ] as const)('%s: has everything that is predicted, and only leftovers besides', (step, mode) => {
-    const findings = compareNodeState(predictAt(step, mode), stateAt(`transitions/${step}`), { mode })
+    const findings = compareNodeState(predictAt(step, mode), stateAt(`transitions/${step}`), {
+      mode,
+    })
     expect(new Set(findings.map(({ kind }) => kind))).toEqual(new Set(['stale']))
   })
 })

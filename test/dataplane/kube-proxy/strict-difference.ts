@@ -19,14 +19,20 @@ const service = (spec: string): string => /--comment "([^" ]*\/[^" ]*)/.exec(spe
 function nodePortsSorted(specs: readonly string[]): string[] {
   const tail = specs.filter((spec) => spec.endsWith('-j KUBE-NODEPORTS')).sort()
   const others = specs.slice(0, specs.length - tail.length)
-  return others.some((spec) => spec.endsWith('-j KUBE-NODEPORTS')) ? [...specs] : [...others, ...tail]
+  return others.some((spec) => spec.endsWith('-j KUBE-NODEPORTS'))
+    ? [...specs]
+    : [...others, ...tail]
 }
 
 /** The rules of a chain sorted by Service if the order of Services is not fixed; rules of no Service keep their place. */
 function settled(place: string, specs: string[]): string[] {
   if (!FREE.has(place)) return specs
   if (place === 'filter KUBE-IPVS-OUT-FILTER') return [...specs].sort()
-  const rank = nodePortsSorted(specs).map((spec, index) => ({ spec, index, service: service(spec) }))
+  const rank = nodePortsSorted(specs).map((spec, index) => ({
+    spec,
+    index,
+    service: service(spec),
+  }))
   const own = rank.filter((rule) => rule.service !== '')
   own.sort((a, b) => (a.service < b.service ? -1 : a.service > b.service ? 1 : a.index - b.index))
   return rank.map((rule) => (rule.service === '' ? rule.spec : (own.shift()?.spec ?? '')))
@@ -53,7 +59,11 @@ export interface DifferenceOptions {
   dummyAddressesOnly?: boolean
 }
 
-function rulesetDifference(expected: Ruleset, actual: Ruleset, options: DifferenceOptions): string[] {
+function rulesetDifference(
+  expected: Ruleset,
+  actual: Ruleset,
+  options: DifferenceOptions,
+): string[] {
   const differences: string[] = []
   for (const table of options.tables ?? new Set([...expected.keys(), ...actual.keys()])) {
     const [wanted, found] = [expected.get(table), actual.get(table)]
@@ -61,7 +71,9 @@ function rulesetDifference(expected: Ruleset, actual: Ruleset, options: Differen
       differences.push(`table ${table}: ${wanted ? 'missing' : 'not predicted'}`)
       continue
     }
-    const ignored = [...wanted.keys(), ...found.keys()].filter((chain) => options.ignore?.(table, chain))
+    const ignored = [...wanted.keys(), ...found.keys()].filter((chain) =>
+      options.ignore?.(table, chain),
+    )
     for (const chain of new Set([...wanted.keys(), ...found.keys()])) {
       if (options.ignore?.(table, chain)) continue
       const place = `${table} ${chain}`
@@ -79,7 +91,9 @@ function rulesetDifference(expected: Ruleset, actual: Ruleset, options: Differen
 const servers = (state: NodeState): string[] =>
   state.virtualServers
     .map((server) => {
-      const reals = server.realServers.map((real) => `${real.address} ${real.port} ${real.forward} ${real.weight}`)
+      const reals = server.realServers.map(
+        (real) => `${real.address} ${real.port} ${real.forward} ${real.weight}`,
+      )
       const { scheduler, persistent, netmask, flags } = server
       return `${virtualServerKey(server)} ${JSON.stringify({ scheduler, persistent, netmask, flags })} ${reals.sort()}`
     })
@@ -104,7 +118,11 @@ const dummy = (state: NodeState, addressesOnly = false): string[] =>
     ])
 
 /** Every difference between two states, exactly: an empty list means equal as the recordings' README wants it. */
-export function strictDifference(expected: NodeState, actual: NodeState, options: DifferenceOptions = {}): string[] {
+export function strictDifference(
+  expected: NodeState,
+  actual: NodeState,
+  options: DifferenceOptions = {},
+): string[] {
   const differences = rulesetDifference(expected.iptables, actual.iptables, options)
   for (const [what, list] of [
     ['ipset', sets],

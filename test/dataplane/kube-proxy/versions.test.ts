@@ -1,5 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import { featuresOf, SUPPORTED_VERSIONS, VersionError } from '../../../dataplane/kube-proxy/versions.ts'
+import {
+  featuresOf,
+  SUPPORTED_VERSIONS,
+  VersionError,
+} from '../../../dataplane/kube-proxy/versions.ts'
 import { PredictError } from '../../../dataplane/predict.ts'
 import { oneService, predictOn, rulesOf, WEB } from './cluster-of.ts'
 
@@ -7,24 +11,30 @@ const local = { ip: '10.244.1.5', node: 'w' }
 const remote = { ip: '10.244.2.5' }
 const nodePort = { type: 'NodePort', ports: [{ port: 80, nodePort: 30080 }] }
 const chainsOf = (version: string, spec: object, backends = [remote]) =>
-  [...(predictOn(oneService(spec, backends), version).iptables.get('nat')?.keys() ?? [])].filter((chain) =>
-    chain.endsWith(WEB),
+  [...(predictOn(oneService(spec, backends), version).iptables.get('nat')?.keys() ?? [])].filter(
+    (chain) => chain.endsWith(WEB),
   )
 
 describe('versions', () => {
   test('1.20 and 1.23 to 1.36 are modelled, in every spelling', () => {
-    expect(SUPPORTED_VERSIONS).toEqual(['1.20', ...Array.from({ length: 14 }, (_, index) => `1.${index + 23}`)])
+    expect(SUPPORTED_VERSIONS).toEqual([
+      '1.20',
+      ...Array.from({ length: 14 }, (_, index) => `1.${index + 23}`),
+    ])
     for (const text of ['v1.30.3', '1.30', 'v1.30', '1.30.0-rc.1', 'v1.30.3+k3s1'])
       expect(featuresOf(text).version).toBe('1.30')
   })
 
-  test.each(['1.21', '1.19.3', '2.0', '1', '', 'latest', '1.30.x', '1.99', '__proto__'])('"%s" is refused', (text) =>
-    expect(() => featuresOf(text)).toThrow(VersionError),
+  test.each(['1.21', '1.19.3', '2.0', '1', '', 'latest', '1.30.x', '1.99', '__proto__'])(
+    '"%s" is refused',
+    (text) => expect(() => featuresOf(text)).toThrow(VersionError),
   )
 
   test('an unknown node and userspace mode after 1.20 are refused with a sentence', () => {
     const objects = oneService({}, [])
-    expect(() => predictOn(objects, '1.30', { node: 'x' })).toThrow(/Node "x" is not among the objects; they have w\./)
+    expect(() => predictOn(objects, '1.30', { node: 'x' })).toThrow(
+      /Node "x" is not among the objects; they have w\./,
+    )
     expect(() => predictOn(objects, '1.30', { mode: 'userspace' })).toThrow(PredictError)
   })
 })
@@ -65,7 +75,10 @@ describe('the place of the masquerade rules', () => {
     expect(rulesOf(predictOn(objects, '1.20'), 'nat', 'KUBE-NODEPORTS')?.[0]).toBe(port)
   })
   test('1.23: in the chain of the Service', () =>
-    expect(rulesOf(predictOn(objects, '1.23'), 'nat', `KUBE-SVC-${WEB}`)?.slice(0, 2)).toEqual([cluster, port]))
+    expect(rulesOf(predictOn(objects, '1.23'), 'nat', `KUBE-SVC-${WEB}`)?.slice(0, 2)).toEqual([
+      cluster,
+      port,
+    ]))
   test('1.24: for node ports in KUBE-EXT-', () => {
     expect(rulesOf(predictOn(objects, '1.24'), 'nat', `KUBE-SVC-${WEB}`)?.[0]).toBe(cluster)
     expect(rulesOf(predictOn(objects, '1.24'), 'nat', `KUBE-EXT-${WEB}`)).toEqual([
@@ -76,11 +89,18 @@ describe('the place of the masquerade rules', () => {
 })
 
 describe('rules that a version introduced', () => {
-  const balancer = { type: 'LoadBalancer', loadBalancerSourceRanges: ['203.0.113.0/24', '172.18.0.0/16'] }
-  const objects = oneService(balancer, [local, remote], { loadBalancer: { ingress: [{ ip: '172.18.255.1' }] } })
+  const balancer = {
+    type: 'LoadBalancer',
+    loadBalancerSourceRanges: ['203.0.113.0/24', '172.18.0.0/16'],
+  }
+  const objects = oneService(balancer, [local, remote], {
+    loadBalancer: { ingress: [{ ip: '172.18.255.1' }] },
+  })
   const has = (version: string, mode: 'iptables' | 'ipvs', text: string, nfacct = true) =>
     [...predictOn(objects, version, { mode, with: { nfacct } }).iptables.values()].some((table) =>
-      [...table.values()].some((chain) => chain.rules.some(({ spec }) => `-A ${chain.name} ${spec}`.includes(text))),
+      [...table.values()].some((chain) =>
+        chain.rules.some(({ spec }) => `-A ${chain.name} ${spec}`.includes(text)),
+      ),
     )
   test.each([
     ['iptables', '-j KUBE-FIREWALL', '1.26', '1.27'],
@@ -91,7 +111,12 @@ describe('rules that a version introduced', () => {
       '1.24',
       '1.25',
     ],
-    ['iptables', '-A INPUT -m comment --comment "kubernetes health check service ports"', '1.20', '1.23'],
+    [
+      'iptables',
+      '-A INPUT -m comment --comment "kubernetes health check service ports"',
+      '1.20',
+      '1.23',
+    ],
     ['iptables', '"kubernetes forwarding conntrack rule"', '1.20', '1.23'],
     ['iptables', '--nfacct-name  ct_state_invalid_dropped_pkts -j DROP', '1.30', '1.31'],
     ['ipvs', '-A INPUT -m comment --comment "kubernetes health check rules"', '1.20', '1.23'],
@@ -107,7 +132,11 @@ describe('rules that a version introduced', () => {
   })
   test('the rule for INVALID packets is omitted if conntrack is liberal, from 1.29 on', () => {
     const first = (version: string) =>
-      rulesOf(predictOn(objects, version, { with: { conntrackTCPLiberal: true } }), 'filter', 'KUBE-FORWARD')?.[0]
+      rulesOf(
+        predictOn(objects, version, { with: { conntrackTCPLiberal: true } }),
+        'filter',
+        'KUBE-FORWARD',
+      )?.[0]
     expect(first('1.28')).toBe('-m conntrack --ctstate INVALID -j DROP')
     expect(first('1.29')).toContain('kubernetes forwarding rules')
   })
@@ -115,15 +144,25 @@ describe('rules that a version introduced', () => {
     const proxied = oneService(balancer, [local], {
       loadBalancer: { ingress: [{ ip: '172.18.255.1', ipMode: 'Proxy' }] },
     })
-    const rules = (version: string) => rulesOf(predictOn(proxied, version), 'nat', 'KUBE-SERVICES')?.join('\n')
+    const rules = (version: string) =>
+      rulesOf(predictOn(proxied, version), 'nat', 'KUBE-SERVICES')?.join('\n')
     expect(rules('1.28')).toContain('172.18.255.1')
     expect(rules('1.30')).not.toContain('172.18.255.1')
   })
 })
 
 describe('the choice of endpoints', () => {
-  const leaving = { ip: '10.244.1.6', node: 'w', conditions: { ready: false, serving: true, terminating: true } }
-  const endpoints = (version: string, spec: object, backends: Parameters<typeof oneService>[1], metadata = {}) =>
+  const leaving = {
+    ip: '10.244.1.6',
+    node: 'w',
+    conditions: { ready: false, serving: true, terminating: true },
+  }
+  const endpoints = (
+    version: string,
+    spec: object,
+    backends: Parameters<typeof oneService>[1],
+    metadata = {},
+  ) =>
     [
       ...(predictOn(oneService(spec, backends, {}, metadata), version)
         .iptables.get('nat')
@@ -138,10 +177,9 @@ describe('the choice of endpoints', () => {
     expect(endpoints('1.26', {}, [leaving, remote])).toEqual(['10.244.2.5'])
   })
   test('a Local policy uses a terminating local endpoint although remote ones are ready', () =>
-    expect(endpoints('1.30', { ...nodePort, externalTrafficPolicy: 'Local' }, [leaving, remote])).toEqual([
-      '10.244.1.6',
-      '10.244.2.5',
-    ]))
+    expect(
+      endpoints('1.30', { ...nodePort, externalTrafficPolicy: 'Local' }, [leaving, remote]),
+    ).toEqual(['10.244.1.6', '10.244.2.5']))
   test('internalTrafficPolicy Local is ignored in 1.20, filters endpoints in 1.23 and has its own chain from 1.24 on', () => {
     const spec = { internalTrafficPolicy: 'Local' }
     expect(endpoints('1.20', spec, [local, remote])).toHaveLength(2)
@@ -172,13 +210,20 @@ describe('the choice of endpoints', () => {
       }
       return endpoints(version, {}, zoned, { annotations }).length === 1
     }
-    for (const word of ['Auto', 'auto']) expect([used('1.26', word), used('1.30', word)]).toEqual([true, true])
+    for (const word of ['Auto', 'auto'])
+      expect([used('1.26', word), used('1.30', word)]).toEqual([true, true])
     for (const word of ['Disabled', 'disabled', ''])
       expect([used('1.26', word), used('1.30', word)]).toEqual([false, false])
     // Values of other heuristics are valid from 1.27 on, as is the newer annotation.
     expect([used('1.26', 'other'), used('1.27', 'other')]).toEqual([false, true])
-    expect([used('1.26', undefined, 'Auto'), used('1.27', undefined, 'Auto')]).toEqual([false, true])
-    expect([used('1.30', 'Disabled', 'Auto'), used('1.30', 'Auto', 'Disabled')]).toEqual([false, true])
+    expect([used('1.26', undefined, 'Auto'), used('1.27', undefined, 'Auto')]).toEqual([
+      false,
+      true,
+    ])
+    expect([used('1.30', 'Disabled', 'Auto'), used('1.30', 'Auto', 'Disabled')]).toEqual([
+      false,
+      true,
+    ])
   })
   test('hints for nodes have precedence over hints for zones from 1.34 on', () => {
     const hinted = [
@@ -187,9 +232,11 @@ describe('the choice of endpoints', () => {
     ]
     expect(endpoints('1.33', {}, hinted)).toEqual(['10.244.1.5'])
     expect(endpoints('1.34', {}, hinted)).toEqual(['10.244.2.5'])
-    expect(endpoints('1.34', {}, [...hinted, { ip: '10.244.2.9', hints: { forZones: [{ name: 'a' }] } }])).toEqual([
-      '10.244.1.5',
-      '10.244.2.9',
-    ])
+    expect(
+      endpoints('1.34', {}, [
+        ...hinted,
+        { ip: '10.244.2.9', hints: { forZones: [{ name: 'a' }] } },
+      ]),
+    ).toEqual(['10.244.1.5', '10.244.2.9'])
   })
 })

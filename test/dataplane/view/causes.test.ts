@@ -11,12 +11,17 @@ import { byMode, type RecordedNode, threeVersions, wholeNodes } from './nodes.ts
 const valueAt = (object: unknown, field: string): unknown =>
   field.split(/[.[\]]+/).reduce((value: unknown, key) => {
     if (key === '') return value
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[key] : undefined
+    return typeof value === 'object' && value !== null
+      ? (value as Record<string, unknown>)[key]
+      : undefined
   }, object)
 
-test.each(byMode)('every entry of the recorded nodes of $mode has a cause in the objects', ({ nodes }) => {
-  expect(nodes.flatMap((node) => faultsOf(node.read()))).toEqual([])
-})
+test.each(byMode)(
+  'every entry of the recorded nodes of $mode has a cause in the objects',
+  ({ nodes }) => {
+    expect(nodes.flatMap((node) => faultsOf(node.read()))).toEqual([])
+  },
+)
 
 function faultsOf({ path, state, objects, options, items }: RecordedNode): string[] {
   const holdings = holdingsOf(options.node, state)
@@ -27,7 +32,9 @@ function faultsOf({ path, state, objects, options, items }: RecordedNode): strin
   for (const { id, text, kind } of entriesOf(holdings)) {
     const because = causes.get(id) ?? []
     if (kind === 'group') continue
-    const isKernels = (kind !== 'rule' && /^iptables\/\w+(\/[A-Z]+)?$/.test(id)) || /^links\/(?!kube-ipvs0)/.test(id)
+    const isKernels =
+      (kind !== 'rule' && /^iptables\/\w+(\/[A-Z]+)?$/.test(id)) ||
+      /^links\/(?!kube-ipvs0)/.test(id)
     const kinds = new Set(because.map((cause) => cause.kind))
     if (kinds.size !== 1 || kinds.has('left over') || kinds.has('other') !== isKernels)
       faults.push(`${id}: ${[...kinds]}`)
@@ -39,14 +46,18 @@ function faultsOf({ path, state, objects, options, items }: RecordedNode): strin
     }
     // The names and addresses in a text are those of its cause.
     const service = /--comment "([a-z0-9-]+\/[a-z0-9-]+)/.exec(text)?.[1]
-    if (service && !because.some((cause) => cause.service === service)) faults.push(`${text}: not ${service}`)
+    if (service && !because.some((cause) => cause.service === service))
+      faults.push(`${text}: not ${service}`)
     const endpoint = /(?:--to-destination|->|dnat to) (10\.244[\d.]+:\d+)/.exec(text)?.[1]
-    if (endpoint && !because.some((cause) => cause.endpoint === endpoint)) faults.push(`${text}: not ${endpoint}`)
+    if (endpoint && !because.some((cause) => cause.endpoint === endpoint))
+      faults.push(`${text}: not ${endpoint}`)
   }
   return faults.map((fault) => `${path}: ${fault}`)
 }
 
-const servicesOf = (causes: readonly Cause[] = []) => [...new Set(causes.map(({ service }) => service))]
+const servicesOf = (causes: readonly Cause[] = []) => [
+  ...new Set(causes.map(({ service }) => service)),
+]
 
 test('without one Service, a node lacks exactly the entries that exist only because of it', () => {
   for (const { path, read } of threeVersions) {
@@ -54,11 +65,15 @@ test('without one Service, a node lacks exactly the entries that exist only beca
     const whole = holdingsOf(options.node, predict(objects, options))
     const causes = causesOf(predict(objects, options), objects, options, whole)
     for (const { namespace, name } of objects.services) {
-      const services = objects.services.filter((service) => service.namespace !== namespace || service.name !== name)
+      const services = objects.services.filter(
+        (service) => service.namespace !== namespace || service.name !== name,
+      )
       const without = holdingsOf(options.node, predict({ ...objects, services }, options))
       const left = new Set([...entriesOf(without)].map(({ id }) => id))
       const gone = [...entriesOf(whole)].map(({ id }) => id).filter((id) => !left.has(id))
-      const alone = [...causes].filter(([, of]) => servicesOf(of).join() === `${namespace}/${name}`).map(([id]) => id)
+      const alone = [...causes]
+        .filter(([, of]) => servicesOf(of).join() === `${namespace}/${name}`)
+        .map(([id]) => id)
       expect(gone.sort(), path).toEqual(alone.sort())
     }
   }
@@ -67,13 +82,21 @@ test('without one Service, a node lacks exactly the entries that exist only beca
 const reasons = (causes: Causes, id: string) => causes.get(id)?.map(({ reason }) => reason)
 
 test('entries of other programs and leftovers have their own reasons', () => {
-  const at = (path: string) => wholeNodes.find((one) => one.path === path) as (typeof wholeNodes)[number]
-  const { state, objects } = at('kind-v1.20.2/ipvs-kernel-2-switched-not-flushed/nodes/k8s-guide-worker')
+  const at = (path: string) =>
+    wholeNodes.find((one) => one.path === path) as (typeof wholeNodes)[number]
+  const { state, objects } = at(
+    'kind-v1.20.2/ipvs-kernel-2-switched-not-flushed/nodes/k8s-guide-worker',
+  )
   if (!objects) throw new Error('objects are recorded')
-  const causes = causesOf(state, objects, { node: 'k8s-guide-worker', mode: 'ipvs', version: 'v1.20.2' })
+  const causes = causesOf(state, objects, {
+    node: 'k8s-guide-worker',
+    mode: 'ipvs',
+    version: 'v1.20.2',
+  })
   for (const { id, kind } of entriesOf(holdingsOf('k8s-guide-worker', state))) {
     const kinds = new Set(causes.get(id)?.map((cause) => cause.kind))
-    if (/KIND-MASQ-AGENT|KUBE-KUBELET-CANARY|links\/eth0/.test(id)) expect([...kinds], id).toEqual(['other'])
+    if (/KIND-MASQ-AGENT|KUBE-KUBELET-CANARY|links\/eth0/.test(id))
+      expect([...kinds], id).toEqual(['other'])
     if (/\/KUBE-(SVC|SEP)-/.test(id)) expect([...kinds], id).toEqual(['left over'])
     if (kind !== 'group') expect(kinds.size, id).toBeGreaterThan(0)
   }
@@ -81,7 +104,9 @@ test('entries of other programs and leftovers have their own reasons', () => {
     'left over: nothing in the API asks for it',
   ])
   expect(reasons(causes, 'iptables/nat/POSTROUTING')).toEqual(['the kernel has it by itself'])
-  expect(causes.get('ipvs/TCP 10.96.0.10:53')?.map(({ service }) => service)).toEqual(['kube-system/kube-dns'])
+  expect(causes.get('ipvs/TCP 10.96.0.10:53')?.map(({ service }) => service)).toEqual([
+    'kube-system/kube-dns',
+  ])
 })
 
 test('a reason names the field of the object', () => {
@@ -89,10 +114,17 @@ test('a reason names the field of the object', () => {
     { kind: 'Service', metadata: { namespace: 'default', name }, spec, status },
     {
       kind: 'EndpointSlice',
-      metadata: { namespace: 'default', name: `${name}-x`, labels: { 'kubernetes.io/service-name': name } },
+      metadata: {
+        namespace: 'default',
+        name: `${name}-x`,
+        labels: { 'kubernetes.io/service-name': name },
+      },
       addressType: 'IPv4',
       ports: [{ name: 'http', port: 8080 }],
-      endpoints: spec === none ? [] : [{ addresses: ['10.244.2.4'], nodeName: 'other', conditions: { ready: true } }],
+      endpoints:
+        spec === none
+          ? []
+          : [{ addresses: ['10.244.2.4'], nodeName: 'other', conditions: { ready: true } }],
     },
   ]
   const ports = [{ name: 'http', port: 80, nodePort: 30080 }]
@@ -113,7 +145,12 @@ test('a reason names the field of the object', () => {
     ...service('none', none),
   ]
   const { objects } = readObjects({ kind: 'List', items })
-  const options = { node: 'worker', mode: 'iptables', version: '1.30', config: recordedConfig() } as const
+  const options = {
+    node: 'worker',
+    mode: 'iptables',
+    version: '1.30',
+    config: recordedConfig(),
+  } as const
   const state = predict(objects, options)
   const causes = causesOf(state, objects, options)
   const reasonsOf = (pattern: RegExp) =>
@@ -121,8 +158,12 @@ test('a reason names the field of the object', () => {
       .filter(({ text }) => pattern.test(text))
       .map(({ id }) => reasons(causes, id))
   const web = 'of Service default/web'
-  expect(reasonsOf(/^-A KUBE-NODEPORTS .*30080/)[0]).toEqual([`because port http ${web} has nodePort 30080`])
-  expect(reasonsOf(/^-A KUBE-SERVICES .*10\.96\.0\.2/)).toEqual([[`because port http ${web} is TCP 10.96.0.2:80`]])
+  expect(reasonsOf(/^-A KUBE-NODEPORTS .*30080/)[0]).toEqual([
+    `because port http ${web} has nodePort 30080`,
+  ])
+  expect(reasonsOf(/^-A KUBE-SERVICES .*10\.96\.0\.2/)).toEqual([
+    [`because port http ${web} is TCP 10.96.0.2:80`],
+  ])
   expect(reasonsOf(/--to-destination/)).toEqual([
     [
       'because Service default/web has sessionAffinity ClientIP for 10800 seconds',

@@ -55,7 +55,9 @@ test('IPVS takes a Pod’s packet at LOCAL_IN, and the node’s own at LOCAL_OUT
 test('to a Pod of another node: over the wire, and through the hooks there', () => {
   const other = { stateOf: () => state('iptables') }
   const far = journey('iptables', 'pod:10.244.1.99', '10.244.2.4:80', other)
-  expect(far.map(({ node, place }) => `${node === '' ? '' : node.slice(10)} ${place}`.trim())).toEqual([
+  expect(
+    far.map(({ node, place }) => `${node === '' ? '' : node.slice(10)} ${place}`.trim()),
+  ).toEqual([
     'worker Pod',
     'worker PREROUTING',
     'worker FORWARD',

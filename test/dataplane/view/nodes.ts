@@ -21,7 +21,8 @@ interface ApiObject {
   metadata: { namespace?: string; name: string }
 }
 
-const itemsAt = (...parts: string[]): ApiObject[] => JSON.parse(readFileSync(recordingPath(...parts), 'utf8')).items
+const itemsAt = (...parts: string[]): ApiObject[] =>
+  JSON.parse(readFileSync(recordingPath(...parts), 'utf8')).items
 
 /** Objects in unusual spellings, or without a selector: what these tests quote is not found in them as text. */
 const UNUSUAL = ['y-lb-ranges-odd', 'y-node-ports-cidrs', 'y-random-dual-40', 'y-node-port-tcp-udp']
@@ -38,7 +39,10 @@ export const recordedNodes: readonly { path: string; read: () => RecordedNode }[
       .filter((name) => !UNUSUAL.includes(name))
       .map((scenario) => {
         const path = `${version}/${mode}/${scenario}`
-        return { path, read: () => readNode(path, version, mode as PredictOptions['mode'], scenario) }
+        return {
+          path,
+          read: () => readNode(path, version, mode as PredictOptions['mode'], scenario),
+        }
       }),
   )
 
@@ -50,7 +54,12 @@ export const byMode = ['iptables', 'ipvs', 'nftables'].map((mode) => {
 /** The same for the oldest, a middle and the newest recorded version, for tests that take long. */
 export const threeVersions = recordedNodes.filter(({ path }) => /^v1\.(20|24|30)/.test(path))
 
-function readNode(path: string, version: string, mode: PredictOptions['mode'], scenario: string): RecordedNode {
+function readNode(
+  path: string,
+  version: string,
+  mode: PredictOptions['mode'],
+  scenario: string,
+): RecordedNode {
   const items = itemsAt('objects', `${scenario}.json`)
   const { objects } = readObjects({ kind: 'List', items })
   const options = { node: NODE, mode, version, config: configOf(objects) }
@@ -62,7 +71,10 @@ export const wholeNodes: readonly { path: string; state: NodeState; objects?: Cl
   ...folders('kind-v1.20.2').flatMap((stage) =>
     folders('kind-v1.20.2', stage, 'nodes').map((node) => {
       const path = `kind-v1.20.2/${stage}/nodes/${node}`
-      const { objects } = readObjects({ kind: 'List', items: itemsAt('kind-v1.20.2', stage, 'objects.json') })
+      const { objects } = readObjects({
+        kind: 'List',
+        items: itemsAt('kind-v1.20.2', stage, 'objects.json'),
+      })
       return { path, state: stateAt(path), objects }
     }),
   ),

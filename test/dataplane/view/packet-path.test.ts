@@ -9,10 +9,20 @@ import { external, node, pod } from '../made-node.ts'
 import { recordedNodes, threeVersions } from './nodes.ts'
 
 const pathOf = (state: NodeState, from: string, to: string, isService = true) =>
-  packetPath(state, parsePacket(from, to), { node: 'worker', mode: 'iptables', real: true, isService })
+  packetPath(state, parsePacket(from, to), {
+    node: 'worker',
+    mode: 'iptables',
+    real: true,
+    isService,
+  })
 
 const ORIGINS = ['pod:10.244.1.99', 'pod:10.244.1.6', 'host', 'outside']
-const DESTINATIONS = ['10.96.119.228:80', '172.18.0.3:31730', '172.18.255.200:80', '10.96.0.10:53/udp']
+const DESTINATIONS = [
+  '10.96.119.228:80',
+  '172.18.0.3:31730',
+  '172.18.255.200:80',
+  '10.96.0.10:53/udp',
+]
 
 test('actions on a packet are entries of the node, and the probabilities of its ends add up to 1', () => {
   for (const { path, read } of threeVersions) {
@@ -22,7 +32,8 @@ test('actions on a packet are entries of the node, and the probabilities of its 
       for (const to of DESTINATIONS) {
         const { hooks, ends, legs } = pathOf(state, from, to)
         const actions = hooks.flatMap((hook) => hook.actions)
-        const isPlaced = (entries: readonly string[]) => entries.length > 0 && entries.every((id) => ids.has(id))
+        const isPlaced = (entries: readonly string[]) =>
+          entries.length > 0 && entries.every((id) => ids.has(id))
         expect(
           actions.filter(({ entries }) => !isPlaced(entries)),
           path,
@@ -79,7 +90,9 @@ test('alternative actions have their common chains, their probabilities and thei
     ['10.244.1.5:8080', 'dnat'],
     ['10.244.2.5:8080', 'dnat'],
   ])
-  expect(conntrack).toMatch(/^conntrack remembers 10\.244\.1\.9 → 10\.96\.0\.9:80\/tcp and the one endpoint/)
+  expect(conntrack).toMatch(
+    /^conntrack remembers 10\.244\.1\.9 → 10\.96\.0\.9:80\/tcp and the one endpoint/,
+  )
   expect(stop).toBeUndefined()
 })
 
@@ -108,18 +121,29 @@ test('a stopped packet has its hook, table, chain and rule, and the consequence 
 
 test('pathsInAllModes traces the mode of the node in its state and the other modes in predictions', () => {
   for (const own of ['iptables', 'ipvs', 'nftables'] as const) {
-    const recorded = recordedNodes.find(({ path }) => path === `v1.30.3/${own}/web-three-endpoints`)?.read()
+    const recorded = recordedNodes
+      .find(({ path }) => path === `v1.30.3/${own}/web-three-endpoints`)
+      ?.read()
     if (!recorded) throw new Error('it is recorded')
     const { state, objects, options } = recorded
-    const paths = pathsInAllModes(state, objects, parsePacket('pod:10.244.1.99', '10.96.119.228:80'), {
-      ...options,
-      isService: true,
-    })
+    const paths = pathsInAllModes(
+      state,
+      objects,
+      parsePacket('pod:10.244.1.99', '10.96.119.228:80'),
+      {
+        ...options,
+        isService: true,
+      },
+    )
     const byMode = new Map(paths.map((path) => [path.mode, path]))
     expect(paths.map(({ mode, real }) => [mode, real])[0]).toEqual([own, true])
     expect(paths.filter(({ real }) => !real)).toHaveLength(2)
     for (const path of paths) {
-      expect(path.ends.map(({ to }) => to)).toEqual(['10.244.1.6:80', '10.244.1.7:80', '10.244.2.4:80'])
+      expect(path.ends.map(({ to }) => to)).toEqual([
+        '10.244.1.6:80',
+        '10.244.1.7:80',
+        '10.244.2.4:80',
+      ])
       expect(path.stop).toBeUndefined()
     }
     expect(byMode.get('ipvs')).toMatchObject({ local: 'IPVS' })
@@ -128,9 +152,12 @@ test('pathsInAllModes traces the mode of the node in its state and the other mod
   const old = recordedNodes.find(({ path }) => path === 'v1.20.2/iptables/web-clusterip')?.read()
   if (!old) throw new Error('it is recorded')
   const given = { ...old.options, isService: true }
-  const modes = pathsInAllModes(old.state, old.objects, parsePacket('host', '10.96.119.228:80'), given).map(
-    ({ mode }) => mode,
-  )
+  const modes = pathsInAllModes(
+    old.state,
+    old.objects,
+    parsePacket('host', '10.96.119.228:80'),
+    given,
+  ).map(({ mode }) => mode)
   expect(modes).toEqual(['iptables', 'ipvs'])
 })
 
@@ -147,7 +174,8 @@ test('countedOn adds the packets that the kernel counted, and marks implausibly 
         ),
       }),
     )
-  const counted = (b: number, c: number) => countedOn(path, counters(2, 3), counters(2 + b, 3 + c), b + c)
+  const counted = (b: number, c: number) =>
+    countedOn(path, counters(2, 3), counters(2 + b, 3 + c), b + c)
   const actionsOf = (one: typeof path) =>
     one.hooks.flatMap(({ actions }) => actions).map((action) => [action.counted, action.disagrees])
   expect(actionsOf(counted(9, 11))).toEqual([
@@ -164,16 +192,25 @@ test('countedOn adds the packets that the kernel counted, and marks implausibly 
     [3, undefined],
   ])
   const dropped = pathOf(node({ nat, filter: ['[0:0] -A FORWARD -j DROP'] }), pod, '10.96.0.9:80')
-  const drops = (count: number) => holdingsOf('worker', node({ nat, filter: [`[${count}:0] -A FORWARD -j DROP`] }))
-  expect(countedOn(dropped, drops(0), drops(5), 5).ends).toMatchObject([{ verdict: 'drop', counted: 5 }])
+  const drops = (count: number) =>
+    holdingsOf('worker', node({ nat, filter: [`[${count}:0] -A FORWARD -j DROP`] }))
+  expect(countedOn(dropped, drops(0), drops(5), 5).ends).toMatchObject([
+    { verdict: 'drop', counted: 5 },
+  ])
   expect(actionsOf(countedOn(dropped, drops(0), drops(4), 5)).at(-1)).toEqual([4, true])
 })
 
 test('a rule that masquerades to several addresses has one counter, which no action shows', () => {
   const local = nat.map((line) => line.replace('10.244.2.5', '172.18.9.9'))
-  const masquerading = (count: number) => node({ nat: [...local, `[${count}:0] -A POSTROUTING -j MASQUERADE`] })
+  const masquerading = (count: number) =>
+    node({ nat: [...local, `[${count}:0] -A POSTROUTING -j MASQUERADE`] })
   const path = pathOf(masquerading(0), pod, '10.96.0.9:80')
-  const counted = countedOn(path, holdingsOf('worker', masquerading(0)), holdingsOf('worker', masquerading(4)), 4)
+  const counted = countedOn(
+    path,
+    holdingsOf('worker', masquerading(0)),
+    holdingsOf('worker', masquerading(4)),
+    4,
+  )
   expect(counted.hooks.at(-1)?.actions.map((action) => [action.text, action.counted])).toEqual([
     ['MASQUERADE source becomes 10.244.1.1', undefined],
     ['MASQUERADE source becomes 172.18.0.3', undefined],
@@ -184,7 +221,9 @@ test('connections of a real server are counted', () => {
   const servers = '-A -t 10.96.0.1:443 -s rr\n-a -t 10.96.0.1:443 -r 10.244.2.7:6443 -m -w 1\n'
   const state = node({}, servers)
   const list = (active: number) =>
-    parseIpvsadmList(`TCP  10.96.0.1:443 rr\n  -> 10.244.2.7:6443   Masq    1      ${active}          1\n`)
+    parseIpvsadmList(
+      `TCP  10.96.0.1:443 rr\n  -> 10.244.2.7:6443   Masq    1      ${active}          1\n`,
+    )
   const at = (active: number) => holdingsOf('worker', state, { connections: list(active) })
   const path = countedOn(pathOf(state, pod, '10.96.0.1:443'), at(0), at(6), 6)
   expect(path.ends).toMatchObject([{ to: '10.244.2.7:6443', counted: 6 }])

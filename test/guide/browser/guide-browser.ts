@@ -29,7 +29,13 @@ export class GuideBrowser {
   /** What the pages complained about in the browser's console. */
   readonly complaints: string[] = []
 
-  private constructor(cluster: Cluster, browser: Browser, guide: ChildProcess, url: string, cookies: Cookies) {
+  private constructor(
+    cluster: Cluster,
+    browser: Browser,
+    guide: ChildProcess,
+    url: string,
+    cookies: Cookies,
+  ) {
     this.cluster = cluster
     this.#browser = browser
     this.process = guide
@@ -50,20 +56,37 @@ export class GuideBrowser {
     guide.stdout.setEncoding('utf8').on('data', (text: string) => {
       printed += text
     })
-    const url = await waitFor('the address of the guide', 120_000, async () => /http:\S+/.exec(printed)?.[0])
+    const url = await waitFor(
+      'the address of the guide',
+      120_000,
+      async () => /http:\S+/.exec(printed)?.[0],
+    )
     await syncOnlyOnChange(new LabBench(cluster, (await openCluster(cluster)).live.client, silent))
     // The printed address works once for each browser; other windows of it share its cookie.
     const context = await browser.newContext()
     const page = await context.newPage()
     await page.goto(url)
-    const opened = new GuideBrowser(cluster, browser, guide, new URL(url).origin, await context.cookies())
+    const opened = new GuideBrowser(
+      cluster,
+      browser,
+      guide,
+      new URL(url).origin,
+      await context.cookies(),
+    )
     await context.close()
     return opened
   }
 
   /** A window with the page; `prepare` is called before it is loaded. */
-  async page(options: ContextOptions = {}, prepare = async (_page: Page): Promise<void> => {}): Promise<Page> {
-    const context = await this.#browser.newContext({ viewport: WIDE, reducedMotion: 'reduce', ...options })
+  async page(
+    options: ContextOptions = {},
+    prepare = async (_page: Page): Promise<void> => {},
+  ): Promise<Page> {
+    const context = await this.#browser.newContext({
+      viewport: WIDE,
+      reducedMotion: 'reduce',
+      ...options,
+    })
     await context.addCookies(this.#cookies)
     const page = await context.newPage()
     page.setDefaultTimeout(20_000 * timeoutScale())
@@ -128,7 +151,11 @@ export async function tabTo(page: Page, target: Locator): Promise<void> {
 }
 
 /** What axe-core finds in a part of a page, as it is now: a line each. `rules` are all if absent. */
-export async function findViolations(page: Page, part = ':root', rules?: readonly string[]): Promise<string[]> {
+export async function findViolations(
+  page: Page,
+  part = ':root',
+  rules?: readonly string[],
+): Promise<string[]> {
   if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axe.source)
   return page.evaluate<string[]>(
     `axe.run(${JSON.stringify(part)}, ${JSON.stringify(rules ? { runOnly: rules } : {})}).then((found) => found.violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => id + ": " + html)))`,

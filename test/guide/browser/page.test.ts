@@ -138,7 +138,8 @@ async function answerAsked(id: string, what: 'predict' | 'question'): Promise<vo
     await ask.getByRole('textbox').fill(plain)
     await ask.getByRole('button', { name: what === 'predict' ? 'Predict' : 'Answer' }).click()
   }
-  const closed = what === 'predict' ? ask.getByText('You predicted') : ask.locator(':scope:not(:has(form))')
+  const closed =
+    what === 'predict' ? ask.getByText('You predicted') : ask.locator(':scope:not(:has(form))')
   await closed.waitFor({ timeout: 60_000 * timeoutScale() })
 }
 
@@ -175,9 +176,10 @@ test(
     }
     await page.getByLabel('Your name').fill(guide.cluster.name)
     await page.getByRole('button', { name: 'Save submission' }).click()
-    const saved = /(\d+\/\d+) points.*steps passed\. .*Saved as (submissions\/\S+\.labgrade)\.$/.exec(
-      (await page.getByRole('status').filter({ hasText: 'Saved as' }).textContent()) ?? '',
-    )
+    const saved =
+      /(\d+\/\d+) points.*steps passed\. .*Saved as (submissions\/\S+\.labgrade)\.$/.exec(
+        (await page.getByRole('status').filter({ hasText: 'Saved as' }).textContent()) ?? '',
+      )
     expect(saved?.[1]).toBe('95/95')
     rmSync(join(projectRoot, String(saved?.[2])))
     await expect.poll(() => page.locator('.score').textContent()).toContain('100 / 100 points')
@@ -195,7 +197,9 @@ test('two pages show the same', async () => {
   const other = await guide.page()
   await goTo('sets')
   await other.locator('.claim', { hasText: step('sets')?.title }).waitFor()
-  expect(await other.locator('.score strong').textContent()).toBe(await page.locator('.score strong').textContent())
+  expect(await other.locator('.score strong').textContent()).toBe(
+    await page.locator('.score strong').textContent(),
+  )
   await other.getByRole('button', { name: 'Pause' }).click()
   await page.getByRole('button', { name: 'Resume' }).click()
   await other.getByRole('button', { name: 'Pause' }).waitFor()
@@ -203,7 +207,8 @@ test('two pages show the same', async () => {
 })
 
 test('a step turns green by itself after a program that the guide knows nothing of, and tells it once', async () => {
-  const member = (await guide.onNode(NODE, 'ipset list KUBE-CLUSTER-IP | grep -m1 ,tcp:')).split(' ')[0] ?? ''
+  const member =
+    (await guide.onNode(NODE, 'ipset list KUBE-CLUSTER-IP | grep -m1 ,tcp:')).split(' ')[0] ?? ''
   const heard = await announcements()
   const times: number[] = []
   const rounds = 4
@@ -307,14 +312,20 @@ test('on a narrow page, the reason of a refused action is where the learner has 
     expect(y + height).toBeLessThan(800)
   }
   // The browser complains about each refusal in its console.
-  expect(guide.complaints.splice(0)).toEqual([expect.stringContaining('409'), expect.stringContaining('409')])
+  expect(guide.complaints.splice(0)).toEqual([
+    expect.stringContaining('409'),
+    expect.stringContaining('409'),
+  ])
   await narrow.context().close()
 })
 
 test('what nodes hold is text, whatever it contains', async () => {
   const hostile = '<img src=x onerror=document.title=1>'
   await page.getByRole('tab', { name: 'Terminals' }).click()
-  await guide.onNode(NODE, `iptables -I FORWARD -m comment --comment '${hostile}'; ipset create '<b>set</b>' hash:ip`)
+  await guide.onNode(
+    NODE,
+    `iptables -I FORWARD -m comment --comment '${hostile}'; ipset create '<b>set</b>' hash:ip`,
+  )
   await page.locator('.latest').getByText('<b>set</b>').waitFor()
   await showNode()
   await page.getByRole('treeitem', { name: '<b>set</b> hash:ip' }).click()
@@ -340,7 +351,11 @@ test('the name of a Service is text, whatever it contains', async () => {
   // The page is drawn again in the next frame.
   await expect.poll(() => server.count()).toBe(1)
   await server.click()
-  await looked.getByLabel('Selected entry').getByText(`Everything because of ${hostile}`).first().waitFor()
+  await looked
+    .getByLabel('Selected entry')
+    .getByText(`Everything because of ${hostile}`)
+    .first()
+    .waitFor()
   expect(await looked.locator('img').count()).toBe(0)
   await looked.context().close()
 })
@@ -361,7 +376,11 @@ test('axe-core finds nothing: in no tab, light, dark and narrow', async () => {
       const title = await tab.textContent()
       // Another tab changes nothing beside it.
       const part = index === 0 ? ':root' : '.tools'
-      found.push(...(await findViolations(looked, part, rules)).map((violation) => `${name}, ${title}: ${violation}`))
+      found.push(
+        ...(await findViolations(looked, part, rules)).map(
+          (violation) => `${name}, ${title}: ${violation}`,
+        ),
+      )
     }
     const wide = await looked.evaluate<number>('document.documentElement.scrollWidth - innerWidth')
     if (wide > 0) found.push(`${name}: the page is ${wide} px wider than the window`)
@@ -374,7 +393,9 @@ test('what a node prints into a terminal is text: no link, no title, nothing in 
   await showTerminal(NODE)
   const title = await page.title()
   const link = '\\033]8;;http://127.0.0.1:1/evil\\007c%sk\\033]8;;\\007'
-  await page.keyboard.type(`clear; printf '\\033]0;evil\\007\\033]52;c;ZXZpbA==\\007${link}\\n' lic\n`)
+  await page.keyboard.type(
+    `clear; printf '\\033]0;evil\\007\\033]52;c;ZXZpbA==\\007${link}\\n' lic\n`,
+  )
   const text = page.locator('.xterm-rows span', { hasText: 'click' }).first()
   await text.waitFor()
   await text.click({ modifiers: ['ControlOrMeta'], force: true })
@@ -429,7 +450,8 @@ test(
     await page.getByRole('option', { name: /^Lab 8:/ }).waitFor({ state: 'attached' })
     const opened: (string | null)[] = []
     page.on('request', (request) => {
-      if (request.method() === 'POST' && request.url().endsWith('/api/lab')) opened.push(request.postData())
+      if (request.method() === 'POST' && request.url().endsWith('/api/lab'))
+        opened.push(request.postData())
     })
     // Keys only choose: an unwanted one must not reset the cluster.
     for (const key of ['ArrowDown', 'Home', 'l', 'End']) await page.keyboard.press(key)
@@ -467,7 +489,9 @@ test(
     // The form with the focus is gone; the keyboard goes on from its place.
     await go(page.getByRole('button', { name: 'Give up' }))
     await page.keyboard.press('Enter')
-    await page.getByRole('region', { name: 'Debrief' }).waitFor({ timeout: 60_000 * timeoutScale() })
+    await page
+      .getByRole('region', { name: 'Debrief' })
+      .waitFor({ timeout: 60_000 * timeoutScale() })
     expect(await findViolations(page)).toEqual([])
   },
   300_000 * timeoutScale(),
@@ -494,16 +518,24 @@ test('watching costs little while nothing happens', async () => {
 test('only one guide works on a cluster, and its end leaves nothing', async () => {
   for (const [script, ...words] of [['scripts/guide.ts'], ['scripts/lab.ts', '2']] as const) {
     const env = { ...learnerEnvironment(guide.cluster.name), LAB: '2', CI: '1' }
-    const second = spawnSync(process.execPath, [START, script, ...words], { cwd: projectRoot, env, encoding: 'utf8' })
+    const second = spawnSync(process.execPath, [START, script, ...words], {
+      cwd: projectRoot,
+      env,
+      encoding: 'utf8',
+    })
     expect(second.status).toBe(2)
-    expect(second.stdout + second.stderr).toContain(`Process ${guide.process.pid} already serves the guide's page`)
+    expect(second.stdout + second.stderr).toContain(
+      `Process ${guide.process.pid} already serves the guide's page`,
+    )
   }
   await showTerminal('host')
   await page.keyboard.type('clear; sleep 1000 & echo "<$!>" $KUBECONFIG "$NAME-$LAB-$MAKEFLAGS"\n')
   const rows = page.locator('.xterm-rows')
   await expect.poll(() => rows.textContent()).toMatch(/<\d+> /)
   const shown = (await rows.textContent()) ?? ''
-  expect(shown.replaceAll(/\s+/g, '')).toContain(`${guide.cluster.kubeconfig}${guide.cluster.name}--`)
+  expect(shown.replaceAll(/\s+/g, '')).toContain(
+    `${guide.cluster.kubeconfig}${guide.cluster.name}--`,
+  )
   const pid = Number(/<(\d+)> /.exec(shown)?.[1])
   const job = { pid, startTime: processStartTime(pid) ?? '' }
   expect(isLive(job)).toBe(true)
@@ -520,7 +552,8 @@ async function announcements(): Promise<() => Promise<string[]>> {
     said = document.querySelector('body > #page > [role=status]')
     new MutationObserver(() => heard.push(said.textContent)).observe(said, { childList: true, characterData: true, subtree: true })
   `)
-  return async () => (await page.evaluate<string[]>('heard')).filter((text) => text.startsWith('Step '))
+  return async () =>
+    (await page.evaluate<string[]>('heard')).filter((text) => text.startsWith('Step '))
 }
 
 /** CPU time of a process and all that it started, in milliseconds. */
@@ -538,6 +571,9 @@ function cpuMs(root: number): number {
     }
   })
   const sum = (pid: number): number =>
-    stats.reduce((ms, one) => ms + (one.pid === pid ? one.ms : 0) + (one.parent === pid ? sum(one.pid) : 0), 0)
+    stats.reduce(
+      (ms, one) => ms + (one.pid === pid ? one.ms : 0) + (one.parent === pid ? sum(one.pid) : 0),
+      0,
+    )
   return sum(root)
 }

@@ -7,10 +7,22 @@ import { projectRoot } from '../../../host/layout.ts'
 import { GuideBrowser } from './guide-browser.ts'
 
 const FOLDER = join(projectRoot, 'docs/pictures')
-const SOLVED = ['iptables-list', 'ipvs', 'leftovers', 'flush', 'kube-ipvs0', 'tools', 'sets', 'ipvs-constant']
+const SOLVED = [
+  'iptables-list',
+  'ipvs',
+  'leftovers',
+  'flush',
+  'kube-ipvs0',
+  'tools',
+  'sets',
+  'ipvs-constant',
+]
 
 /** Chooses what a picture is to show. */
-const scenes: Record<string, { dark?: true; show(page: Page, guide: GuideBrowser): Promise<void> }> = {
+const scenes: Record<
+  string,
+  { dark?: true; show(page: Page, guide: GuideBrowser): Promise<void> }
+> = {
   'guide-terminal': {
     async show(page) {
       await act(page, 'go', { to: 'web' })
@@ -35,7 +47,10 @@ const scenes: Record<string, { dark?: true; show(page: Page, guide: GuideBrowser
   'guide-packet-path': {
     async show(page, guide) {
       const node = `${guide.cluster.name}-worker`
-      await guide.onNode(node, 'iptables -I OUTPUT -p tcp --dport 80 -m comment --comment firewall -j REJECT')
+      await guide.onNode(
+        node,
+        'iptables -I OUTPUT -p tcp --dport 80 -m comment --comment firewall -j REJECT',
+      )
       await page.getByRole('tab', { name: 'Packet path' }).click()
       await page.getByRole('combobox', { name: 'From', exact: true }).fill('host')
       await page.getByRole('combobox', { name: 'To', exact: true }).fill('svc/web:80')
@@ -47,15 +62,24 @@ const scenes: Record<string, { dark?: true; show(page: Page, guide: GuideBrowser
 }
 
 function act(page: Page, name: string, words: object): Promise<unknown> {
-  const request = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(words) }
-  return page.evaluate(`fetch('/api/${name}', ${JSON.stringify(request)}).then((reply) => reply.json())`)
+  const request = {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(words),
+  }
+  return page.evaluate(
+    `fetch('/api/${name}', ${JSON.stringify(request)}).then((reply) => reply.json())`,
+  )
 }
 
 await mkdir(FOLDER, { recursive: true })
 const guide = await GuideBrowser.open('guide', 2)
 try {
   for (const [name, { dark, show }] of Object.entries(scenes)) {
-    const page = await guide.page({ colorScheme: dark ? 'dark' : 'light', viewport: { width: 1440, height: 900 } })
+    const page = await guide.page({
+      colorScheme: dark ? 'dark' : 'light',
+      viewport: { width: 1440, height: 900 },
+    })
     await page.locator('.text').waitFor()
     if (name === 'guide-dataplane') for (const step of SOLVED) await act(page, 'solve', { step })
     await show(page, guide)

@@ -7,24 +7,35 @@ import { changedFile } from '../submission/made-submission.ts'
 import { judgedEntry } from './made-class.ts'
 
 const kinds = (result: ReturnType<typeof classResult>) =>
-  Object.fromEntries(result.graded.map(({ learner, flags }) => [learner, flags.map(({ kind }) => kind)]))
+  Object.fromEntries(
+    result.graded.map(({ learner, flags }) => [learner, flags.map(({ kind }) => kind)]),
+  )
 
 describe('copies', () => {
   test('one cluster, two learners', () => {
     const shared = { prints: { clusters: ['c1'], drawn: ['uid a', 'uid b', 'uid c'] } }
-    const result = classResult([judgedEntry('alice', shared), judgedEntry('bob', shared), judgedEntry('carol')], 1)
+    const result = classResult(
+      [judgedEntry('alice', shared), judgedEntry('bob', shared), judgedEntry('carol')],
+      1,
+    )
     expect(kinds(result)).toEqual({ alice: ['same cluster'], bob: ['same cluster'], carol: [] })
     expect(result.graded[0]?.flags[0]?.text).toContain('bob')
   })
 
   test('two identical files are reported, one is not', () => {
     const two = classResult(
-      [judgedEntry('alice', { prints: { files: ['x', 'y'] } }), judgedEntry('bob', { prints: { files: ['x', 'y'] } })],
+      [
+        judgedEntry('alice', { prints: { files: ['x', 'y'] } }),
+        judgedEntry('bob', { prints: { files: ['x', 'y'] } }),
+      ],
       1,
     )
     expect(kinds(two)).toEqual({ alice: ['same captures'], bob: ['same captures'] })
     const one = classResult(
-      [judgedEntry('alice', { prints: { files: ['x'] } }), judgedEntry('bob', { prints: { files: ['x'] } })],
+      [
+        judgedEntry('alice', { prints: { files: ['x'] } }),
+        judgedEntry('bob', { prints: { files: ['x'] } }),
+      ],
       1,
     )
     expect(kinds(one)).toEqual({ alice: [], bob: [] })
@@ -64,7 +75,9 @@ describe('copies', () => {
     const early = { ...shared, submittedAt: '2026-11-20T09:00:00.000Z', file: 'early.labgrade' }
     for (const name of ['alice', 'Alice']) {
       const result = classResult([judgedEntry(name, early), judgedEntry('alice', shared)], 1)
-      const counted = Object.fromEntries(result.graded.map(({ file, counts, flags }) => [file, [counts, flags]]))
+      const counted = Object.fromEntries(
+        result.graded.map(({ file, counts, flags }) => [file, [counts, flags]]),
+      )
       expect(counted).toEqual({ 'early.labgrade': [false, []], 'alice-lab2.labgrade': [true, []] })
       expect(result.labs[0]?.learners).toBe(1)
     }
@@ -75,11 +88,18 @@ test('figures and exit codes', () => {
   const done = { allPassed: true }
   const result = classResult([judgedEntry('alice', done), judgedEntry('bob')], 1)
   expect(result.labs[0]).toMatchObject({ learners: 2, finished: 1, meanPercent: 81.3 })
-  expect(result.labs[0]?.steps[1]).toMatchObject({ learners: 2, passed: 1, failed: 1, notJudged: 0 })
+  expect(result.labs[0]?.steps[1]).toMatchObject({
+    learners: 2,
+    passed: 1,
+    failed: 1,
+    notJudged: 0,
+  })
   expect(result.labs[0]?.steps[2]).toMatchObject({ learners: 0, notJudged: 2 })
   expect(result.exitCode).toBe(0)
   expect(classResult([judgedEntry('alice', done)], 1).exitCode).toBe(0)
-  expect(classResult([judgedEntry('alice', done), { file: 'x', refused: 'It is empty.' }], 1).exitCode).toBe(2)
+  expect(
+    classResult([judgedEntry('alice', done), { file: 'x', refused: 'It is empty.' }], 1).exitCode,
+  ).toBe(2)
   expect(classResult([], 1).exitCode).toBe(2)
 })
 
@@ -117,7 +137,9 @@ describe('real submissions', () => {
     if (!('graded' in judged)) throw new Error(judged.refused)
     const flush = judged.graded.steps.find(({ id }) => id === 'flush')
     expect(flush).toMatchObject({ verdict: 'failed', points: 0, claimed: 'passed' })
-    expect(judged.graded.flags).toEqual([{ kind: 'claims', text: expect.stringContaining('flush') }])
+    expect(judged.graded.flags).toEqual([
+      { kind: 'claims', text: expect.stringContaining('flush') },
+    ])
   })
 
   test('a step without a capture of its moment is not passed, even if the file claims it', async () => {
@@ -126,7 +148,8 @@ describe('real submissions', () => {
         for (const step of manifest.steps) delete step.capture
       },
       // Without the notes, too, which the cluster keeps of past moments.
-      text: (text, path) => (path === 'objects.json' ? text.replaceAll('"lab-2"', '"other"') : text),
+      text: (text, path) =>
+        path === 'objects.json' ? text.replaceAll('"lab-2"', '"other"') : text,
     })
     const judged = await judgeFile(file)
     if (!('graded' in judged)) throw new Error(judged.refused)
@@ -165,7 +188,9 @@ describe('real submissions', () => {
       'captures before their objects',
       {
         text: (text, path) =>
-          path === 'objects.json' ? text.replace(/"creationTimestamp":"2026/, '"creationTimestamp":"2036') : text,
+          path === 'objects.json'
+            ? text.replace(/"creationTimestamp":"2026/, '"creationTimestamp":"2036')
+            : text,
       },
       /before objects in it were made/,
     ],

@@ -5,11 +5,20 @@ import { EVERYTHING, type Rewritten } from '../../../bench/made-class.ts'
 import type { Capture } from '../../../cluster/capture-folder.ts'
 import { type ClassKey, classMark, wordOf } from '../../../grading/class-key.ts'
 import { classResult } from '../../../instructors/class/class-result.ts'
-import { copyFlags, LEAST_SHARED, printsOf, reuseOfPublished } from '../../../instructors/class/copies.ts'
+import {
+  copyFlags,
+  LEAST_SHARED,
+  printsOf,
+  reuseOfPublished,
+} from '../../../instructors/class/copies.ts'
 import { DRAWN_KINDS, type DrawnKind } from '../../../instructors/class/drawn-values.ts'
 import { historyFlags } from '../../../instructors/class/history.ts'
 import { type JudgeOptions, judgeFile, wordFlags } from '../../../instructors/class/judge-file.ts'
-import { gatherPublished, PUBLISHED_FILE, readPublishedValues } from '../../../instructors/class/published.ts'
+import {
+  gatherPublished,
+  PUBLISHED_FILE,
+  readPublishedValues,
+} from '../../../instructors/class/published.ts'
 import type { Flag } from '../../../instructors/class/result.ts'
 import { readSubmission } from '../../../instructors/submission/read-submission.ts'
 import { type Change, changedFile, SOLVED } from '../submission/made-submission.ts'
@@ -48,34 +57,50 @@ describe('what this repository publishes', () => {
       }
   })
 
-  test.each(solved)('%s under another name is reported, with its evidence; the points stay', async (name) => {
-    const [entry] = await judged([await changedFile('mallory', { source: await readSubmission(join(SOLVED, name)) })])
-    expect(entry?.score).toBeGreaterThan(50)
-    const lab = /\d/.exec(name)?.[0]
-    expect(entry?.flags.map(({ text }) => text).join('\n')).toMatch(
-      new RegExp(`looks reused from the repository's solved example of lab ${lab}: \\d+ UIDs, .*MAC addresses`),
-    )
-  })
+  test.each(solved)(
+    '%s under another name is reported, with its evidence; the points stay',
+    async (name) => {
+      const [entry] = await judged([
+        await changedFile('mallory', { source: await readSubmission(join(SOLVED, name)) }),
+      ])
+      expect(entry?.score).toBeGreaterThan(50)
+      const lab = /\d/.exec(name)?.[0]
+      expect(entry?.flags.map(({ text }) => text).join('\n')).toMatch(
+        new RegExp(
+          `looks reused from the repository's solved example of lab ${lab}: \\d+ UIDs, .*MAC addresses`,
+        ),
+      )
+    },
+  )
 
   const strengths: [what: string, rewritten: readonly Rewritten[]][] = [
     ['UIDs, dates and counters', ['uid', 'dates', 'counters']],
     ['and what a new run has', ['uid', 'dates', 'counters', 'ages', 'log', 'flow']],
-    ['and generated names', ['uid', 'dates', 'counters', 'ages', 'log', 'flow', 'name', 'container']],
-    ['all but MACs and initvals', EVERYTHING.filter((kind) => kind !== 'mac' && kind !== 'initval')],
+    [
+      'and generated names',
+      ['uid', 'dates', 'counters', 'ages', 'log', 'flow', 'name', 'container'],
+    ],
+    [
+      'all but MACs and initvals',
+      EVERYTHING.filter((kind) => kind !== 'mac' && kind !== 'initval'),
+    ],
   ]
   test.each(strengths)('repacked with new %s', async (_what, rewritten) => {
     const file = await changedFile('mallory', { rewritten, laterMs: 40 * 60_000 })
     expect((await flagsOf(file)).map(({ kind }) => kind)).toContain('reused')
   })
 
-  test.each(KINDS.filter((kind) => kind !== 'boot'))('if only its %s remain, it is still reported', async (kept) => {
-    const file = await changedFile('mallory', {
-      rewritten: EVERYTHING.filter((kind) => kind !== kept),
-      laterMs: 40 * 60_000,
-    })
-    const reused = (await flagsOf(file)).find(({ kind }) => kind === 'reused')
-    expect(reused?.text).toMatch(new RegExp(`lab 2: \\d+ ${DRAWN_KINDS[kept]} are the same`))
-  })
+  test.each(KINDS.filter((kind) => kind !== 'boot'))(
+    'if only its %s remain, it is still reported',
+    async (kept) => {
+      const file = await changedFile('mallory', {
+        rewritten: EVERYTHING.filter((kind) => kind !== kept),
+        laterMs: 40 * 60_000,
+      })
+      const reused = (await flagsOf(file)).find(({ kind }) => kind === 'reused')
+      expect(reused?.text).toMatch(new RegExp(`lab 2: \\d+ ${DRAWN_KINDS[kept]} are the same`))
+    },
+  )
 
   test(`one shared value is not reported, ${LEAST_SHARED} are`, () => {
     const [source = '', kinds = {}] = Object.entries(readPublishedValues())[0] ?? []
@@ -98,7 +123,9 @@ describe('two learners', () => {
       1,
     )
     const [alice, bob, carol] = graded.map(({ flags }) => flags.map(({ text }) => text).join())
-    expect(alice).toContain(`from the submission of bob, or that one from it: 2 ${DRAWN_KINDS[kind]} are the same`)
+    expect(alice).toContain(
+      `from the submission of bob, or that one from it: 2 ${DRAWN_KINDS[kind]} are the same`,
+    )
     expect(bob).toContain('alice')
     expect(carol).toBe('')
   })
@@ -113,10 +140,12 @@ describe('two learners', () => {
 
 describe('captures that contradict each other', () => {
   const nextBoot = '11111111-2222-4333-8444-555555555555'
-  const boots = (boot: (index: number) => string) => (capture: Capture, _id: string, index: number) => {
-    for (const { files } of capture.nodes) files.set('boot', boot(index))
-  }
-  const bootText = (id: string, uptime: number, btime: number) => `boot_id ${id}\nuptime ${uptime}\nbtime ${btime}\n`
+  const boots =
+    (boot: (index: number) => string) => (capture: Capture, _id: string, index: number) => {
+      for (const { files } of capture.nodes) files.set('boot', boot(index))
+    }
+  const bootText = (id: string, uptime: number, btime: number) =>
+    `boot_id ${id}\nuptime ${uptime}\nbtime ${btime}\n`
   const STARTED = Date.parse('2026-11-21T07:39:10Z') / 1000
   const ID = '00000000-1111-4222-8333-444444444444'
 
@@ -126,7 +155,11 @@ describe('captures that contradict each other', () => {
       { rewritten: ['mac'], forgetful: true },
       /interface veth\w{8} of \S+ has another MAC address/,
     ],
-    ['new UIDs beside old interfaces', { rewritten: ['uid'] }, /No interface .* has the name that goes with the UID/],
+    [
+      'new UIDs beside old interfaces',
+      { rewritten: ['uid'] },
+      /No interface .* has the name that goes with the UID/,
+    ],
     [
       'resourceVersions that shrink',
       {
@@ -152,7 +185,10 @@ describe('captures that contradict each other', () => {
       {
         edit: ({ nodes }) => {
           for (const { files } of nodes)
-            files.set('iptables-save', (files.get('iptables-save') ?? '').replace(/\[\d+:\d+\]/g, '[977:1432]'))
+            files.set(
+              'iptables-save',
+              (files.get('iptables-save') ?? '').replace(/\[\d+:\d+\]/g, '[977:1432]'),
+            )
         },
       },
       /no 977 packets have 1432 bytes/,
@@ -162,7 +198,10 @@ describe('captures that contradict each other', () => {
       {
         edit: ({ nodes }) => {
           for (const { files } of nodes)
-            files.set('kube-proxy.log', (files.get('kube-proxy.log') ?? '').replaceAll(/^([IWEF])\d{4}/gm, '$11113'))
+            files.set(
+              'kube-proxy.log',
+              (files.get('kube-proxy.log') ?? '').replaceAll(/^([IWEF])\d{4}/gm, '$11113'),
+            )
         },
       },
       /log of \S+ begins on 2026-11-13, but its Pod was made on 2026-11-21/,
@@ -172,12 +211,19 @@ describe('captures that contradict each other', () => {
       {
         edit: ({ nodes }) => {
           for (const { files } of nodes)
-            files.set('iptables-save', (files.get('iptables-save') ?? '').replaceAll(/Nov 21 /g, 'Nov 29 '))
+            files.set(
+              'iptables-save',
+              (files.get('iptables-save') ?? '').replaceAll(/Nov 21 /g, 'Nov 29 '),
+            )
         },
       },
       /were saved on 2026-11-29, but the capture is of 2026-11-21/,
     ],
-    ['an uptime that falls', { edit: boots((index) => bootText(ID, 500 - index, STARTED)) }, /uptime of \S+ went back/],
+    [
+      'an uptime that falls',
+      { edit: boots((index) => bootText(ID, 500 - index, STARTED)) },
+      /uptime of \S+ went back/,
+    ],
     [
       'an uptime faster than the clock',
       { edit: boots((index) => bootText(ID, 10 + 9000 * index, STARTED)) },
@@ -194,8 +240,8 @@ describe('captures that contradict each other', () => {
       /the kernel started at .*, but the first object/,
     ],
   ])('%s', async (_what, forgery, says) => {
-    const texts = (await flagsOf(await changedFile('mallory', forgery))).flatMap(({ kind, text }) =>
-      kind === 'history' || kind === 'clock' ? [text] : [],
+    const texts = (await flagsOf(await changedFile('mallory', forgery))).flatMap(
+      ({ kind, text }) => (kind === 'history' || kind === 'clock' ? [text] : []),
     )
     expect(texts.join('\n')).toMatch(says)
   })
@@ -212,22 +258,21 @@ describe('captures that contradict each other', () => {
     }
     const clusterAgain: Change = {
       edit: (capture, id, index) => {
-        boots((place) => bootText(place > 4 ? nextBoot : ID, place > 4 ? place - 4 : 10 + place, STARTED))(
-          capture,
-          id,
-          index,
-        )
+        boots((place) =>
+          bootText(place > 4 ? nextBoot : ID, place > 4 ? place - 4 : 10 + place, STARTED),
+        )(capture, id, index)
         later(capture, 4, index)
       },
     }
     const machineAgain: Change = {
       edit: (capture, id, index) => {
-        boots((place) => bootText(place > 4 ? nextBoot : ID, place > 4 ? place - 4 : 10 + place, STARTED + place))(
-          capture,
-          id,
-          index,
-        )
-        for (const item of capture.objects.items as { kind: string; spec: { providerID?: string } }[])
+        boots((place) =>
+          bootText(place > 4 ? nextBoot : ID, place > 4 ? place - 4 : 10 + place, STARTED + place),
+        )(capture, id, index)
+        for (const item of capture.objects.items as {
+          kind: string
+          spec: { providerID?: string }
+        }[])
           if (item.kind === 'Node') item.spec.providerID = 'kind://docker/kind/node'
       },
     }
@@ -260,7 +305,9 @@ describe('the word of a class', () => {
 
   test('must be in every capture', async () => {
     expect(await wordFlags({ edit: holding('spring') }, { word: 'spring' })).toEqual([])
-    expect(await wordFlags({}, { word: 'spring' })).toEqual(['All its captures lack the word of this class.'])
+    expect(await wordFlags({}, { word: 'spring' })).toEqual([
+      'All its captures lack the word of this class.',
+    ])
     const late: Change = { edit: (capture, _id, index) => index > 1 && holding('spring')(capture) }
     expect(await wordFlags(late, { word: 'spring' })).toEqual([
       expect.stringMatching(/^Its captures \S+, \S+ lack the word of this class\.$/),
@@ -277,14 +324,18 @@ describe('the word of a class', () => {
   test('is derived from the key of the class, a different one for each learner', async () => {
     expect(await wordFlags({ edit: holding(wordOf(key, 'alice')), key }, { key })).toEqual([])
     expect(await wordFlags({ edit: holding(wordOf(key, 'bob')), key }, { key })).toHaveLength(1)
-    expect(await wordFlags({ key }, { key })).toEqual(['All its captures lack the word of this class.'])
+    expect(await wordFlags({ key }, { key })).toEqual([
+      'All its captures lack the word of this class.',
+    ])
     expect(await wordFlags({ edit: holding('spring'), key }, { key, word: 'spring' })).toEqual([])
   })
 })
 
 describe('variants', () => {
   const texts = (entries: Parameters<typeof classResult>[0], variants = false) =>
-    classResult(entries, 1, new Date(), { variants }).graded.map(({ flags }) => flags.map(({ kind }) => kind))
+    classResult(entries, 1, new Date(), { variants }).graded.map(({ flags }) =>
+      flags.map(({ kind }) => kind),
+    )
   const own = (learner: string) => judgedEntry(learner, { prints: { learners: [learner] } })
 
   test('a submission without a variant is reported if the class uses variants', () => {

@@ -62,15 +62,20 @@ describe('a hostile string in every place that reaches a report', () => {
     )
     const tap = tapOf(result)
     expect(tap.split('\n').filter((line) => /^(?:not )?ok /.test(line))).toHaveLength(4)
-    expect(tap.split('\n').filter((line) => /^(?:not )?ok .*(?<!\\)# SKIP/.test(line))).toHaveLength(1)
+    expect(
+      tap.split('\n').filter((line) => /^(?:not )?ok .*(?<!\\)# SKIP/.test(line)),
+    ).toHaveLength(1)
     const terminal = classSummary(result) + judgedLine({ file: text, refused: text }, 1, 1)
     for (const shown of [html, xml, csv, tap, terminal, FORMATS.json.ofClass(result)])
-      expect(shown).not.toMatch(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e]/)
+      expect(shown).not.toMatch(
+        /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e]/,
+      )
   })
 })
 
 /** Names of the elements of markup, in order; text and attributes left out. */
-const tags = (markup: string) => [...markup.matchAll(/<(\/?[a-zA-Z?!][\w-]*)/g)].map(([, tag]) => tag)
+const tags = (markup: string) =>
+  [...markup.matchAll(/<(\/?[a-zA-Z?!][\w-]*)/g)].map(([, tag]) => tag)
 
 /** RFC 4180, read strictly. */
 function cellsOf(csv: string): string[][] {
@@ -125,17 +130,22 @@ describe("other systems' formats", () => {
     const flagged = { ...graded, flags: [{ kind: 'clock', text: 'Odd.' } as const] }
     const { extra_data, ...seen } = gradescopeOf(flagged)
     expect(JSON.stringify(extra_data)).toContain('Odd.')
-    expect(JSON.stringify([seen, check50Of(flagged), classroom50Of(flagged, {})])).not.toContain('Odd.')
+    expect(JSON.stringify([seen, check50Of(flagged), classroom50Of(flagged, {})])).not.toContain(
+      'Odd.',
+    )
   })
 
   test('an unknown format is refused with the list of formats', () => {
-    for (const name of ['xlsx', 'constructor']) expect(() => writerOf(name)).toThrow(`"${name}" is not a format`)
+    for (const name of ['xlsx', 'constructor'])
+      expect(() => writerOf(name)).toThrow(`"${name}" is not a format`)
     expect(() => writerOf('xlsx')).toThrow(/"xlsx" is not a format: use one of csv, html/)
   })
 })
 
 test('the page reports the result of each step, and what grades cannot prove', () => {
-  const html = htmlOf(classResult([judgedEntry('alice'), judgedEntry('bob'), judgedEntry('carol')], 1))
+  const html = htmlOf(
+    classResult([judgedEntry('alice'), judgedEntry('bob'), judgedEntry('carol')], 1),
+  )
   expect(html).toContain('step 2 failed for 3 of 3')
   expect(html).toContain('passed by all 3')
   expect(html).toContain('Who did the work')
@@ -148,6 +158,8 @@ test.each(Object.entries(jsonSchemas()))(
   async (name, schema) => {
     const file = join(projectRoot, 'instructors/schema', name)
     await expect(`${JSON.stringify(schema, null, 2)}\n`).toMatchFileSnapshot(file)
-    expect(readFileSync(file, 'utf8')).toContain('"$schema": "https://json-schema.org/draft/2020-12')
+    expect(readFileSync(file, 'utf8')).toContain(
+      '"$schema": "https://json-schema.org/draft/2020-12',
+    )
   },
 )

@@ -13,7 +13,11 @@ import { clusterAccess } from '../../../instructors/class/kubeconfig-safety.ts'
 import { Refusal } from '../../../instructors/submission/untrusted-text.ts'
 import { fileOf } from '../submission/tar-bytes.ts'
 
-const kubeconfig = (server: string, user = 'token: abc', cluster = 'insecure-skip-tls-verify: true') => `apiVersion: v1
+const kubeconfig = (
+  server: string,
+  user = 'token: abc',
+  cluster = 'insecure-skip-tls-verify: true',
+) => `apiVersion: v1
 kind: Config
 current-context: lab
 clusters:
@@ -34,9 +38,17 @@ describe('a stranger’s kubeconfig', () => {
   const plain = kubeconfig('https://10.0.0.1:6443')
 
   test('without references to files is accepted, field by field', () => {
-    expect(clusterAccess(plain)).toEqual({ server: 'https://10.0.0.1:6443', skipTLSVerify: true, token: 'abc' })
+    expect(clusterAccess(plain)).toEqual({
+      server: 'https://10.0.0.1:6443',
+      skipTLSVerify: true,
+      token: 'abc',
+    })
     const certificates = 'client-certificate-data: Y2VydA==, client-key-data: a2V5'
-    const whole = kubeconfig('https://h/k8s/clusters/c-1/', `{${certificates}}`, 'certificate-authority-data: Y2E=')
+    const whole = kubeconfig(
+      'https://h/k8s/clusters/c-1/',
+      `{${certificates}}`,
+      'certificate-authority-data: Y2E=',
+    )
       .replace('    {client', '    {client')
       .replace('user:\n    {', 'user: {')
     expect(clusterAccess(whole)).toEqual({
@@ -44,18 +56,22 @@ describe('a stranger’s kubeconfig', () => {
       ...{ caData: 'Y2E=', certData: 'Y2VydA==', keyData: 'a2V5' },
     })
     expect(clusterAccess(JSON.stringify({ ...json(), extra: 1 }))).toEqual(clusterAccess(plain))
-    expect(clusterAccess(plain.replace('    insecure', '    extensions: [{name: x}]\n    insecure'))).toEqual(
-      clusterAccess(plain),
-    )
+    expect(
+      clusterAccess(plain.replace('    insecure', '    extensions: [{name: x}]\n    insecure')),
+    ).toEqual(clusterAccess(plain))
   })
 
   const json = () => ({
     'current-context': 'lab',
-    clusters: [{ name: 'c', cluster: { server: 'https://10.0.0.1:6443', 'insecure-skip-tls-verify': true } }],
+    clusters: [
+      { name: 'c', cluster: { server: 'https://10.0.0.1:6443', 'insecure-skip-tls-verify': true } },
+    ],
     users: [{ name: 'u', user: { token: 'abc' } }],
     contexts: [{ name: 'lab', context: { cluster: 'c', user: 'u' } }],
   })
-  const bomb = ['b', 'c', 'd', 'e'].map((key, at) => `${key}: &${key} [${Array(9).fill(`*${'abcd'[at]}`).join()}]`)
+  const bomb = ['b', 'c', 'd', 'e'].map(
+    (key, at) => `${key}: &${key} [${Array(9).fill(`*${'abcd'[at]}`).join()}]`,
+  )
 
   test.each<[what: string, text: string, says: RegExp]>([
     [
@@ -63,42 +79,91 @@ describe('a stranger’s kubeconfig', () => {
       kubeconfig('https://h', 'exec: {command: /bin/sh, apiVersion: v1}'),
       /"exec"; programs and files/,
     ],
-    ['runs an old plugin', kubeconfig('https://h', 'auth-provider: {name: gcp}'), /"auth-provider"/],
-    ['reads a token of this machine', kubeconfig('https://h', 'tokenFile: /root/.token'), /"tokenFile"/],
-    ['reads it by its other name', kubeconfig('https://h', 'token-file: /etc/shadow'), /"token-file"/],
     [
-      'reads it beside a token',
-      kubeconfig('https://h', '{token: x, token-file: /etc/shadow}').replace('user:\n    {', 'user: {'),
+      'runs an old plugin',
+      kubeconfig('https://h', 'auth-provider: {name: gcp}'),
+      /"auth-provider"/,
+    ],
+    [
+      'reads a token of this machine',
+      kubeconfig('https://h', 'tokenFile: /root/.token'),
+      /"tokenFile"/,
+    ],
+    [
+      'reads it by its other name',
+      kubeconfig('https://h', 'token-file: /etc/shadow'),
       /"token-file"/,
     ],
-    ['reads a key of this machine', kubeconfig('https://h', 'client-key: /root/.ssh/id'), /"client-key"/],
+    [
+      'reads it beside a token',
+      kubeconfig('https://h', '{token: x, token-file: /etc/shadow}').replace(
+        'user:\n    {',
+        'user: {',
+      ),
+      /"token-file"/,
+    ],
+    [
+      'reads a key of this machine',
+      kubeconfig('https://h', 'client-key: /root/.ssh/id'),
+      /"client-key"/,
+    ],
     [
       'reads a certificate of this machine',
       kubeconfig('https://h', 'token: x', 'certificate-authority: /etc/x'),
       /"certificate-authority"/,
     ],
-    ['goes through a proxy', kubeconfig('https://h', 'token: x', 'proxy-url: http://10.0.0.1'), /"proxy-url"/],
+    [
+      'goes through a proxy',
+      kubeconfig('https://h', 'token: x', 'proxy-url: http://10.0.0.1'),
+      /"proxy-url"/,
+    ],
     ['is somebody else', kubeconfig('https://h', 'as: root'), /"as"/],
     ['has a password', kubeconfig('https://h', 'username: root'), /"username"/],
     ['spells a field its own way', kubeconfig('https://h', 'Token: x'), /"Token"/],
     ['merges a map', kubeconfig('https://h', '<<: {exec: {command: x}}'), /"<<"/],
     ['merges a list', kubeconfig('https://h', '<<: [{token: x}, {exec: {command: x}}]'), /"<<"/],
-    ['merges as YAML 1.1 does', `%YAML 1.1\n---\n${kubeconfig('https://h', '<<: {exec: {command: x}}')}`, /"exec"/],
+    [
+      'merges as YAML 1.1 does',
+      `%YAML 1.1\n---\n${kubeconfig('https://h', '<<: {exec: {command: x}}')}`,
+      /"exec"/,
+    ],
     [
       'merges a user one level up',
-      plain.replace('- name: u\n  user:\n    token: abc', '- name: u\n  <<: {user: {exec: {command: x}}}'),
+      plain.replace(
+        '- name: u\n  user:\n    token: abc',
+        '- name: u\n  <<: {user: {exec: {command: x}}}',
+      ),
       /names no user/,
     ],
-    ['merges the whole', `<<: {users: []}\n${plain.replace('users:', 'usersx:')}`, /not a kubeconfig/],
-    ['has an anchor and an alias', kubeconfig('https://h', '*x').replace('name: c', 'name: &x c'), /not a kubeconfig/],
+    [
+      'merges the whole',
+      `<<: {users: []}\n${plain.replace('users:', 'usersx:')}`,
+      /not a kubeconfig/,
+    ],
+    [
+      'has an anchor and an alias',
+      kubeconfig('https://h', '*x').replace('name: c', 'name: &x c'),
+      /not a kubeconfig/,
+    ],
     ['names a field twice', kubeconfig('https://h', 'token: a\n    token: b'), /not a kubeconfig/],
     ['is two documents', `${plain}---\n${plain}`, /not a kubeconfig/],
-    ['has a tag', kubeconfig('https://h', 'token: !!binary aGFsbG8='), /"token" that is not what kubectl writes/],
+    [
+      'has a tag',
+      kubeconfig('https://h', 'token: !!binary aGFsbG8='),
+      /"token" that is not what kubectl writes/,
+    ],
     ['has a token of two lines', kubeconfig('https://h', 'token: "a\\r\\nX: y"'), /"token"/],
-    ['has a map for its users', JSON.stringify({ ...json(), users: { u: { token: 'x' } } }), /not a kubeconfig/],
+    [
+      'has a map for its users',
+      JSON.stringify({ ...json(), users: { u: { token: 'x' } } }),
+      /not a kubeconfig/,
+    ],
     [
       'speaks to JavaScript',
-      JSON.stringify({ ...json(), users: [{ name: 'u', user: JSON.parse('{"__proto__":{"exec":{}}}') }] }),
+      JSON.stringify({
+        ...json(),
+        users: [{ name: 'u', user: JSON.parse('{"__proto__":{"exec":{}}}') }],
+      }),
       /"__proto__"/,
     ],
     ['has no user', kubeconfig('https://h').replace('user: u', 'user: w'), /names no user/],
@@ -110,8 +175,16 @@ describe('a stranger’s kubeconfig', () => {
     ['sends the token in the clear', kubeconfig('http://10.0.0.1'), /not an https address/],
     ['names a file as its server', kubeconfig('file:///etc/passwd'), /not an https address/],
     ['has a login in its server', kubeconfig('https://a:b@h'), /not an https address/],
-    ['names no cluster', kubeconfig('https://h').replace('cluster: c', 'cluster: d'), /names no cluster/],
-    ['points elsewhere', plain.replace('current-context: lab', 'current-context: constructor'), /names no cluster/],
+    [
+      'names no cluster',
+      kubeconfig('https://h').replace('cluster: c', 'cluster: d'),
+      /names no cluster/,
+    ],
+    [
+      'points elsewhere',
+      plain.replace('current-context: lab', 'current-context: constructor'),
+      /names no cluster/,
+    ],
     ['is no YAML', '{[', /not a kubeconfig/],
     ['is nested without end', '['.repeat(50_000), /not a kubeconfig/],
     ['is nested to the end of the stack', `${'['.repeat(4000)}!!float 1.5`, /not a kubeconfig/],
@@ -126,7 +199,9 @@ describe('a stranger’s kubeconfig', () => {
   })
 
   test('whose file name is not a valid learner name is refused', async () => {
-    expect(await judgeLive({ kubeconfig: fileOf(Buffer.from('x'), '=cmd.yaml'), lab: 2 })).toMatchObject({
+    expect(
+      await judgeLive({ kubeconfig: fileOf(Buffer.from('x'), '=cmd.yaml'), lab: 2 }),
+    ).toMatchObject({
       refused: expect.stringContaining('letters, digits'),
     })
   })
@@ -136,8 +211,12 @@ describe('a stranger’s kubeconfig', () => {
     execFileSync('mkfifo', [join(folder, 'alice.yaml')])
     mkdirSync(join(folder, 'bob.yaml'))
     const refused = async (name: string) => judgeLive({ kubeconfig: join(folder, name), lab: 2 })
-    expect(await refused('alice.yaml')).toMatchObject({ refused: expect.stringContaining('is not a regular file') })
-    expect(await refused('bob.yaml')).toMatchObject({ refused: expect.stringContaining('is a folder') })
+    expect(await refused('alice.yaml')).toMatchObject({
+      refused: expect.stringContaining('is not a regular file'),
+    })
+    expect(await refused('bob.yaml')).toMatchObject({
+      refused: expect.stringContaining('is a folder'),
+    })
     rmSync(folder, { recursive: true })
   })
 })
@@ -201,12 +280,14 @@ describe('a hostile API server', () => {
     })
     server = createHttpsServer(createServerTls(), (_request, response) => {
       response.on('error', () => undefined)
-      if (answer === 'redirect') return response.writeHead(302, { location: `${address(other)}/secret` }).end()
+      if (answer === 'redirect')
+        return response.writeHead(302, { location: `${address(other)}/secret` }).end()
       response.writeHead(answer === 'terminal' ? 403 : 200, {
         'content-type': 'application/json',
         ...(answer === 'bomb' ? { 'content-encoding': 'gzip' } : {}),
       })
-      if (answer === 'terminal') return response.end('{"kind":"Status","message":"\\u001b]0;x\\u0007"}')
+      if (answer === 'terminal')
+        return response.end('{"kind":"Status","message":"\\u001b]0;x\\u0007"}')
       if (answer === 'deep') return response.end('['.repeat(8 * 2 ** 20))
       if (answer === 'bomb') return response.end(gzipSync(Buffer.alloc(64 * 2 ** 20, 32)))
       const chunk = ' '.repeat(2 ** 16)
@@ -216,7 +297,8 @@ describe('a hostile API server', () => {
       }
       more()
     })
-    for (const one of [other, server]) await new Promise<void>((resolve) => one.listen(0, '127.0.0.1', resolve))
+    for (const one of [other, server])
+      await new Promise<void>((resolve) => one.listen(0, '127.0.0.1', resolve))
   })
   afterAll(() => {
     for (const one of [other, server]) {
@@ -256,14 +338,33 @@ describe('dead clusters', () => {
   test('one that refuses and one that never answers do not affect the others', async () => {
     const tasks = [
       { kubeconfig: fileOf(Buffer.from(kubeconfig('https://127.0.0.1:1')), 'alice.yaml'), lab: 2 },
-      { kubeconfig: fileOf(Buffer.from(kubeconfig(`https://127.0.0.1:${port}`)), 'bob.yaml'), lab: 2 },
-      { kubeconfig: fileOf(Buffer.from(kubeconfig('https://h', 'exec: {command: x}')), 'carol.yaml'), lab: 2 },
+      {
+        kubeconfig: fileOf(Buffer.from(kubeconfig(`https://127.0.0.1:${port}`)), 'bob.yaml'),
+        lab: 2,
+      },
+      {
+        kubeconfig: fileOf(
+          Buffer.from(kubeconfig('https://h', 'exec: {command: x}')),
+          'carol.yaml',
+        ),
+        lab: 2,
+      },
     ]
     const order: string[] = []
-    const judged = await judgeAll(tasks, { jobs: 3, deadlineMs: 6000, onJudged: ({ file }) => order.push(file) })
+    const judged = await judgeAll(tasks, {
+      jobs: 3,
+      deadlineMs: 6000,
+      onJudged: ({ file }) => order.push(file),
+    })
     expect(judged).toEqual([
-      { file: 'alice.yaml', refused: expect.stringMatching(/could not be graded \(.*ECONNREFUSED/) },
-      { file: 'bob.yaml', refused: expect.stringMatching(/The cluster did not respond in [\d.]+ s/) },
+      {
+        file: 'alice.yaml',
+        refused: expect.stringMatching(/could not be graded \(.*ECONNREFUSED/),
+      },
+      {
+        file: 'bob.yaml',
+        refused: expect.stringMatching(/The cluster did not respond in [\d.]+ s/),
+      },
       { file: 'carol.yaml', refused: expect.stringContaining('"exec"') },
     ])
     expect(order.at(-1)).toBe('bob.yaml')

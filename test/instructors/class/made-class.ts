@@ -36,7 +36,14 @@ export function gradedEntry(
     score: allPassed ? 8 : 5,
     maxScore: 8,
     steps: [
-      { id: 'web', title: 'Two Pods stand', verdict: 'passed', points: 5, maxPoints: 5, claimed: 'passed' },
+      {
+        id: 'web',
+        title: 'Two Pods stand',
+        verdict: 'passed',
+        points: 5,
+        maxPoints: 5,
+        claimed: 'passed',
+      },
       {
         id: 'flush',
         title: 'Nothing is left',
@@ -71,7 +78,13 @@ export function gradedEntry(
 }
 
 export function judgedEntry(learner: string, made: Made = {}): Judged {
-  const prints = { clusters: [`cluster of ${learner}`], files: [], learners: [], drawn: [], ...made.prints }
+  const prints = {
+    clusters: [`cluster of ${learner}`],
+    files: [],
+    learners: [],
+    drawn: [],
+    ...made.prints,
+  }
   return {
     file: made.file ?? `${learner}-lab2.labgrade`,
     graded: gradedEntry(learner, made),

@@ -6,7 +6,8 @@ import { changedFile } from '../submission/made-submission.ts'
 import { fileOf } from '../submission/tar-bytes.ts'
 
 const stubborn = 'test/instructors/class/stubborn-worker.ts'
-const said = (judged: Judged | undefined) => (judged && 'refused' in judged ? judged.refused : 'graded')
+const said = (judged: Judged | undefined) =>
+  judged && 'refused' in judged ? judged.refused : 'graded'
 
 describe('a task that never ends', () => {
   test('is given up after its deadline, its thread is replaced, and no other task waits for it', async () => {
@@ -52,9 +53,7 @@ test('real files in threads: results in the order of the files', async () => {
     files.map((file) => ({ file })),
     { jobs: 2 },
   )
-  expect(judged.map((one) => ('graded' in one ? [one.graded.learner, one.graded.score] : one.refused))).toEqual([
-    ['alice', 95],
-    expect.stringMatching(/not a gzip|truncated/),
-    ['bob', 95],
-  ])
+  expect(
+    judged.map((one) => ('graded' in one ? [one.graded.learner, one.graded.score] : one.refused)),
+  ).toEqual([['alice', 95], expect.stringMatching(/not a gzip|truncated/), ['bob', 95]])
 })

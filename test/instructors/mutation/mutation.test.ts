@@ -8,13 +8,20 @@ import { judgeRound } from '../../../grading/judge.ts'
 import { modeOf, Snapshot } from '../../../grading/snapshot.ts'
 import { EquivalentMutants } from '../../../instructors/mutation/equivalent-mutants.ts'
 import { type GoodCapture, goodCaptures } from '../../../instructors/mutation/good-captures.ts'
-import { figuresOf, isOpen, seekFalseAlarms, tryMutations } from '../../../instructors/mutation/grader-test.ts'
+import {
+  figuresOf,
+  isOpen,
+  seekFalseAlarms,
+  tryMutations,
+} from '../../../instructors/mutation/grader-test.ts'
 import { mutationsOf } from '../../../instructors/mutation/mutations.ts'
 import { noise } from '../../../instructors/mutation/noise.ts'
 import { type Trial, tryMutation } from '../../../instructors/mutation/trial.ts'
 
 const { SEED } = process.env
-const seed = SEED ? Number.parseInt(createHash('sha256').update(SEED).digest('hex').slice(0, 6), 16) : 0
+const seed = SEED
+  ? Number.parseInt(createHash('sha256').update(SEED).digest('hex').slice(0, 6), 16)
+  : 0
 /** One mutation in so many is tried, and one harmless change. */
 const EVERY = 151
 const ALARMS_EVERY = 13
@@ -29,7 +36,8 @@ const named = ({ name, passing }: GoodCapture) => `${name}: ${passing.length}`
 
 test('good captures of both drivers and both modes are there', () => {
   const names = goods.map(named).join('\n')
-  for (const part of ['embedded, final', 'kind-v1.20.2', 'then flushed', 'iptables']) expect(names).toContain(part)
+  for (const part of ['embedded, final', 'kind-v1.20.2', 'then flushed', 'iptables'])
+    expect(names).toContain(part)
 })
 
 test('every lab that a capture can show has the recording of a solved cluster', () => {
@@ -42,7 +50,13 @@ test('single mutations are caught by a step that names the place, or no claim de
   expect(
     trials
       .filter(isOpen)
-      .map(({ good, mutation, steps }) => [good.name, mutation.operator, mutation.place, mutation.detail, steps]),
+      .map(({ good, mutation, steps }) => [
+        good.name,
+        mutation.operator,
+        mutation.place,
+        mutation.detail,
+        steps,
+      ]),
   ).toEqual([])
   expect(figuresOf(trials).tried).toBeGreaterThan(200)
   expect(figuresOf(trials).caught).toBeGreaterThan(80)
@@ -58,10 +72,17 @@ test('links, addresses and virtual servers of others fail no step of a lab in IP
   const good = goods.find(({ spec, isEnd }) => isEnd && spec.lab.number === 2)
   expect(good?.passing).toContain('node-port')
   if (!good) return
-  const changes = noise(1).filter(({ what }) => /^(?:links|virtual servers|sets) of others$/.test(what))
+  const changes = noise(1).filter(({ what }) =>
+    /^(?:links|virtual servers|sets) of others$/.test(what),
+  )
   expect(changes).toHaveLength(3)
   for (const { what, apply } of changes) {
-    const outcomes = await judgeRound(good.spec, new Snapshot(apply(good.capture)), undefined, good.passing)
+    const outcomes = await judgeRound(
+      good.spec,
+      new Snapshot(apply(good.capture)),
+      undefined,
+      good.passing,
+    )
     expect(
       outcomes.filter(({ verdict }) => verdict !== 'passed'),
       what,
@@ -70,19 +91,28 @@ test('links, addresses and virtual servers of others fail no step of a lab in IP
 })
 
 test('only labs 6 and 8 have captures whose steps pass on the notes alone', () => {
-  const labs = goods.filter(({ judgesOnlyNotes }) => judgesOnlyNotes).map(({ spec }) => spec.lab.number)
+  const labs = goods
+    .filter(({ judgesOnlyNotes }) => judgesOnlyNotes)
+    .map(({ spec }) => spec.lab.number)
   expect([...new Set(labs)].sort()).toEqual([6, 8])
 })
 
 test('a change of an object is harmless in userspace mode only if kube-proxy programs the same, whatever its name', async () => {
-  const good = goods.find(({ snapshot }) => snapshot.nodes.every((node) => modeOf(node) === 'userspace'))
+  const good = goods.find(({ snapshot }) =>
+    snapshot.nodes.every((node) => modeOf(node) === 'userspace'),
+  )
   if (!good) throw new Error('there is no capture in userspace mode')
   const equivalent = new EquivalentMutants(goods)
   const onObjects = [...mutationsOf(good.capture, [])]
   const endOf = async (operator: string, name = operator) => {
-    const mutation = onObjects.find(({ place, ...one }) => one.operator === operator && !place.endsWith('/kubernetes'))
+    const mutation = onObjects.find(
+      ({ place, ...one }) => one.operator === operator && !place.endsWith('/kubernetes'),
+    )
     // No step looks at the change.
-    return mutation && (await tryMutation({ ...good, passing: [] }, { ...mutation, operator: name }, equivalent)).end
+    return (
+      mutation &&
+      (await tryMutation({ ...good, passing: [] }, { ...mutation, operator: name }, equivalent)).end
+    )
   }
   expect(await endOf('alter targetPort')).toBe('harmless')
   expect(await endOf('alter affinity')).toBe('harmless')
@@ -94,7 +124,12 @@ describe('the test of the grader finds a check that is too lenient', () => {
   /** The lab with one check that lets everything pass. */
   const blunted = (spec: LabSpec, id: string): LabSpec => {
     if (!spec.steps.some((step) => step.id === id)) throw new Error(`no step ${id}`)
-    return { ...spec, steps: spec.steps.map((step) => (step.id === id ? { ...step, check: () => undefined } : step)) }
+    return {
+      ...spec,
+      steps: spec.steps.map((step) =>
+        step.id === id ? { ...step, check: () => undefined } : step,
+      ),
+    }
   }
 
   test.each([
@@ -109,12 +144,15 @@ describe('the test of the grader finds a check that is too lenient', () => {
     [6, 'entries', 'alter count'],
     [7, 'back', 'add stale chain'],
     [8, 'rules', 'alter weight'],
-  ])('lab %i: a check of %s that always passes is found by the mutation: %s', async (lab, step, operator) => {
-    const good = goods.find(({ isEnd, spec }) => isEnd && spec.lab.number === lab)
-    if (!good?.passing.includes(step)) throw new Error(`step ${step} passes on no good capture`)
-    const ends = (trials: Trial[]) => trials.map(({ end }) => end)
-    expect(ends(await tryMutations([good], { operator }, goods))).not.toContain('missed')
-    const blunt = { ...good, spec: blunted(good.spec, step) }
-    expect(ends(await tryMutations([blunt], { operator }, goods))).toContain('missed')
-  })
+  ])(
+    'lab %i: a check of %s that always passes is found by the mutation: %s',
+    async (lab, step, operator) => {
+      const good = goods.find(({ isEnd, spec }) => isEnd && spec.lab.number === lab)
+      if (!good?.passing.includes(step)) throw new Error(`step ${step} passes on no good capture`)
+      const ends = (trials: Trial[]) => trials.map(({ end }) => end)
+      expect(ends(await tryMutations([good], { operator }, goods))).not.toContain('missed')
+      const blunt = { ...good, spec: blunted(good.spec, step) }
+      expect(ends(await tryMutations([blunt], { operator }, goods))).toContain('missed')
+    },
+  )
 })

@@ -23,8 +23,12 @@ function run(
   const env = { ...process.env, CLUSTER: 'embedded', NO_COLOR: '1', ...variables }
   const start = join(projectRoot, 'scripts/start.mjs')
   return new Promise((resolve) => {
-    execFile(process.execPath, [start, `scripts/${script}`, ...args], { cwd: folder, env }, (error, stdout, stderr) =>
-      resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr }),
+    execFile(
+      process.execPath,
+      [start, `scripts/${script}`, ...args],
+      { cwd: folder, env },
+      (error, stdout, stderr) =>
+        resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr }),
     )
   })
 }
@@ -70,7 +74,9 @@ describe('check.ts on a submission', () => {
     expect(missing.stderr).not.toContain('\u001b[2J')
     for (const { stderr } of [broken, missing]) expect(stderr).not.toMatch(/^\s+at /m)
     await expect(checkSubmission(ALICE, { lab: '1' })).rejects.toThrow('is for lab 2')
-    await expect(checkSubmission(ALICE, { format: 'xlsx' })).rejects.toThrow('"xlsx" is not a format')
+    await expect(checkSubmission(ALICE, { format: 'xlsx' })).rejects.toThrow(
+      '"xlsx" is not a format',
+    )
   })
 })
 
@@ -81,19 +87,29 @@ test('grade-class.ts: a class with a hostile file in it, every format, the key o
   const key = readClassKey(keyFile)
   const files = [
     await changedFile('alice', { key }),
-    await changedFile('bob', { key: { kind: 'class', secret: Buffer.from('not the key of this class') } }),
+    await changedFile('bob', {
+      key: { kind: 'class', secret: Buffer.from('not the key of this class') },
+    }),
     await changedFile('carol'),
     fileOf(Buffer.from('\u001b[2J'), 'dave-lab2.labgrade'),
   ]
   const at = (name: string) => join(folder, 'out', name)
-  const formats = ['csv', 'html', 'json', 'junit', 'tap', 'gradescope', 'check50', 'classroom50'].flatMap((format) => [
-    `--${format}`,
-    at(format),
-  ])
+  const formats = [
+    'csv',
+    'html',
+    'json',
+    'junit',
+    'tap',
+    'gradescope',
+    'check50',
+    'classroom50',
+  ].flatMap((format) => [`--${format}`, at(format)])
   const { code, stdout } = await run('grade-class.ts', ['--key', keyFile, ...formats, ...files])
   expect(code).toBe(2)
   const result = classSchema.parse(JSON.parse(readFileSync(at('json'), 'utf8')))
-  expect(result.graded.map(({ learner, signature }) => [learner, signature])).toEqual([['alice', 'valid']])
+  expect(result.graded.map(({ learner, signature }) => [learner, signature])).toEqual([
+    ['alice', 'valid'],
+  ])
   expect(result.refused.map(({ file }) => file).sort()).toEqual([
     'bob-lab2.labgrade',
     'carol-lab2.labgrade',
@@ -103,7 +119,9 @@ test('grade-class.ts: a class with a hostile file in it, every format, the key o
   expect(stdout).not.toContain('\u001b')
   for (const format of ['gradescope', 'check50', 'classroom50'])
     JSON.parse(readFileSync(join(at(format), 'alice-lab2.json'), 'utf8'))
-  expect((await run('grade-class.ts', ['--report-only', '--quiet', ...files.slice(-1)])).code).toBe(0)
+  expect((await run('grade-class.ts', ['--report-only', '--quiet', ...files.slice(-1)])).code).toBe(
+    0,
+  )
   expect((await run('grade-class.ts', [])).stderr).toContain('nothing to grade')
   const open = await withOpenStep()
   const graded = await run('grade-class.ts', ['--class', 'spring', open])
@@ -111,7 +129,10 @@ test('grade-class.ts: a class with a hostile file in it, every format, the key o
   expect(graded.stdout).toContain('erin, lab 2: It looks reused from the repository')
   expect(graded.stdout).toContain('erin, lab 2: All its captures lack the word of this class.')
   const odd = await run('grade-class.ts', ['--class', 'two words', ...files])
-  expect([odd.code, odd.stderr]).toEqual([2, expect.stringContaining('"two words" can\'t be a class\'s word')])
+  expect([odd.code, odd.stderr]).toEqual([
+    2,
+    expect.stringContaining('"two words" can\'t be a class\'s word'),
+  ])
 })
 
 test("a learner's part of the key signs for that learner and no other", async () => {
@@ -127,7 +148,13 @@ test("a learner's part of the key signs for that learner and no other", async ()
 
 describe('submit.ts without a cluster', () => {
   const submit = (variables: Record<string, string>) =>
-    run('submit.ts', [], { NAME: '', LEARNER: '', LAB: '', CLUSTER_NAME: 'not-there', ...variables })
+    run('submit.ts', [], {
+      NAME: '',
+      LEARNER: '',
+      LAB: '',
+      CLUSTER_NAME: 'not-there',
+      ...variables,
+    })
 
   test('reports what is missing', async () => {
     const [nobody, odd, nowhere, which] = await Promise.all([
@@ -143,7 +170,9 @@ describe('submit.ts without a cluster', () => {
       'NAME=alice is used as the learner; write LEARNER=alice, as NAME is the cluster everywhere else.\n',
     )
     expect(which.stdout).toBe('')
-    expect(nowhere.stderr).toContain('The cluster "not-there" is not up and no capture of lab 2 was kept')
+    expect(nowhere.stderr).toContain(
+      'The cluster "not-there" is not up and no capture of lab 2 was kept',
+    )
     expect(which.stderr).toContain('Which lab? none was worked on yet')
   })
 })

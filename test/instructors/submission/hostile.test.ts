@@ -42,7 +42,11 @@ describe('the file itself', () => {
       () => fileOf(gzipSync(tarOf([{ path: 'submission.json', content: '{}' }])).subarray(0, 60)),
       /truncated/,
     ],
-    ['a gzip with a wrong sum', () => fileOf(corrupted(gzipSync(tarOf([{ path: 'submission.json' }])))), /damaged/],
+    [
+      'a gzip with a wrong sum',
+      () => fileOf(corrupted(gzipSync(tarOf([{ path: 'submission.json' }])))),
+      /damaged/,
+    ],
     ['an empty archive', () => gzFileOf([]), /no submission.json/],
     ['an archive of something else', () => gzFileOf([{ path: 'readme.txt' }]), /"readme.txt"/],
     ['a bomb of one file', bomb, /more than 150 times its size/],
@@ -61,7 +65,9 @@ describe('the file itself', () => {
 
   test('a decompression bomb is refused without using memory or time', async () => {
     // Ninety megabytes in ninety kilobytes: the ratio ends it after the first ten.
-    const file = gzFileOf(Array.from({ length: 6 }, (_, index) => ({ path: `captures/${index}`, content: spaces })))
+    const file = gzFileOf(
+      Array.from({ length: 6 }, (_, index) => ({ path: `captures/${index}`, content: spaces })),
+    )
     const before = process.memoryUsage().rss
     const began = performance.now()
     expect(await refusal(file)).toMatch(/150 times its size/)
@@ -70,10 +76,16 @@ describe('the file itself', () => {
   })
 
   test('incompressible content above the size limit is refused', async () => {
-    const file = fileOf(gzipSync(Buffer.from(Array.from({ length: 4000 }, (_, index) => (index * 7919) % 251))))
-    expect(() => gunzipFile(file, { ...SUBMISSION_LIMITS, packedBytes: 100 })).toThrow(/100 is the most/)
+    const file = fileOf(
+      gzipSync(Buffer.from(Array.from({ length: 4000 }, (_, index) => (index * 7919) % 251))),
+    )
+    expect(() => gunzipFile(file, { ...SUBMISSION_LIMITS, packedBytes: 100 })).toThrow(
+      /100 is the most/,
+    )
     const good = await changedFile('alice')
-    expect(() => gunzipFile(good, { ...SUBMISSION_LIMITS, unpackedBytes: 10_000 })).toThrow(/more than 10000 bytes/)
+    expect(() => gunzipFile(good, { ...SUBMISSION_LIMITS, unpackedBytes: 10_000 })).toThrow(
+      /more than 10000 bytes/,
+    )
   })
 })
 
@@ -124,7 +136,12 @@ describe('what it says', () => {
     ['no JSON', 'submission.json', () => '{"schema":', /not JSON/],
     ['a number', 'submission.json', () => '7', /not what `make submit` writes/],
     ['nesting without end', 'submission.json', () => deep, /levels deep/],
-    ['__proto__', 'submission.json', (text) => text.replace('{', '{"__proto__":{"admin":true},'), /"__proto__"/],
+    [
+      '__proto__',
+      'submission.json',
+      (text) => text.replace('{', '{"__proto__":{"admin":true},'),
+      /"__proto__"/,
+    ],
     [
       '__proto__ in other letters',
       'submission.json',
@@ -133,7 +150,12 @@ describe('what it says', () => {
     ],
     ['no UTF-8', 'submission.json', () => Buffer.from([0x7b, 0xff, 0xfe, 0x7d]), /not UTF-8/],
     ['a NUL byte', 'submission.json', () => '{\u0000}', /NUL byte/],
-    ['a line without end', 'submission.json', () => `"${'x'.repeat(2 ** 22 + 10)}"`, /line of 4194316 bytes/],
+    [
+      'a line without end',
+      'submission.json',
+      () => `"${'x'.repeat(2 ** 22 + 10)}"`,
+      /line of 4194316 bytes/,
+    ],
     [
       'another schema',
       'submission.json',
@@ -152,7 +174,12 @@ describe('what it says', () => {
       (text) => text.replace('"learner": "alice"', '"learner": "=cmd|x"'),
       /"learner" is wrong/,
     ],
-    ['a node that climbs', 'submission.json', (text) => text.replace(/nodes\/[^/]+\//, 'nodes/../'), /is wrong/],
+    [
+      'a node that climbs',
+      'submission.json',
+      (text) => text.replace(/nodes\/[^/]+\//, 'nodes/../'),
+      /is wrong/,
+    ],
     [
       'a lab that is not here',
       'submission.json',
@@ -194,7 +221,9 @@ describe('what it says', () => {
     expect(await objects('{"items": [}')).toMatch(/not JSON/)
     const proto = '{"kind":"Pod","__proto__":{"admin":true}}'
     expect(await objects(`{"items": [${proto}]}`)).toMatch(/__proto__/)
-    expect(await refusal(await withObjects((text) => text.replace(',\n', `,\n${proto},\n`)))).toMatch(/__proto__/)
+    expect(
+      await refusal(await withObjects((text) => text.replace(',\n', `,\n${proto},\n`))),
+    ).toMatch(/__proto__/)
     expect(({} as Record<string, unknown>).admin).toBeUndefined()
   })
 
@@ -203,7 +232,10 @@ describe('what it says', () => {
       text: (text, path) => (path.endsWith('iptables-save') ? '*nat\nnonsense' : text),
     })
     const judged = await judgeFile(file)
-    expect('graded' in judged && [judged.graded.score < 30, judged.graded.maxScore]).toEqual([true, 95])
+    expect('graded' in judged && [judged.graded.score < 30, judged.graded.maxScore]).toEqual([
+      true,
+      95,
+    ])
   })
 })
 
@@ -211,10 +243,12 @@ describe('signatures', () => {
   test('signed by its learner: graded; taken off, altered, or made by another: refused', async () => {
     const signed = await changedFile('alice', { key: KEY })
     expect(await refusal(signed, KEY)).toBe('graded with 95 points')
-    expect(await refusal(await changedFile('alice'), KEY)).toMatch(/not signed, though this class has a key/)
-    expect(await refusal(signed, { kind: 'class', secret: Buffer.from('the key of another class') })).toMatch(
-      /not one of "alice"/,
+    expect(await refusal(await changedFile('alice'), KEY)).toMatch(
+      /not signed, though this class has a key/,
     )
+    expect(
+      await refusal(signed, { kind: 'class', secret: Buffer.from('the key of another class') }),
+    ).toMatch(/not one of "alice"/)
     const later = await changed('alice', {
       key: KEY,
       manifest: (manifest) => {
@@ -239,10 +273,9 @@ describe('signatures', () => {
   test('a renamed copy is graded for the learner who signed it, with a flag', async () => {
     const file = fileOf(await changed('alice', { key: KEY }), 'mallory-lab2.labgrade')
     const judged = await judgeFile(file, { key: KEY })
-    expect('graded' in judged && [judged.graded.learner, judged.graded.flags.map(({ kind }) => kind)]).toEqual([
-      'alice',
-      ['class', 'name'],
-    ])
+    expect(
+      'graded' in judged && [judged.graded.learner, judged.graded.flags.map(({ kind }) => kind)],
+    ).toEqual(['alice', ['class', 'name']])
   })
 })
 
@@ -250,7 +283,10 @@ test('any change to a good file is graded or refused in one sentence', async () 
   const good = await changed('alice')
   const tar = gunzipSync(good)
   const judgedOf = async (bytes: Buffer): Promise<Judged> => judgeFile(fileOf(bytes))
-  const packed = fc.array(fc.tuple(fc.nat(good.length - 1), fc.nat(255)), { minLength: 1, maxLength: 4 })
+  const packed = fc.array(fc.tuple(fc.nat(good.length - 1), fc.nat(255)), {
+    minLength: 1,
+    maxLength: 4,
+  })
   await fc.assert(
     fc.asyncProperty(packed, async (changes) => {
       const bytes = Buffer.from(good)
@@ -276,13 +312,26 @@ test('captures with random content are judged without a crash', async () => {
   const nonsense = fc.oneof(
     fc.string({ maxLength: 200 }),
     fc.json({ maxDepth: 4 }),
-    fc.constantFrom('*nat\n:A - [0:0]\n-A A -j A\nCOMMIT\n', 'create KUBE-X hash:ip\n', '-A -t\n', '[{}]', '\u001b[2J'),
+    fc.constantFrom(
+      '*nat\n:A - [0:0]\n-A A -j A\nCOMMIT\n',
+      'create KUBE-X hash:ip\n',
+      '-A -t\n',
+      '[{}]',
+      '\u001b[2J',
+    ),
   )
   await fc.assert(
     fc.asyncProperty(nonsense, fc.nat(4), async (content, which) => {
-      const names = ['iptables-save', 'ipset-save', 'ipvsadm-save', 'ip-addr.json', 'kube-proxy.log']
+      const names = [
+        'iptables-save',
+        'ipset-save',
+        'ipvsadm-save',
+        'ip-addr.json',
+        'kube-proxy.log',
+      ]
       const bytes = await changed('alice', {
-        text: (text, path) => (path.endsWith(names[which] ?? '') ? content.replaceAll('\u0000', '') : text),
+        text: (text, path) =>
+          path.endsWith(names[which] ?? '') ? content.replaceAll('\u0000', '') : text,
       })
       const judged = await judgeFile(fileOf(bytes))
       if ('refused' in judged) return isSentence(judged.refused)

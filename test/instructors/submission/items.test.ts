@@ -2,7 +2,8 @@ import { expect, test } from 'vitest'
 import { printItems, readItems } from '../../../instructors/submission/manifest.ts'
 import { Refusal } from '../../../instructors/submission/untrusted-text.ts'
 
-const read = (text: string, known = new Map<string, unknown>()) => readItems(text, 'objects.json', known)
+const read = (text: string, known = new Map<string, unknown>()) =>
+  readItems(text, 'objects.json', known)
 
 test('objects with any characters are read as written; those that two lists share are read once', () => {
   const known = new Map<string, unknown>()

@@ -35,7 +35,16 @@ export interface Change {
 /** The bytes of a submission after a change, made to look like the learner's own, otherwise as `make submit` writes it. */
 export async function changed(
   learner: string,
-  { source, rewritten = [], forgetful, laterMs = 0, edit, text, manifest: editManifest, key }: Change = {},
+  {
+    source,
+    rewritten = [],
+    forgetful,
+    laterMs = 0,
+    edit,
+    text,
+    manifest: editManifest,
+    key,
+  }: Change = {},
 ): Promise<Buffer> {
   alice ??= readSubmission(ALICE)
   const { manifest, captures } = source ?? (await alice)
@@ -43,7 +52,8 @@ export async function changed(
   const otherCluster = (seed: string) => new OtherCluster(all, seed, rewritten, laterMs)
   const shared = otherCluster(learner)
   const shiftMs = rewritten.includes('dates') ? laterMs : 0
-  const moved = (date: string | number) => new Date(new Date(date).getTime() + shiftMs).toISOString()
+  const moved = (date: string | number) =>
+    new Date(new Date(date).getTime() + shiftMs).toISOString()
   const { captures: _described, ...about } = structuredClone(manifest)
   const made: Manifest = {
     ...about,
@@ -51,11 +61,15 @@ export async function changed(
     learner,
     seed: seedOf(learner),
     submittedAt: moved(about.submittedAt),
-    steps: about.steps.map((step) => (step.passedAt ? { ...step, passedAt: moved(step.passedAt) } : step)),
+    steps: about.steps.map((step) =>
+      step.passedAt ? { ...step, passedAt: moved(step.passedAt) } : step,
+    ),
   }
   editManifest?.(made)
   const edited = [...captures].map(([id, { capture, takenAt }], index) => {
-    const own = structuredClone((forgetful ? otherCluster(`${learner} ${id}`) : shared).rewrite(capture))
+    const own = structuredClone(
+      (forgetful ? otherCluster(`${learner} ${id}`) : shared).rewrite(capture),
+    )
     edit?.(own, id, index)
     return {
       id,
@@ -68,5 +82,8 @@ export async function changed(
 }
 
 /** The same as a file, named for the learner unless told otherwise. */
-export const changedFile = async (learner: string, change: Change = {}, name = `${learner}-lab2.labgrade`) =>
-  fileOf(await changed(learner, change), name)
+export const changedFile = async (
+  learner: string,
+  change: Change = {},
+  name = `${learner}-lab2.labgrade`,
+) => fileOf(await changed(learner, change), name)

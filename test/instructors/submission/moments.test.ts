@@ -15,7 +15,11 @@ afterEach(() => rmSync(root, { recursive: true }))
 const passed = (...ids: string[]): StepOutcome[] => ids.map((id) => ({ id, verdict: 'passed' }))
 const snapshot = (takenAt: number, rules = 'rules', uid = 'node-1') =>
   new Snapshot({
-    objects: { apiVersion: 'v1', kind: 'List', items: [{ kind: 'Node', metadata: { name: 'n', uid } }] },
+    objects: {
+      apiVersion: 'v1',
+      kind: 'List',
+      items: [{ kind: 'Node', metadata: { name: 'n', uid } }],
+    },
     nodes: [{ name: 'n', files: new Map([['iptables-save', rules]]) }],
     takenAt,
   })
@@ -23,11 +27,21 @@ const snapshot = (takenAt: number, rules = 'rules', uid = 'node-1') =>
 function inAttempt(takenAt: number, id: string, rules: string): Snapshot {
   const { capture } = snapshot(takenAt, rules)
   const data = { attempt: JSON.stringify({ id, steps: ['web'] }) }
-  capture.objects.items.push({ kind: 'ConfigMap', metadata: { name: 'lab-2', namespace: 'default' }, data })
+  capture.objects.items.push({
+    kind: 'ConfigMap',
+    metadata: { name: 'lab-2', namespace: 'default' },
+    data,
+  })
   return new Snapshot(capture)
 }
 const kept = (moments: Moments) =>
-  moments.all(2).map(({ step, takenAt, capture }) => [step, takenAt, capture.nodes[0]?.files.get('iptables-save')])
+  moments
+    .all(2)
+    .map(({ step, takenAt, capture }) => [
+      step,
+      takenAt,
+      capture.nodes[0]?.files.get('iptables-save'),
+    ])
 const open = () => new Moments('embedded', 'mine', root)
 
 test('the capture of the moment when a step first passed is kept for later processes', () => {
@@ -81,7 +95,8 @@ test('a process that has kept a moment keeps it again when its folder was delete
 test('captures that are missing or damaged on disk are skipped, and grading continues', () => {
   open().keep(2, snapshot(1000), passed('web'))
   const folder = join(root, 'moments/embedded-mine/lab-2')
-  for (const name of readdirSync(folder)) if (name.endsWith('.gz')) writeFileSync(join(folder, name), 'damaged')
+  for (const name of readdirSync(folder))
+    if (name.endsWith('.gz')) writeFileSync(join(folder, name), 'damaged')
   expect(open().all(2)).toEqual([])
   writeFileSync(join(folder, 'index.json'), '{')
   expect(open().all(2)).toEqual([])

@@ -21,7 +21,11 @@ function gradedIn(judged: Judged) {
 
 /** What became of the steps that were not passed. */
 const openIn = (judged: Judged) =>
-  Object.fromEntries(gradedIn(judged).steps.flatMap(({ id, verdict }) => (verdict === 'passed' ? [] : [[id, verdict]])))
+  Object.fromEntries(
+    gradedIn(judged).steps.flatMap(({ id, verdict }) =>
+      verdict === 'passed' ? [] : [[id, verdict]],
+    ),
+  )
 
 async function changed(lab: number, edit: (capture: Capture) => void): Promise<Judged> {
   const source = await readSubmission(join(SOLVED, `lab-${lab}-embedded.labgrade`))
@@ -48,18 +52,23 @@ test.each(files)('%s: every step that passed passes again, without a flag', asyn
 test.each([
   ['that the kernel can do it', 'nftables: runs\nipvs: runs\n'],
   ['nothing of the kernel', undefined],
-])('lab 7: nftables mode is not "not applicable" because of a capture that reports %s', async (_what, said) => {
-  const judged = await changed(7, ({ nodes }) => {
-    for (const { files } of nodes)
-      if (files.delete('kernel-modes') && said !== undefined) files.set('kernel-modes', said)
-  })
-  const open = ['nft-tables', 'nft-maps', 'nft-alone', 'choose-here']
-  expect(openIn(judged)).toMatchObject(Object.fromEntries(open.map((id) => [id, 'not yet'])))
-})
+])(
+  'lab 7: nftables mode is not "not applicable" because of a capture that reports %s',
+  async (_what, said) => {
+    const judged = await changed(7, ({ nodes }) => {
+      for (const { files } of nodes)
+        if (files.delete('kernel-modes') && said !== undefined) files.set('kernel-modes', said)
+    })
+    const open = ['nft-tables', 'nft-maps', 'nft-alone', 'choose-here']
+    expect(openIn(judged)).toMatchObject(Object.fromEntries(open.map((id) => [id, 'not yet'])))
+  },
+)
 
 test('lab 8: an incident that is not repaired is recognised without the cluster', async () => {
   const judged = await changed(8, (capture) => {
-    capture.objects = JSON.parse(JSON.stringify(capture.objects).replaceAll('{"app":"shop"}', '{"app":"shoop"}'))
+    capture.objects = JSON.parse(
+      JSON.stringify(capture.objects).replaceAll('{"app":"shop"}', '{"app":"shoop"}'),
+    )
   })
   expect(openIn(judged)).toMatchObject({ cause: 'failed', rules: 'failed', whole: 'failed' })
 })
@@ -74,7 +83,8 @@ describe('lab 8: two incidents in one submission', async () => {
     const copy: typeof capture = { ...capture, objects: structuredClone(capture.objects) }
     const notes = asApiObjects(copy.objects.items).find(({ metadata }) => metadata.name === 'lab-8')
     const data = notes?.data ?? {}
-    if (attempt !== undefined) data.attempt = JSON.stringify({ id: attempt, steps: spec.steps.map(({ id }) => id) })
+    if (attempt !== undefined)
+      data.attempt = JSON.stringify({ id: attempt, steps: spec.steps.map(({ id }) => id) })
     if (!isNamed) for (const key of ['answer.diagnosis', 'answered.diagnosis']) delete data[key]
     copy.objects.items = copy.objects.items.map((item) =>
       asApiObjects([item])[0]?.metadata.name === 'lab-8' ? notes : item,
@@ -97,6 +107,12 @@ describe('lab 8: two incidents in one submission', async () => {
     ['of the same incident counts', made('first', true), made('first', false)],
     ['counts after the incident was left', made('first', true), made(undefined, false)],
     ['counts if the cluster was not up', made('first', true), undefined],
-    ['counts as before in a submission of an earlier version', made(undefined, true), made(undefined, false)],
-  ])('a capture %s', async (_what, own, final) => expect(await verdictWith(own, final)).toBe('passed'))
+    [
+      'counts as before in a submission of an earlier version',
+      made(undefined, true),
+      made(undefined, false),
+    ],
+  ])('a capture %s', async (_what, own, final) =>
+    expect(await verdictWith(own, final)).toBe('passed'),
+  )
 })

@@ -25,7 +25,11 @@ export function entryBytes({ path, content = '', type = '0', claims }: RawEntry)
   header.fill(0, 0, 100)
   header.write(path.slice(0, 100), 0, 'utf8')
   header.write(type, 156)
-  return Buffer.concat([withChecksum(header), body, Buffer.alloc((BLOCK - (body.length % BLOCK)) % BLOCK)])
+  return Buffer.concat([
+    withChecksum(header),
+    body,
+    Buffer.alloc((BLOCK - (body.length % BLOCK)) % BLOCK),
+  ])
 }
 
 function withChecksum(header: Buffer): Buffer {

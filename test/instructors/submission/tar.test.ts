@@ -22,7 +22,9 @@ function refusalOf(entries: readonly RawEntry[]): string {
 const pathPart = fc.stringMatching(/^[a-z0-9][a-z0-9._-]{0,20}$/)
 const files = fc.uniqueArray(
   fc.record({
-    path: fc.array(pathPart, { minLength: 1, maxLength: 4 }).map((parts) => `captures/${parts.join('/')}`),
+    path: fc
+      .array(pathPart, { minLength: 1, maxLength: 4 })
+      .map((parts) => `captures/${parts.join('/')}`),
     content: fc.uint8Array({ maxLength: 3000 }),
   }),
   { selector: ({ path }) => path, maxLength: 12 },
@@ -106,7 +108,10 @@ test('any bytes at all are read or refused, never anything else', () => {
     { path: 'submission.json', content: '{"a":1}' },
     { path: 'captures/a/objects.json', content: '[]' },
   ])
-  const edits = fc.array(fc.tuple(fc.nat(good.length - 1), fc.nat(255)), { minLength: 1, maxLength: 20 })
+  const edits = fc.array(fc.tuple(fc.nat(good.length - 1), fc.nat(255)), {
+    minLength: 1,
+    maxLength: 20,
+  })
   const refused = { count: 0 }
   const survives = (bytes: Buffer) => {
     try {
