@@ -10,11 +10,12 @@ import { labChange } from '../course/lab-bench.ts'
 import { labNumber, mustRunHere, readLab } from '../grading/lab-definition.ts'
 import { begunLabs } from '../grading/lab-notes.ts'
 import { PageGuide } from '../guide/server/guide.ts'
-import { buildPage, serveGuide } from '../guide/server/server.ts'
+import { GUIDE_PAGE, serveGuide } from '../guide/server/server.ts'
 import { usualPort } from '../guide/server/usual-port.ts'
 import { requestedPort, untilTerminated } from '../host/loopback-server.ts'
 import { main } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
+import { buildPage } from '../web/page-files.ts'
 
 /** The default lab where none was begun. */
 const FIRST_LAB = 2
@@ -27,7 +28,7 @@ await main(async () => {
   const cluster = await selectCluster(undefined, undefined, { creating: progress, lab: first })
   await consent(cluster, labChange(`run a privileged Pod on each node and work through labs`))
   await guideOnCluster(cluster, { target: 'guide', doing: "serves the guide's page" }, async () => {
-    const [files] = await Promise.all([buildPage(), cluster.up(progress)])
+    const [files] = await Promise.all([buildPage(GUIDE_PAGE), cluster.up(progress)])
     const lab = readLab(asked ?? (await begunLabs(await kubeClient(cluster)))[0] ?? FIRST_LAB)
     await mustRunHere(cluster, lab)
     const kubectl = await kubectlPath(progress)

@@ -32,10 +32,10 @@ import { hasOutside, OUTSIDE } from '../../host/outside.ts'
 import { plainText } from '../../host/plain-text.ts'
 import type { Progress } from '../../host/progress.ts'
 import { handIn } from '../../instructors/submission/hand-in.ts'
-import type { ActionArguments, ActionName, Reply } from '../protocol.ts'
+import { Hub } from '../../web/hub.ts'
+import type { ActionArguments, ActionName, Pushes, Reply } from '../protocol.ts'
 import { CommandLog } from './command-log.ts'
 import { DataplaneView } from './dataplane-view.ts'
-import { Hub } from './hub.ts'
 import { labVariables, writeVariables } from './lab-variables.ts'
 import { answerLines, IncidentView, labContent, progressPush } from './lab-view.ts'
 import { LongWork } from './long-work.ts'
@@ -54,7 +54,7 @@ type Actions = {
 
 export class PageGuide implements Guide {
   readonly #cluster: Cluster
-  readonly #hub: Hub
+  readonly #hub: Hub<Pushes>
   readonly #terminals: Terminals
   readonly #commands = new CommandLog()
   readonly #runs = new Runs((push) => this.#hub.push('runs', push))
@@ -85,7 +85,7 @@ export class PageGuide implements Guide {
     this.#variables = join(cacheFolder, 'guide', `${cluster.driver}-${cluster.name}.sh`)
     this.#dataplane = new DataplaneView(hasOutside(cluster), this.#commands)
     this.#watch = new Watch(cluster, () => this.#readNodes())
-    this.#hub = new Hub((pages) => this.#watch.setWatched(pages > 0))
+    this.#hub = new Hub<Pushes>((pages) => this.#watch.setWatched(pages > 0))
     this.#terminals = new Terminals({
       commandFor: (place) => shellAt(cluster, place, kubectlFolder, this.#variables),
       onChange: (push) => this.#hub.push('terminals', push),
@@ -351,7 +351,7 @@ export class PageGuide implements Guide {
     this.#written = variables
     if (isNew) this.#hub.push('dataplane', latest)
     else this.#hub.keep('dataplane', latest)
-    if (counters) this.#hub.pass(counters)
+    if (counters) this.#hub.pass('counters', counters)
     if (passed.length > 0) this.#dataplane.passed(passed)
     this.#hub.push('timeline', this.#dataplane.timeline())
     this.#hub.push('incident', await this.#incidents.see(snapshot, latest.nodes))

@@ -18,7 +18,9 @@ const LAYERS = [
   'checks',
   'slides',
   'instructors',
+  'web',
   'guide',
+  'room',
 ]
 /** Nothing imports from these. */
 const TOP = ['bench', 'scripts']

@@ -4,7 +4,9 @@ import { connect as connectTo } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { buildPage, type Guide, type GuideServer, serveGuide } from '../../guide/server/server.ts'
+import { GUIDE_PAGE, type Guide, serveGuide } from '../../guide/server/server.ts'
+import { buildPage } from '../../web/page-files.ts'
+import type { PageServer } from '../../web/page-server.ts'
 
 const HTML = Buffer.from('<!doctype html><title>page</title>')
 const files = new Map([
@@ -24,7 +26,7 @@ const guide: Guide = {
     return id === 't1'
   },
 }
-let server: GuideServer
+let server: PageServer
 let port: number
 let host: string
 let cookie: string
@@ -303,7 +305,7 @@ test('it listens on 127.0.0.1 only, and every start has another token', async ()
 
 describe('the files of the page', async () => {
   const MOST_BYTES = 400_000
-  const made = await buildPage()
+  const made = await buildPage(GUIDE_PAGE)
 
   test('the whole page is small, compressed', () => {
     const bodies = [...made.values()].map(({ body }) => gzipSync(body).length)

@@ -1,11 +1,10 @@
 import type { WebSocket } from 'ws'
-import type { Pushes } from '../protocol.ts'
 
 /** Maximum number of unsent bytes for a page that does not read; its connection is then closed, and it reconnects. */
 export const MOST_WAITING = 16 * 2 ** 20
 
 /** The connected pages. Each push goes to all of them, and the latest push of each name to a new one. */
-export class Hub {
+export class Hub<Pushes extends object> {
   readonly #pages = new Set<WebSocket>()
   readonly #latest: Partial<Pushes> = {}
   /** The text that was sent last of each name, to detect a change. */
@@ -26,9 +25,9 @@ export class Hub {
     this.#send(text)
   }
 
-  /** Sends counters to the pages that are connected; later ones get them with the dataplane. */
-  pass(counters: Pushes['counters']): void {
-    this.#send(JSON.stringify({ counters }))
+  /** Sends a push to the pages that are connected; those that connect later do not get it. */
+  pass<Name extends keyof Pushes>(name: Name, push: Pushes[Name]): void {
+    this.#send(JSON.stringify({ [name]: push }))
   }
 
   /** Keeps a push for pages that connect later; those that are connected do not get it. */

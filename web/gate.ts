@@ -1,8 +1,9 @@
-// Access to the guide's server: only a browser of this user that opened the printed address, and only the guide's own page in it.
+// Access to a page's server on this machine: only a browser of this user that opened the printed address, and only the server's own page
+// in it.
 
 import { timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
-import { isLoopbackHost, newToken, SAFE_HEADERS } from '../../host/loopback-server.ts'
+import { isLoopbackHost, newToken, SAFE_HEADERS } from '../host/loopback-server.ts'
 
 const OPEN = '/open/'
 
@@ -15,7 +16,13 @@ export interface Refusal {
 export class Gate {
   readonly #token = newToken()
   readonly #secret = newToken()
+  readonly #target: string
   #port = 0
+
+  /** `target` is the make target that printed the address: `guide`. */
+  constructor(target: string) {
+    this.#target = target
+  }
 
   /** Called once the port is known. */
   listensOn(port: number): void {
@@ -31,7 +38,7 @@ export class Gate {
   admission(request: IncomingMessage): OutgoingHttpHeaders | undefined {
     const { method, url = '', headers } = request
     const isHere = method === 'GET' && isLoopbackHost(headers.host, this.#port)
-    if (!isHere || !url.startsWith(OPEN) || !same(url.slice(OPEN.length), this.#token))
+    if (!isHere || !url.startsWith(OPEN) || !isSecret(url.slice(OPEN.length), this.#token))
       return undefined
     return {
       ...SAFE_HEADERS,
@@ -50,20 +57,23 @@ export class Gate {
     const isForeign = origin === undefined ? strict : origin !== `http://${host}`
     const site = headers['sec-fetch-site'] ?? 'same-origin'
     if (isForeign || (site !== 'same-origin' && site !== 'none'))
-      return { status: 403, text: 'Only the page of the guide may ask for this.' }
+      return { status: 403, text: `Only the page of make ${this.#target} may ask for this.` }
     const cookies = cookie.split('; ').map((pair) => pair.split('='))
-    if (cookies.some(([name, value = '']) => name === this.#cookie && same(value, this.#secret)))
+    if (
+      cookies.some(([name, value = '']) => name === this.#cookie && isSecret(value, this.#secret))
+    )
       return undefined
-    return { status: 403, text: 'Open the address that make guide printed.' }
+    return { status: 403, text: `Open the address that make ${this.#target} printed.` }
   }
 
   /** Cookies do not distinguish ports, so each server uses its own name. */
   get #cookie(): string {
-    return `guide-${this.#port}`
+    return `${this.#target}-${this.#port}`
   }
 }
 
-function same(text: string, secret: string): boolean {
+/** Whether a text is a secret, compared in constant time. */
+export function isSecret(text: string, secret: string): boolean {
   const [one, other] = [Buffer.from(text), Buffer.from(secret)]
   return one.length === other.length && timingSafeEqual(one, other)
 }
