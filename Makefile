@@ -3,6 +3,12 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 # `make -j ipvs flush-nat` runs one target after the other; the scripts themselves run independent work in parallel.
 .NOTPARALLEL:
+# `make check-2 step=web` would grade the whole lab: variables are named in capitals.
+SMALL := a boot class class_key_file cluster cmd dir endpoints from hint incident kernel kube_proxy_version lab learner list max name node port q scheduler seed show step svg tier to verbose yes
+MISSPELT := $(firstword $(foreach name,$(SMALL),$(if $(findstring command line,$(origin $(name))),$(name))))
+ifneq ($(MISSPELT),)
+$(error The names of variables are in capitals: write $(shell echo $(MISSPELT) | tr a-z A-Z)= instead of $(MISSPELT)=)
+endif
 # Variables typed after a target are passed on as plain text: without this line make would expand functions in them. Recipes never contain a
 # variable's text, only the shell's quoted "$$NAME"; `export`, because an overridden variable would not reach the scripts.
 $(foreach name,$(.VARIABLES),$(if $(findstring $$,$(name)),,$(if $(filter command,$(firstword $(origin $(name)))),$(eval export override $(name) := $$(value $(name))))))
@@ -24,21 +30,25 @@ override RUN := node scripts/start.mjs
 override NODE_MODULES := node_modules/.package-lock.json
 # The text that was typed for %, such as the 2 of lab-2.
 %: override export STEM = $*
+# A goal that does not exist.
+%: override export GOAL = $@
+.DEFAULT:
+	@awk -f scripts/nearest-target.awk Makefile
 
 ##@ Labs
 lab-%: $(NODE_MODULES) FORCE ## Work through a lab, graded step by step (make lab-2)
 	@$(RUN) scripts/lab.ts "$$STEM"
 guide: $(NODE_MODULES) ## Work through a lab in the browser, with terminals and a view of the dataplane (LAB=2, else the one begun last; PORT=…)
 	@$(RUN) scripts/guide.ts
-check-%: $(NODE_MODULES) FORCE ## Grade a lab on the running cluster (STEP=id for one step)
+check-%: $(NODE_MODULES) FORCE ## Grade a lab on the running cluster (STEP=2 or STEP=id for one step)
 	@$(RUN) scripts/grade.ts "$$STEM" $${STEP:+--step="$$STEP"}
-solve-%: $(NODE_MODULES) FORCE ## Run the reference solution of a lab (STEP=id for one step)
+solve-%: $(NODE_MODULES) FORCE ## Run the reference solution of a lab (STEP=2 or STEP=id for one step)
 	@$(RUN) scripts/solve.ts "$$STEM" $${STEP:+--step="$$STEP"}
 reset-%: $(NODE_MODULES) FORCE ## Reset a lab to its starting state
 	@$(RUN) scripts/reset.ts "$$STEM"
-hint: $(NODE_MODULES) ## Show a hint for the first open step (LAB=2 STEP=id TIER=1..)
+hint: $(NODE_MODULES) ## Show a hint for the first open step (LAB=2 STEP=3 TIER=1..)
 	@$(RUN) scripts/hint.ts $${LAB:+"$$LAB"} $${STEP:+--step="$$STEP"} $${TIER:+--tier="$$TIER"}
-answer: $(NODE_MODULES) ## Answer a lab's question and have it graded (Q=step A='…' LAB=1)
+answer: $(NODE_MODULES) ## Answer a lab's question and have it graded (Q=step, its id or number, A='…' LAB=1)
 	@$(RUN) scripts/answer.ts
 incident: $(NODE_MODULES) ## Start an incident to diagnose and repair (SEED=7 INCIDENT=id HINT=1 SHOW=1 LIST=1)
 	@$(RUN) scripts/incident.ts

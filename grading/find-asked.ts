@@ -3,6 +3,7 @@
 import { UserError } from '../host/main.ts'
 import { shortened } from '../host/plain-text.ts'
 import {
+  findStep,
   type LabDefinition,
   listLabs,
   type RecallQuestion,
@@ -19,10 +20,11 @@ export type AskedPlace = { lab: LabDefinition } & (
 const idIn = (place: AskedPlace) => ('step' in place ? place.step.id : place.recall.id)
 
 /**
- * The only step of that id with a prediction or a question, or the recall question, in that lab or in all. Throws
- * UserError with the existing questions.
+ * The only step of that id with a prediction or a question, or the recall question, in that lab or in all; in one lab
+ * `wish` may also be the step's number. Throws UserError with the existing questions.
  */
-export function findAsked(id: string, number?: number): AskedPlace {
+export function findAsked(wish: string, number?: number): AskedPlace {
+  const id = number && /^\d+$/.test(wish) ? findStep(readLab(number), wish).id : wish
   const labs = (number ? [number] : listLabs().map((lab) => lab.number)).map(readLab)
   const steps = labs.flatMap((lab) => lab.steps.map((step) => ({ lab, step })))
   const places: AskedPlace[] = [

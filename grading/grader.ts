@@ -11,9 +11,10 @@ import { type GradingRequest, reportOf } from './report.ts'
 import type { Report, ReportedFinding, StepReport } from './report-schema.ts'
 
 /** Grades a lab once, and writes the evidence of failures. Throws only for an unknown lab or step; other problems are in the report. */
-export async function grade(request: GradingRequest, options: JudgeOptions = {}): Promise<Report> {
-  const spec = await loadSpec(readLab(request.lab))
-  if (request.step !== undefined) findStep(spec.lab, request.step)
+export async function grade(asked: GradingRequest, options: JudgeOptions = {}): Promise<Report> {
+  const spec = await loadSpec(readLab(asked.lab))
+  const step = asked.step === undefined ? undefined : findStep(spec.lab, asked.step).id
+  const request = { ...asked, step }
   return gradeWith(spec, request, () => openSource(request.source), options)
 }
 

@@ -141,13 +141,12 @@ function claimsOf(claims: Record<string, string[]>, lab: number, step: string): 
   return Object.keys(claims).filter((claim) => claims[claim]?.includes(`${lab}/${step}`))
 }
 
-/** The step of that id. Throws with the list of ids when there is none. */
-export function findStep(lab: LabDefinition, id: string): StepDefinition {
-  const step = lab.steps.find((candidate) => candidate.id === id)
+/** The step of that id or number. Throws with the list of both when there is none. */
+export function findStep(lab: LabDefinition, wish: string): StepDefinition {
+  const step = lab.steps.find(({ id }, index) => wish === id || wish === `${index + 1}`)
   if (step) return step
-  throw new Error(
-    `Lab ${lab.number} has no step "${id}": its steps are ${lab.steps.map((s) => s.id).join(', ')}.`,
-  )
+  const known = lab.steps.map(({ id }, index) => `${index + 1} ${id}`).join(', ')
+  throw new Error(`Lab ${lab.number} has no step "${wish}": its steps are ${known}.`)
 }
 
 /** Throws Trouble if the kernel of a running cluster lacks a feature that a lab needs, which is not the learner's fault. */

@@ -7,7 +7,7 @@ import type { Snapshot } from './snapshot.ts'
 export interface GradingRequest {
   lab: number
   /** Only this step. */
-  step?: string
+  step?: string | undefined
   source: Source
 }
 

@@ -1,7 +1,9 @@
-// Answers what a step predicts or asks, and grades it:  Q=service-chain A=KUBE-SVC-… [LAB=1] [SHOW=1] answer.ts
+// Answers what a step predicts or asks, and grades it:  Q=service-chain A=KUBE-SVC-… [LAB=1] [SHOW=1] answer.ts; Q= may be the
+// number of a step.
 import { consent } from '../cluster/consent.ts'
 import { runningCluster, selectCluster } from '../cluster/select.ts'
 import { answerStep, keepRecall, showAnswer } from '../course/answer-step.ts'
+import { labInWork } from '../course/hints.ts'
 import { findAsked } from '../grading/find-asked.ts'
 import { loadSpec } from '../grading/grader.ts'
 import { labNumber, mustRunHere } from '../grading/lab-definition.ts'
@@ -13,9 +15,16 @@ import { recallLines } from '../grading/recall.ts'
 import { ExitCode, main, UserError } from '../host/main.ts'
 
 await main(async () => {
-  const { Q: id = '', A: text, LAB, SHOW } = process.env
-  const place = findAsked(id, LAB ? labNumber(LAB) : undefined)
+  const { Q = '', A: text, LAB, SHOW } = process.env
+  const chosen = LAB ? labNumber(LAB) : undefined
+  // A number is that of a step in the lab that is worked on.
+  const isNumber = /^\d+$/.test(Q)
+  const place = findAsked(
+    Q,
+    isNumber ? (chosen ?? (await labInWork(await selectCluster()))) : chosen,
+  )
   const { lab } = place
+  const id = 'recall' in place ? place.recall.id : place.step.id
   if ('recall' in place) {
     if (!text)
       throw new UserError(`${place.recall.ask} Answer with: ${answerCommand(lab.number, id)}`)

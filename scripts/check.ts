@@ -16,7 +16,7 @@ captures, not by its verdicts.
 
   --capture PLACE     a folder that make capture wrote, or a learner's .labgrade file
   --lab N             the lab; a submission contains it
-  --step ID           only this step
+  --step STEP         only this step, by its id or number
   --key FILE          the class key that the submission must be signed with (or CLASS_KEY_FILE)
   --json              the report as JSON (instructors/schema/report.v1.json)
   --format NAME       another result file: ${FORMAT_NAMES.join(', ')}

@@ -52,6 +52,7 @@ const namedGroups = groups
 const verbs: Readonly<Record<Resource['served'], readonly string[]>> = {
   stored: ['create', 'delete', 'get', 'list', 'patch', 'update', 'watch'],
   measured: ['get', 'list'],
+  reviewed: ['create'],
   refused: ['create', 'delete', 'get', 'list', 'patch'],
 }
 

@@ -57,6 +57,7 @@ export const protobufFields: Readonly<Record<string, string>> = {
   V1NodeSelector: 'nodeSelectorTerms',
   V1NodeSelectorRequirement: 'key operator values',
   V1NodeSelectorTerm: 'matchExpressions matchFields',
+  V1NonResourceAttributes: 'path verb',
   V1ObjectFieldSelector: 'apiVersion fieldPath',
   V1ObjectMeta:
     'name generateName namespace selfLink uid resourceVersion generation! creationTimestamp deletionTimestamp deletionGracePeriodSeconds labels annotations ownerReferences finalizers',
@@ -81,6 +82,7 @@ export const protobufFields: Readonly<Record<string, string>> = {
   V1Probe:
     '1=@ProbeHandler 7=terminationGracePeriodSeconds 2=initialDelaySeconds! timeoutSeconds! periodSeconds! successThreshold! failureThreshold!',
   V1ProjectedVolumeSource: 'sources defaultMode',
+  V1ResourceAttributes: 'namespace verb group version resource subresource name',
   V1ResourceFieldSelector: 'containerName resource divisor',
   V1ResourceRequirements: 'limits requests',
   V1RollingUpdateDeployment: 'maxUnavailable maxSurge',
@@ -94,6 +96,11 @@ export const protobufFields: Readonly<Record<string, string>> = {
   V1SecretVolumeSource: 'secretName items defaultMode optional',
   V1SecurityContext:
     'capabilities privileged seLinuxOptions runAsUser runAsNonRoot readOnlyRootFilesystem allowPrivilegeEscalation runAsGroup procMount windowsOptions seccompProfile 12=appArmorProfile',
+  V1SelfSubjectAccessReview: 'metadata spec',
+  V1SelfSubjectAccessReviewSpec: 'resourceAttributes nonResourceAttributes',
+  V1SelfSubjectReview: 'metadata',
+  V1SelfSubjectRulesReview: 'metadata spec',
+  V1SelfSubjectRulesReviewSpec: 'namespace',
   V1Service: 'metadata spec',
   V1ServiceAccount: 'metadata',
   V1ServiceAccountTokenProjection: 'audience expirationSeconds path',

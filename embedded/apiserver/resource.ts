@@ -6,8 +6,11 @@ export interface Resource {
   /** Plural, as in paths: `pods`. */
   name: string
   kind: string
-  /** `measured`: for each request, without stored objects. `refused`: every request, by name. */
-  served: 'stored' | 'measured' | 'refused'
+  /**
+   * `measured`: for each request, without stored objects. `reviewed`: what a client posts is answered and not stored. `refused`:
+   * every request, by name.
+   */
+  served: 'stored' | 'measured' | 'reviewed' | 'refused'
   /** Empty for the core group. */
   group: string
   version: string
@@ -174,12 +177,16 @@ function absent(
 }
 
 const metrics = { version: 'v1beta1', served: 'measured' } as const
+const reviewed = { served: 'reviewed', ...cluster } as const
+const authorization = 'authorization.k8s.io'
 const rbac = 'rbac.authorization.k8s.io/v1'
 
 /** All kinds, in the order in which kubectl searches a name. */
 export const discovered: readonly Resource[] = [
   ...resources,
-  absent('authorization.k8s.io/v1', 'SelfSubjectAccessReview', 'selfsubjectaccessreviews', cluster),
+  resource('authentication.k8s.io', 'SelfSubjectReview', 'selfsubjectreviews', reviewed),
+  resource(authorization, 'SelfSubjectAccessReview', 'selfsubjectaccessreviews', reviewed),
+  resource(authorization, 'SelfSubjectRulesReview', 'selfsubjectrulesreviews', reviewed),
   resource('metrics.k8s.io', 'NodeMetrics', 'nodes', { ...metrics, ...cluster }),
   resource('metrics.k8s.io', 'PodMetrics', 'pods', metrics),
   absent('v1', 'PersistentVolumeClaim', 'persistentvolumeclaims', { shortNames: ['pvc'] }),
@@ -208,7 +215,10 @@ export const discovered: readonly Resource[] = [
 ]
 
 /** Kinds of request bodies that are not stored; their fields are those of client-node's class `V1KIND`. */
-export const bodyKinds: readonly string[] = ['Scale', 'DeleteOptions', 'Eviction']
+export const bodyKinds: readonly string[] = [
+  ...['Scale', 'DeleteOptions', 'Eviction'],
+  ...['SelfSubjectReview', 'SelfSubjectAccessReview', 'SelfSubjectRulesReview'],
+]
 
 /** A list, an object or a part of one. */
 export interface ResourceTarget {
@@ -223,14 +233,16 @@ export type MetricsTarget = Pick<ResourceTarget, 'resource' | 'namespace' | 'nam
   is: 'metrics'
 }
 
+/** A question about the user of the kubeconfig. */
+export type ReviewTarget = Pick<ResourceTarget, 'resource'> & { is: 'review' }
+
 /** The target of an API path. */
-export type Target = ResourceTarget | MetricsTarget | { is: 'document' }
+export type Target = ResourceTarget | MetricsTarget | ReviewTarget | { is: 'document' }
 
 /** Kinds and subresources of Kubernetes that are left out and have a substitute. */
 const substituted = new Map([
   ['proxy', 'proxy to Pods, Services and nodes (`kubectl port-forward` reaches Pods and Services)'],
   ['token', 'tokens of ServiceAccounts (the token of the kubeconfig may do everything)'],
-  ['selfsubjectaccessreviews', 'access reviews (the user of the kubeconfig may do everything)'],
   ['controllerrevisions', 'history of DaemonSets (`kubectl apply` the earlier manifest)'],
 ])
 
@@ -253,6 +265,7 @@ export function parsePath(path: string): Target {
   if (refused) throw absentKind(substituted.get(refused.name) ?? refused.kind)
   const resource = versions.find((own) => own.version === version)
   if (!resource) throw unknownPath()
+  if (resource.served === 'reviewed' && name === undefined) return { is: 'review', resource }
   if (resource.served === 'measured') return { is: 'metrics', resource, namespace, name }
   const what = substituted.get(subresource ?? '')
   if (what !== undefined) throw absentKind(what)

@@ -7,10 +7,11 @@ import type { Api } from './api.ts'
 import { type ApiCall, flag, type NodeBackend } from './api-call.ts'
 import type { ServerTls } from './certificate.ts'
 import { serveDocument } from './documents.ts'
-import { sendObject, wantsTable } from './http-messages.ts'
+import { readObject, sendObject, wantsTable } from './http-messages.ts'
 import { metricsOf } from './metrics.ts'
 import { found, listObjects, shaped, watchObjects } from './read-objects.ts'
 import { parsePath, type ResourceTarget } from './resource.ts'
+import { reviewOf } from './reviews.ts'
 import type { Schema } from './schema.ts'
 import { badRequest, methodNotAllowed, StatusError, statusOf } from './status-error.ts'
 import { serveUpgrade } from './streaming.ts'
@@ -98,6 +99,10 @@ async function serve(
   if (target.is === 'metrics') {
     if (request.method !== 'GET') throw methodNotAllowed()
     return sendObject(response, 200, await metricsOf(api, backend, target, query))
+  }
+  if (target.is === 'review') {
+    if (request.method !== 'POST') throw methodNotAllowed()
+    return sendObject(response, 201, reviewOf(target, await readObject(request, schema)))
   }
   const asTable = target.subresource !== 'log' && wantsTable(request.headers.accept)
   const handle = handlerOf(target, request.method)

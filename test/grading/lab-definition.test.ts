@@ -26,6 +26,16 @@ describe('claims.yaml', () => {
   })
 })
 
-test('the error for an unknown step lists the existing ones', () => {
-  expect(() => findStep(readLab(2), 'nope')).toThrow(/no step "nope".*web, iptables-list/)
+test('a step is found by its id and by its number', () => {
+  const lab = readLab(2)
+  for (const [index, step] of lab.steps.entries()) {
+    expect(findStep(lab, step.id)).toBe(step)
+    expect(findStep(lab, `${index + 1}`)).toBe(step)
+  }
+})
+
+test.each(['nope', '0', '99', '01', '1.0'])('the error for "%s" lists the steps', (wish) => {
+  const lab = readLab(2)
+  const [first] = lab.steps
+  expect(() => findStep(lab, wish)).toThrow(`no step "${wish}": its steps are 1 ${first?.id}, 2 `)
 })

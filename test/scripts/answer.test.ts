@@ -34,6 +34,8 @@ test.concurrent.each([
     /Step "kube-ipvs0" of lab 2 has no question/,
   ],
   ['no answer', ['Q=chain-name'], /KUBE-SVC-.*\? Answer with: make answer LAB=1 Q=chain-name/],
+  ['a number of a step', ['Q=1', 'LAB=2'], /Step "web" of lab 2 has no question|Answer with:/],
+  ['a number without a lab', ['Q=1', 'A=x'], /"not-there" is not up: run `make up`/],
   ['a cluster that is not up', ['Q=chain-name', 'A=x'], /"not-there" is not up: run `make up`/],
 ])('%s is one sentence, not a stack', async (_what, args, sentence) => {
   const { code, stderr } = await answer(...args)

@@ -156,6 +156,42 @@ describe('values typed after make are text', () => {
   })
 })
 
+describe('what is misspelt is refused', () => {
+  const refused = (...words: string[]) => {
+    const { status, stdout, stderr } = spawnSync('make', words, {
+      cwd: projectRoot,
+      encoding: 'utf8',
+    })
+    expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
+    return stderr
+  }
+
+  test.each([
+    ['wbe', 'make web'],
+    ['ivps', 'make ipvs'],
+    ['lab2', 'make lab-2'],
+    ['chek-13', 'make check-13'],
+    ['flush_nat', 'make flush-nat'],
+  ])('make %s: the nearest target is named', (goal, target) =>
+    expect(refused(goal)).toContain(`✗ There is no target "${goal}": did you mean \`${target}\`?`),
+  )
+
+  test('a goal that is far from every target, also a hostile one, is quoted as text', () => {
+    expect(refused('gibberish-of-somebody')).toContain('": `make` lists all.')
+    const goal = `a;touch ${canary} $(shell touch ${canary}) \`touch ${canary}\``
+    expect(refused(goal.replaceAll('\n', ''))).toContain('There is no target "a;touch')
+    expect(existsSync(canary)).toBe(false)
+  })
+
+  test.each([
+    ['check-2', 'step=web', 'STEP='],
+    ['trace', 'from=host', 'FROM='],
+    ['ipvs', 'kube_proxy_version=1.20', 'KUBE_PROXY_VERSION='],
+  ])('make %s %s: the right spelling is named', (goal, given, right) =>
+    expect(refused(goal, given)).toContain(`write ${right} instead of`),
+  )
+})
+
 describe('the list of targets', () => {
   /** What `make help` prints on a terminal of this width. The shell waits, because output is lost when the last process ends. */
   const onTerminal = (cols: number) =>

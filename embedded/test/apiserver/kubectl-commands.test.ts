@@ -57,6 +57,15 @@ describe('imperative commands', () => {
     expect(await cluster.ok('version -o json')).toContain('v1.34.11')
   })
 
+  test('auth answers for a user who may do everything', async () => {
+    expect(await cluster.ok('auth can-i get pods')).toBe('yes\n')
+    expect(await cluster.ok('auth can-i delete nodes --all-namespaces')).toBe('yes\n')
+    expect(await cluster.ok('auth can-i --list')).toMatch(/^\*\.\*\s+\[\]\s+\[\]\s+\[\*\]$/m)
+    const who = await cluster.ok('auth whoami')
+    expect(who).toMatch(/^Username\s+kubernetes-admin$/m)
+    expect(who).toMatch(/^Groups\s+\[system:masters system:authenticated\]$/m)
+  })
+
   test('events are shown for their object', async () => {
     cluster.api.create('events', 'default', {
       metadata: { generateName: 'web.' },

@@ -48,10 +48,6 @@ describe('errors have the messages of Kubernetes', () => {
       /the embedded cluster has no documentation of fields \(kubernetes\.io\S+ has it\)/,
     ],
     [
-      'auth can-i get pods',
-      /the embedded cluster has no access reviews \(the user of the kubeconfig may do everything\)/,
-    ],
-    [
       'delete service kubernetes --cascade=orphan',
       /the embedded cluster supports only --cascade=background/,
     ],
