@@ -1,8 +1,9 @@
 import { chalk } from 'zx/core'
 import { gatherFacts } from '../cluster/doctor/gather.ts'
 import type { Severity } from '../cluster/doctor/result.ts'
-import { doctorRows, layoutRows } from '../cluster/doctor/table.ts'
+import { doctorRows, layoutRows, noneAble } from '../cluster/doctor/table.ts'
 import { containerEngine } from '../cluster/kind/engine.ts'
+import { KindCluster } from '../cluster/kind.ts'
 import { listLabs, readLab } from '../grading/lab-definition.ts'
 import { clusterName, offlineRoot } from '../host/layout.ts'
 import { ExitCode, main } from '../host/main.ts'
@@ -16,12 +17,12 @@ const colours: Record<Severity, (sign: string) => string> = {
 
 await main(async () => {
   const labs = listLabs().map(({ number }) => readLab(number))
-  const facts = await gatherFacts(clusterName(), await containerEngine(), { kernel: true })
+  const engine = await containerEngine()
+  const exists = engine !== undefined && (await new KindCluster(clusterName(), engine).exists())
+  const facts = await gatherFacts(clusterName(), engine, { kernel: true, exists })
   const { KERNEL: kernel, CLUSTER: cluster } = process.env
-  const { rows, able } = doctorRows(facts, labs, {
-    kernel,
-    cluster: cluster || (offlineRoot ? 'embedded' : 'auto'),
-  })
+  const wishes = { kernel, cluster: cluster || (offlineRoot ? 'embedded' : 'auto') }
+  const { rows, able } = doctorRows(facts, labs, wishes)
   const lines = layoutRows(
     rows,
     (sign, severity) => colours[severity](sign),
@@ -29,7 +30,7 @@ await main(async () => {
   )
   console.log(lines.join('\n'))
   if (able.length === 0) {
-    console.log('\nNo lab can run here yet: fix the lines marked with ✗ above.')
+    console.log(`\n${noneAble(wishes, doctorRows(facts, labs).able)}`)
     return ExitCode.trouble
   }
   const everywhere = able.length === labs.length

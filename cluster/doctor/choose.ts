@@ -38,8 +38,10 @@ export function placesFor(
     name: Place['name'],
     kernel: KernelFacts | 'embedded' | undefined,
     whyNone?: string,
+    knownLacks: readonly KernelNeed[] = [],
   ): Place => {
-    const lacking = kernel ? kernelLacks(kernel, needs) : []
+    const without = needs.filter((need) => knownLacks.includes(need))
+    const lacking = kernel ? kernelLacks(kernel, needs) : without.map(needInWords)
     const whyNot = lacking.length > 0 ? `its kernel has no ${lacking.join(' and no ')}` : undefined
     return {
       name,
@@ -56,6 +58,7 @@ export function placesFor(
       'KERNEL=host',
       hostKernel?.kernel,
       noCluster ?? (hostKernel ? hostKernel.trouble?.detail : 'not tried'),
+      hostKernel?.lacks,
     ),
     place('kind', facts.kind.kernel, faultOf(kind)),
   ]

@@ -18,6 +18,8 @@ import {
 } from '../kind/engine.ts'
 import { nodeImage } from '../kind/images.ts'
 import { KindCluster } from '../kind.ts'
+import { missingModulesScript } from '../kube-proxy/module-check.ts'
+import { runOnNode } from '../node-script.ts'
 import { cachedKind, installedKind, kindPath } from '../programs.ts'
 import type { EmbeddedFacts, Facts, HostFacts, KindFacts } from './facts.ts'
 import {
@@ -26,6 +28,8 @@ import {
   type KernelNeed,
   kernelLacks,
   kernelProbeCommand,
+  modulesOf,
+  needInWords,
   probeMs,
   readKernelProbe,
 } from './kernel-probe.ts'
@@ -57,18 +61,43 @@ export async function gatherFacts(
 }
 
 /**
- * The features that a lab needs and the kernel of a running cluster lacks, in words; empty if it lacks none. A context's
- * nodes are not probed: the probe loads modules, which would change the user's cluster.
+ * The features that a lab needs and the kernel of a running cluster lacks, in words; empty if it lacks none. On a context's
+ * nodes modules are only looked for: the probe loads them, which would change the user's cluster.
  */
 export async function kernelLackOf(
   cluster: Cluster,
   needs: readonly KernelNeed[] = [],
 ): Promise<string[]> {
-  if (needs.length === 0 || cluster.driver === 'context') return []
+  if (needs.length === 0) return []
+  if (cluster.driver === 'context') return modulesLackOf(cluster, needs)
   if (cluster instanceof EmbeddedCluster && cluster.kernel() === 'uml')
     return kernelLacks('embedded', needs)
   const kernel = await kernelOf(cluster)
   return kernel ? kernelLacks(kernel, needs) : []
+}
+
+/** The features without modules on some node, as loaded, compiled in, or files that modprobe finds. */
+async function modulesLackOf(cluster: Cluster, needs: readonly KernelNeed[]): Promise<string[]> {
+  const nodes = await cluster.nodes()
+  const missing = await Promise.all(nodes.map((node) => missingModules(cluster, node, needs)))
+  const isMissing = (need: KernelNeed) =>
+    modulesOf(need).some((module) => missing.some((modules) => modules.includes(module)))
+  return needs.filter(isMissing).map(needInWords)
+}
+
+/** Of the modules of features, those that a node has not. Throws Error with the node's own words if it can't be read. */
+async function missingModules(
+  cluster: Cluster,
+  node: string,
+  needs: readonly KernelNeed[],
+): Promise<string[]> {
+  const { exitCode, stdout, stderr } = await runOnNode(cluster, node, missingModulesScript, {
+    args: needs.flatMap(modulesOf),
+    readOnly: true,
+  })
+  if (exitCode === 0) return stdout.trim().split('\n')
+  const reason = stderr.trim().split('\n').at(-1) || `exit code ${exitCode}`
+  throw new Error(`The kernel modules of ${node} could not be listed (${reason}).`)
 }
 
 async function hostFacts(): Promise<HostFacts> {

@@ -2,7 +2,7 @@ import { remainingAccess } from '../../embedded/index.ts'
 import { kindRelease } from '../programs.ts'
 import type { EmbeddedFacts, Facts, HostFacts, KindFacts } from './facts.ts'
 import { kernelResults } from './judge-kernel.ts'
-import { kernelLacks } from './kernel-probe.ts'
+import { kernelLacks, needInWords } from './kernel-probe.ts'
 import { type DoctorResult, fault, fine, note, warning } from './result.ts'
 
 const gigabyte = 1024 ** 3
@@ -53,9 +53,13 @@ function embeddedResults(facts: EmbeddedFacts, host: HostFacts): DoctorResult[] 
 function hostKernelResult({ hostKernel, uml }: EmbeddedFacts): DoctorResult[] {
   if (!hostKernel) return []
   const what = 'KERNEL=host'
-  const { trouble, kernel, ipvsTrouble } = hostKernel
+  const { trouble, kernel, lacks, ipvsTrouble } = hostKernel
   if (trouble) return [(uml === undefined ? note : fault)(what, trouble.detail, trouble.fix)]
-  if (!kernel) return [note(what, 'namespaces work; its features are known after `make up`')]
+  if (!kernel) {
+    const without = (lacks ?? []).map(needInWords)
+    const known = without.length > 0 ? `, but it has no ${without.join(' and no ')}` : ''
+    return [note(what, `namespaces work${known}; its features are known after \`make up\``)]
+  }
   const missing = kernelLacks(kernel, ['ipvs', 'ipset', 'recent', 'nft'])
   const name = `this machine's own, ${kernel.release}`
   if (missing.length === 0) return [fine(what, `${name}: supports everything that labs need`)]

@@ -97,17 +97,33 @@ export type KernelFacts = NonNullable<ReturnType<typeof readKernelProbe>>
 
 /** IPVS without dummy devices counts as missing: kube-proxy puts the ClusterIPs on one. */
 const features = {
-  ipvs: { missing: ({ ipvs, dummy }: KernelFacts) => !ipvs || !dummy, words: 'IPVS' },
-  ipset: { missing: ({ ipset }: KernelFacts) => !ipset, words: 'ipset' },
+  ipvs: {
+    missing: ({ ipvs, dummy }: KernelFacts) => !ipvs || !dummy,
+    words: 'IPVS',
+    modules: ['ip_vs', 'ip_vs_rr', 'dummy'],
+  },
+  ipset: {
+    missing: ({ ipset }: KernelFacts) => !ipset,
+    words: 'ipset',
+    modules: ['ip_set', 'xt_set'],
+  },
   recent: {
     missing: ({ extensions }: KernelFacts) => !extensions.includes('recent'),
     words: 'xt_recent',
+    modules: ['xt_recent'],
   },
-  nft: { missing: ({ natNft }: KernelFacts) => !natNft, words: 'NAT in nf_tables' },
+  nft: {
+    missing: ({ natNft }: KernelFacts) => !natNft,
+    words: 'NAT in nf_tables',
+    modules: ['nft_chain_nat'],
+  },
 }
 
 /** A kernel feature that a lab needs besides iptables. */
 export type KernelNeed = keyof typeof features
+
+/** The modules that contain a feature, each of which may be compiled in. */
+export const modulesOf = (need: KernelNeed): readonly string[] => features[need].modules
 
 export const needInWords = (need: KernelNeed): string => features[need].words
 
@@ -132,6 +148,8 @@ export interface HostKernelFacts {
   trouble?: HostKernelTrouble | undefined
   /** Absent until the packages are in the cache. */
   kernel?: KernelFacts | undefined
+  /** Until then: what it lacks in any case, as the files of this machine show. */
+  lacks?: readonly KernelNeed[]
   /** Why it has no IPVS in namespaces. */
   ipvsTrouble?: HostKernelTrouble | undefined
 }
@@ -142,7 +160,8 @@ export interface HostKernelFacts {
  */
 export async function hostKernelFacts(packages: string | undefined): Promise<HostKernelFacts> {
   const trouble = platform() === 'linux' ? hostKernelTrouble() : { detail: 'this is not Linux' }
-  if (trouble || !packages) return { trouble }
+  if (trouble) return { trouble }
+  if (!packages) return { lacks: hasIpvsModule() ? [] : ['ipvs'] }
   const directory = mkdtempSync(join(tmpdir(), 'kube-service-labs-probe-'))
   try {
     const machine = await startMachine({ kernel: 'host', packages, directory, name: 'probe' })

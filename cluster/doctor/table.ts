@@ -106,6 +106,18 @@ function labRow(lab: LabNeeds, facts: Facts, wishes: Wishes): TableRow {
   return { of, what: chosen.name, severity, detail: [...limits(chosen), ...or, ...not].join('; ') }
 }
 
+/** The sentence for a machine where no lab can run as requested; `otherwise` are those that could without the request. */
+export function noneAble({ cluster, kernel }: Wishes, otherwise: readonly number[]): string {
+  const fix = 'fix the lines marked with ✗ above'
+  const set = [
+    ...(cluster && cluster !== 'auto' ? [`CLUSTER="${cluster}"`] : []),
+    ...(kernel && kernel !== 'auto' ? [`KERNEL="${kernel}"`] : []),
+  ].join(' ')
+  const [first] = otherwise
+  if (set === '' || first === undefined) return `No lab can run here yet: ${fix}.`
+  return `No lab can run with ${set} yet: ${fix}, or leave it out: make lab-${first}`
+}
+
 const marks: Record<Severity, string> = { fine: '✓', note: '•', warning: '!', fault: '✗' }
 const WIDTH = 80
 

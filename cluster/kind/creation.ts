@@ -62,12 +62,29 @@ export async function createCluster(
     process.exit(130)
   }
   if (exitCode === 0) return
-  const reason =
-    stderr.split('\n').find((line) => line.startsWith('ERROR')) ?? stderr.trim().split('\n').at(-1)
   throw new Error(
-    `kind could not create the cluster (${reason}). \`make doctor\` can show the cause; CLUSTER=embedded needs no engine.`,
+    `kind could not create the cluster (${creationReason(stderr)}). \`make doctor\` can show the cause; CLUSTER=embedded needs no engine.`,
   )
 }
+
+/**
+ * The reason in kind's error output: its own line, which ends before the command that failed in a node, and the last
+ * reason that kubeadm or the kubelet gave there.
+ */
+export function creationReason(stderr: string): string {
+  const lines = stderr.trim().split('\n')
+  const own = (lines.find((line) => line.startsWith('ERROR')) ?? lines.at(-1) ?? '')
+    .replace(/: command "docker exec.*/, '')
+    .replace(/: command "podman exec.*/, '')
+  const inner = lines
+    .map((line) => line.trim())
+    .filter((line) => INNER_REASONS.some((reason) => reason.test(line)))
+    .at(-1)
+  return inner === undefined || inner === own ? own : `${own}: ${inner}`
+}
+
+/** Lines of kubeadm's and kubelet's output that name a cause. */
+const INNER_REASONS = [/too many open files/i, /^error(:| execution phase)/i, /^\[kubelet-check\]/]
 
 /** Deletes a cluster. Throws Error with kind's reason. */
 export async function deleteCluster({ name, kubeconfig }: NamedCluster, kind: Kind): Promise<void> {

@@ -11,6 +11,13 @@ export const HAS_MODULE = `has_module() {
     grep -qsE "( |\\[)$1(_[a-z_]+|\\])" /proc/kallsyms
 }`
 
+/** Prints those of its arguments that are no modules of this kernel, neither loaded nor compiled in nor to be loaded. Loads none. */
+export const missingModulesScript = `${HAS_MODULE}
+for module; do
+  has_module "$module" || grep -qs "/$module\\.ko" "/lib/modules/$(uname -r)/modules.dep" || echo "$module"
+done
+`
+
 /**
  * Tests, by using them, that the kernel supports the expressions that kube-proxy writes in mode nftables, inside the node's
  * own network namespace: with `nft -c` the kernel checks a table without adding it. Without nft, the modules must exist.

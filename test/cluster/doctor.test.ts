@@ -10,7 +10,8 @@ import {
   readKernelProbe,
 } from '../../cluster/doctor/kernel-probe.ts'
 import type { DoctorResult } from '../../cluster/doctor/result.ts'
-import { doctorRows, layoutRows, type Wishes } from '../../cluster/doctor/table.ts'
+import { doctorRows, layoutRows, noneAble, type Wishes } from '../../cluster/doctor/table.ts'
+import { creationReason } from '../../cluster/kind/creation.ts'
 import { type EngineFacts, readEngineInfo } from '../../cluster/kind/engine.ts'
 import type { Confinement } from '../../embedded/index.ts'
 import { engine, facts, gigabyte, kernel, kind } from './able-machine.ts'
@@ -520,4 +521,39 @@ describe('what engines and kernels say', () => {
     // Without its module no scheduler can be used.
     expect(readKernelProbe('release=6.8\nipvs=yes\nend=yes\n')?.ipvs).toBe(false)
   })
+})
+
+test('before the packages are there, a kernel without files of ip_vs is not named for labs that need it', () => {
+  const judged: Facts = {
+    ...facts,
+    embedded: { ...facts.embedded, hostKernel: { lacks: ['ipvs'] } },
+  }
+  const onHost = (number: number) =>
+    placesFor({ number, kernel: number === 2 ? ['ipvs', 'ipset'] : [] }, judged).find(
+      ({ name }) => name === 'KERNEL=host',
+    )
+  expect(onHost(2)?.reason).toBe('its kernel has no IPVS')
+  expect(onHost(1)?.reason).toBeUndefined()
+  expect(found(diagnose(judged).embedded, 'KERNEL=host')?.detail).toMatch(/but it has no IPVS/)
+})
+
+test('where only the requested cluster can run no lab, the other one is named', () => {
+  expect(noneAble({ cluster: 'kind' }, [1, 2])).toBe(
+    'No lab can run with CLUSTER="kind" yet: fix the lines marked with ✗ above, or leave it out: make lab-1',
+  )
+  expect(noneAble({ cluster: 'kind' }, [])).toMatch(/^No lab can run here yet/)
+  expect(noneAble({}, [1])).toMatch(/^No lab can run here yet/)
+})
+
+test("a creation's reason is that of kubeadm, without the command that kind ran", () => {
+  const stderr = `Creating cluster "x" ...
+ERROR: failed to create cluster: failed to init node with kubeadm: command "docker exec --privileged x-control-plane kubeadm init --config=/kind/kubeadm.conf --v=6" failed with error: exit status 1
+Command Output: I0101 00:00:00.000000 140 initconfiguration.go:261] loading
+[kubelet-check] The kubelet is not healthy after 4m0.000443s
+error execution phase wait-control-plane: failed while waiting for the kubelet to start
+To see the stack trace of this error execute with --v=5 or higher`
+  expect(creationReason(stderr)).toBe(
+    'ERROR: failed to create cluster: failed to init node with kubeadm: error execution phase wait-control-plane: failed while waiting for the kubelet to start',
+  )
+  expect(creationReason('no space left')).toBe('no space left')
 })

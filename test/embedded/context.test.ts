@@ -5,12 +5,14 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { $ } from 'zx'
 import { contextFolder } from '../../cluster/context/own-objects.ts'
 import { ContextCluster } from '../../cluster/context.ts'
+import { kernelLackOf } from '../../cluster/doctor/gather.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { kubeClient } from '../../cluster/kube-client.ts'
 import { readConfigConf } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { switchMode } from '../../cluster/kube-proxy/switch-mode.ts'
 import { takeCapture } from '../../cluster/snapshot.ts'
 import { readMode } from '../../dataplane/kube-proxy/config-conf.ts'
+import { mustRunHere, readLab } from '../../grading/lab-definition.ts'
 import { filesOf, type NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { silent } from '../../host/progress.ts'
@@ -93,6 +95,16 @@ describe('a context of a kubeconfig', () => {
     expect(context.kubeconfig).not.toBe(cluster.kubeconfig)
     expect(statSync(context.kubeconfig).mode & 0o777).toBe(0o600)
     expect(readFileSync(cluster.kubeconfig, 'utf8')).toBe(before)
+  })
+
+  test('a lab that needs what its kernel lacks is refused, without loading a module', async () => {
+    const context = await open()
+    const needs = ['ipvs', 'ipset', 'recent', 'nft'] as const
+    const lacks = await kernelLackOf(cluster, needs)
+    expect(await kernelLackOf(context, needs)).toEqual(lacks)
+    const lab = { ...readLab(2), kernel: [...needs] }
+    if (lacks.length > 0) await expect(mustRunHere(context, lab)).rejects.toThrow(lacks[0])
+    await mustRunHere(context, { ...lab, kernel: [] })
   })
 
   test('runs commands on nodes as the other drivers do: exit code, both outputs, input, files', async () => {
