@@ -16,7 +16,7 @@ const family = z.string().max(16)
 const inTable = { family, table: name }
 const oneOrMore = z.union([z.string(), z.array(z.string()).max(16)])
 
-const tableSchema = z.object({ family, name })
+const tableSchema = z.object({ family, name, flags: oneOrMore.optional() })
 const chainSchema = z.object({
   ...inTable,
   name,
@@ -102,7 +102,8 @@ function readItems(items: readonly Item[]): NftTable[] {
     return table
   }
   for (const { table, chain, rule, set, map } of items) {
-    if (table) tableOf(table.family, table.name)
+    const own = table && tableOf(table.family, table.name)
+    if (own && list(table.flags).includes('dormant')) own.dormant = true
     if (chain) tableOf(chain.family, chain.table)?.chains.set(chain.name, readChain(chain))
     if (set) tableOf(set.family, set.table)?.sets.set(set.name, readSet(set))
     if (map) tableOf(map.family, map.table)?.maps.set(map.name, readMap(map))
@@ -238,6 +239,20 @@ function reject({ type, expr }: Json): string {
   return ['reject with', String(type), expr === undefined ? [] : expression(expr)].flat().join(' ')
 }
 
+/** `log prefix "x" group 2`, with its options in the order of nft, which leaves out the default level. */
+function log({ prefix, group, snaplen, 'queue-threshold': threshold, level, flags }: Json): string {
+  const options: [name: string, value: unknown][] = [
+    ['prefix', prefix === undefined ? undefined : `"${prefix}"`],
+    ['group', group],
+    ['snaplen', snaplen],
+    ['queue-threshold', threshold],
+    ['level', level === 'warn' ? undefined : level],
+    ['flags', flags === undefined ? undefined : word(flags)],
+  ]
+  const shown = options.filter(([, value]) => value !== undefined)
+  return ['log', ...shown.map(([option, value]) => `${option} ${value}`)].join(' ')
+}
+
 /** Without the burst that is the default, as nft prints it; rates and bursts of packets have no unit in JSON. */
 function limit({
   inv,
@@ -270,7 +285,7 @@ function update({ op, elem, set, stmt = [] }: Json): string {
 function statement(value: unknown): string {
   const [kind, inner] = (isObject(value) && only(value)) || []
   if (kind === 'reject') return reject(isObject(inner) ? inner : {})
-  if (kind === 'log') return kind
+  if (kind === 'log') return log(isObject(inner) ? inner : {})
   if (kind === 'accept' || kind === 'drop' || kind === 'return' || kind === 'continue') return kind
   if ((kind === 'masquerade' || kind === 'notrack' || kind === 'redirect') && !isObject(inner))
     return kind

@@ -48,7 +48,7 @@ const VERDICT = new RegExp(
 const NOTE = new RegExp(
   `^(?:${[
     'counter(?: packets \\d+ bytes \\d+)?',
-    'log(?: (?:prefix|level|group|flags) (?:"[^"]*"|\\S+))*',
+    'log(?: (?:prefix|level|group|flags|snaplen|queue-threshold) (?:"[^"]*"|\\S+))*',
     'limit rate (?!over )(?:\\d+ )?\\S+(?: burst \\S+ \\S+)?',
     'comment (?:"[^"]*"|\\S+)',
   ].join('|')})${END}`,

@@ -41,6 +41,8 @@ export interface NftMap {
 export interface NftTable {
   family: 'ip' | 'ip6' | 'inet'
   name: string
+  /** Its base chains are registered at no hook (nft(8), flag `dormant`). */
+  dormant?: true
   chains: Map<string, NftChain>
   sets: Map<string, NftSet>
   maps: Map<string, NftMap>

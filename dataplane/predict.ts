@@ -49,6 +49,18 @@ function checkOptions(objects: ClusterObjects, options: PredictOptions, features
     )
 }
 
+/**
+ * nft refuses `iif "veth*"`, because iif compares an interface's index: before kube-proxy wrote iifname (1.33.6, 1.34.2), every
+ * sync failed in this configuration (recorded with genuine 1.32.5 and 1.33.5).
+ */
+function requireLoadable(version: string, features: Features, config: KubeProxyConfig): void {
+  if (features.nftInterfaceName || config.detectLocalMode !== 'InterfaceNamePrefix') return
+  if (config.interfaceNamePrefix === '') return
+  throw new PredictError(
+    `kube-proxy "${version}" programs nothing in mode nftables with detectLocal.interfaceNamePrefix "${config.interfaceNamePrefix}": nft refuses its rules (iif "${config.interfaceNamePrefix}*") at every sync. Use 1.34.2 or newer, or another detectLocalMode.`,
+  )
+}
+
 /** The proxiers of one node by family, in the order in which they write. */
 export type Proxiers = ReadonlyMap<Family, Proxier>
 
@@ -58,6 +70,7 @@ export function proxiersOf(objects: ClusterObjects, options: PredictOptions): Pr
   checkOptions(objects, options, features)
   const given = options.config ?? clusterConfig(objects)
   const config = options.mode === 'nftables' ? withNftablesDefaults(given) : given
+  if (options.mode === 'nftables') requireLoadable(options.version, features, config)
   const family = options.family ?? 'ipv4'
   const addresses = options.nodeAddresses ?? defaultNodeAddresses(objects, options.node)
   const served =
@@ -101,7 +114,8 @@ export function writeState(
 /**
  * Predicts the state that a genuine kube-proxy of this version and mode programs on an empty node. Rules are in
  * the syntax and order of iptables-save, Services in the order of the objects.
- * @throws VersionError for a version that is not modelled, PredictError for an unknown node or mode.
+ * @throws VersionError for a version that is not modelled, PredictError for an unknown node or mode,
+ * or where kube-proxy can program nothing.
  */
 export function predict(objects: ClusterObjects, options: PredictOptions): NodeState {
   const state = writeState(proxiersOf(objects, options), options)

@@ -13,7 +13,9 @@ import {
 import { type CompareOptions, compareMembers, type Finding, onlyOnOneSide } from './finding.ts'
 
 const hookOf = ({ base }: NftChain): string =>
-  base ? `${base.type} ${base.hook} ${base.priority} ${base.policy ?? ''}` : ''
+  base ? `${base.type} ${base.hook} ${base.priority}` : ''
+/** nft(8): a base chain without a policy has "accept". */
+const policyOf = ({ base }: NftChain): string => base?.policy ?? 'accept'
 
 /**
  * Compares kube-proxy's own tables: sets and maps by element, base chains and chains that belong to no Service by rule,
@@ -30,7 +32,7 @@ export function compareNftables(
   const own = byTitle(actual.filter(({ name }) => name === KUBE_PROXY_TABLE))
   return pairsOf(byTitle(expected), own).flatMap(({ key: title, wanted, found }) => {
     const where = { nft: title, part: 'table' }
-    if (wanted && found) return [...compareTable(wanted, found)]
+    if (wanted && found) return [...compareTable(wanted, found)].map(inFamily)
     const size = found ? ` (${found.chains.size} chains)` : ''
     const show = () => ({ line: `table ${title}`, size })
     return onlyOnOneSide(
@@ -43,7 +45,25 @@ export function compareNftables(
   })
 }
 
+/** A finding about rules of IPv6 names the table, because that of IPv4 has the same chains and maps. */
+function inFamily(finding: Finding): Finding {
+  const { where, text } = finding
+  return 'nft' in where && where.nft.startsWith('ip6 ')
+    ? { ...finding, text: `table ${where.nft}: ${text}` }
+    : finding
+}
+
 function* compareTable(wanted: NftTable, found: NftTable): Generator<Finding> {
+  if (found.dormant && !wanted.dormant) {
+    const title = nftTitle(wanted)
+    yield {
+      kind: 'wrong',
+      where: { nft: title, part: 'table' },
+      expected: `table ${title}`,
+      actual: `table ${title} { flags dormant; }`,
+      text: `table ${title} is dormant: no packet meets its rules`,
+    }
+  }
   // The elements of affinity sets change with every connection; the branches behind the maps show whether affinity is
   // configured.
   const compared = ({ sets }: NftTable) =>
@@ -102,16 +122,23 @@ function* compareChain(
     }
     return
   }
+  if (wanted.base && policyOf(found) !== policyOf(wanted)) {
+    const [expected, actual] = [policyOf(wanted), policyOf(found)].map((one) => `policy ${one}`)
+    const text = `chain ${name}${place} has ${actual}, not ${expected}`
+    yield { kind: 'wrong', where, expected, actual, text }
+  }
   // Without a ServiceCIDR object, the prediction can only guess the Service ranges.
   const text = (rule: NftRule) =>
     rule.comment === DROPS_UNALLOCATED
       ? `${rule.text.split(' ').at(-1)}: ${rule.comment}`
       : withSameAddresses(rule.text)
-  const isOptional = (rule: NftRule) =>
-    rule.comment === DROPS_UNALLOCATED &&
-    !wanted.rules.some((one) => one.comment === DROPS_UNALLOCATED)
-  const expected = wanted.rules.map(text)
-  const actual = found.rules.filter((rule) => !isOptional(rule)).map(text)
+  // kube-proxy writes the rule in full syncs only (pkg/proxy/nftables, 1.33 and newer): one that learns of the ServiceCIDR
+  // after its first sync is without it for up to an hour, and correct.
+  const dropsUnallocated = (rule: NftRule) => rule.comment === DROPS_UNALLOCATED
+  const bothDrop = [wanted, found].every(({ rules }) => rules.some(dropsUnallocated))
+  const comparedIn = ({ rules }: NftChain) =>
+    rules.filter((rule) => bothDrop || !dropsUnallocated(rule)).map(text)
+  const [expected, actual] = [comparedIn(wanted), comparedIn(found)]
   if (sameSequence(expected, actual)) return
   const { missing, stale } = multisetDifference(expected, actual)
   for (const rule of missing)

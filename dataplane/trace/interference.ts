@@ -4,6 +4,7 @@ import type { NodeState } from '../node-state.ts'
 import { targetOf } from '../rule.ts'
 import { CircleError, type Packet, PacketError, tracePacket } from '../trace.ts'
 import { readMark } from './judge-rule.ts'
+import { REFUSING, ROUTES } from './kernel-path.ts'
 import type { Step } from './step.ts'
 
 /** Targets that stop a packet, redirect it, or exclude it from connection tracking. */
@@ -24,7 +25,8 @@ const TAKING = new Set([
 const isForeign = (chain: string): boolean => !chain.startsWith('KUBE-')
 
 /** Without a foreign rule that could affect a packet, nothing needs to be traced. */
-function hasSuspects({ iptables, foreignNftables = [] }: NodeState): boolean {
+function hasSuspects({ iptables, foreignNftables = [], routes = [] }: NodeState): boolean {
+  if (routes.some(({ type }) => REFUSING.has(type))) return true
   const chains = [...iptables.values()]
     .flatMap((table) => [...table.values()])
     .filter(({ name }) => isForeign(name))
@@ -36,6 +38,7 @@ function hasSuspects({ iptables, foreignNftables = [] }: NodeState): boolean {
   )
     return true
   return foreignNftables
+    .filter(({ dormant }) => !dormant)
     .flatMap((table) => [...table.chains.values()])
     .some(
       ({ base, rules }) =>
@@ -94,22 +97,38 @@ export function findInterference(
       const isNft = foreignTables.has(table)
       if (!isNft && (table === 'ipvs' || table.includes(' ') || !isForeign(chain))) continue
       const isPolicy = rule.startsWith(isNft ? 'policy ' : '-P ')
-      const takes = isPolicy
-        ? verdict === 'DROP'
-        : isNft
-          ? isTakingNft(step, masqueradeMark)
-          : isTaking(hook, rule, masqueradeMark)
+      const isRoute = table === ROUTES
+      const takes =
+        isRoute || isPolicy
+          ? verdict === 'DROP' || verdict === 'REJECT'
+          : isNft
+            ? isTakingNft(step, masqueradeMark)
+            : isTaking(hook, rule, masqueradeMark)
       if (!takes) continue
       const key = `${table} ${chain} ${rule}`
       if (found.has(key)) continue
       const to = `${packet.destination}:${packet.port}/${packet.protocol}`
-      const what = isPolicy ? 'its policy' : "a rule that is not kube-proxy's"
-      const text = `${table} ${chain}: ${what} (${verdict}) takes packets to ${to}`
+      const what = isRoute
+        ? `the route "${rule}"`
+        : isPolicy
+          ? 'its policy'
+          : "a rule that is not kube-proxy's"
+      const text = `${table} ${chain}: ${what} ${effectOf(step)} packets to ${to}`
       const where = isNft ? { nft: table, part: `chain ${chain}` } : { table, chain }
       found.set(key, { kind: 'stale', where, actual: rule, text, interferes: true })
     }
   }
   return [...found.values()]
+}
+
+/** What a step does with packets: a rule without a final verdict changes them. */
+function effectOf({ rule, verdict, reason }: Step): string {
+  if (/NOTRACK|--notrack|\bnotrack\b|not tracked/.test(`${rule} ${reason}`))
+    return '(NOTRACK) stops the tracking of'
+  if (verdict === 'MARK' || /-j MARK\b|\bmeta mark set\b/.test(rule))
+    return '(MARK) changes the mark of'
+  if (/-j (?:TTL|HL)\b/.test(rule)) return '(TTL) ends the life of'
+  return `(${verdict}) takes`
 }
 
 function stepsOf(state: NodeState, packet: Packet): Step[] {

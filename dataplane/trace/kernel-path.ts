@@ -40,6 +40,11 @@ const TABLES: readonly {
 const IPVS_OUTPUT = -99
 const IPVS_INPUT = 99
 
+/** Types of routes whose packets the kernel discards. */
+export const REFUSING: ReadonlySet<string> = new Set(['blackhole', 'unreachable', 'prohibit'])
+/** The "table" of a step at which the node's route, not a rule, decides. */
+export const ROUTES = 'routes'
+
 const isDestinationHook = (hook: Hook): boolean => hook === 'PREROUTING' || hook === 'OUTPUT'
 
 type LostFlow = HookEnd & { verdict: 'drop' | 'reject' }
@@ -87,8 +92,9 @@ export class KernelPath {
     for (const natted of this.#hook('OUTPUT', routed, { before: IPVS_OUTPUT })) {
       // The kernel routes a packet again after nat OUTPUT translated it (nf_nat_ipv4_local_fn).
       for (const flow of this.#schedule('OUTPUT', this.#routed(natted)))
-        for (const passed of this.#hook('OUTPUT', this.#routed(flow), { from: IPVS_OUTPUT }))
-          this.#postrouting(passed)
+        for (const sendable of this.#unlessRefused('OUTPUT', this.#routed(flow)))
+          for (const passed of this.#hook('OUTPUT', sendable, { from: IPVS_OUTPUT }))
+            this.#postrouting(passed)
     }
   }
 
@@ -99,8 +105,24 @@ export class KernelPath {
   }
 
   #forward(flow: Flow): void {
-    const routed = this.#routed(flow)
-    for (const passed of this.#hook('FORWARD', routed)) this.#postrouting(passed)
+    for (const routed of this.#unlessRefused('FORWARD', this.#routed(flow)))
+      for (const passed of this.#hook('FORWARD', routed)) this.#postrouting(passed)
+  }
+
+  /** The packet, unless its route is one that refuses packets (ip-route(8): blackhole, unreachable, prohibit). */
+  *#unlessRefused(hook: Hook, flow: Flow): Generator<Flow> {
+    const { network } = this.#context
+    const route = network.isLocal(flow.destination) ? undefined : network.routeTo(flow.destination)
+    if (!route || !REFUSING.has(route.type)) {
+      yield flow
+      return
+    }
+    const verdict = route.type === 'blackhole' ? 'DROP' : 'REJECT'
+    const rule = `${route.type} ${route.destination}`
+    const reason = `the route to ${flow.destination} is ${route.type}`
+    const by = stepOf({ hook, table: ROUTES, chain: 'main', rule, verdict, reason }, flow)
+    this.#record(by)
+    this.lost.push({ flow, verdict: verdict === 'DROP' ? 'drop' : 'reject', by })
   }
 
   #postrouting(flow: Flow): void {
@@ -173,6 +195,7 @@ export class KernelPath {
       return { priority: priority(hook), isNat: name === 'nat', walk }
     })
     for (const table of [...nftables, ...foreignNftables]) {
+      if (table.dormant) continue
       // iptables-nft stores its tables in nf_tables; they were read with iptables-save.
       if (table.family !== 'inet' && (table.family !== family || iptables.has(table.name))) continue
       for (const [name, { base }] of table.chains) {

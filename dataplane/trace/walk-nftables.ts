@@ -139,7 +139,10 @@ function translate(
     )
     const options = new Map(to ? [[option, { negated: false, value: [text] }]] : [])
     const effect = applyTarget({ name, goto: false, options }, flow, place.hook, place)
-    return { ...effect, reasons: [...state.reasons, effect.change ?? ''], name }
+    // Statements before it in the same rule changed the packet, too: `meta mark set 0x4000 dnat to …`.
+    const change = [state.change ?? [], effect.change ?? []].flat().join(', ')
+    const reasons = [...state.reasons, effect.change ?? '']
+    return { ...effect, ...(change !== '' && { change }), reasons, name }
   })
 }
 

@@ -1,11 +1,14 @@
 // What this machine's kernel does with kube-proxy's nftables rules and real packets, beside the traces through the same rules.
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { printNftTable } from '../../dataplane/nft-transaction.ts'
+import type { KubeProxyConfig } from '../../dataplane/kube-proxy/config.ts'
+import { featuresOf } from '../../dataplane/kube-proxy/versions.ts'
+import { printNftTable, printNftTransactions } from '../../dataplane/nft-transaction.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
+import { predict } from '../../dataplane/predict.ts'
 import { parsePacket, type Trace, tracePacket } from '../../dataplane/trace.ts'
-import { NftNode, type Observed, whyNot } from './nft-kernel.ts'
-import { predictedTables } from './recordings.ts'
+import { NftNode, type Observed, refusedScripts, whyNot } from './nft-kernel.ts'
+import { configOf, NODE, objectsAt, predictedTables, recordedScenarios } from './recordings.ts'
 
 const SENDERS = {
   client: { net: 'client', from: 'pod:10.244.1.99' },
@@ -158,6 +161,23 @@ function faultsOf({ name, trace, observed, once, silent, source }: Sent): object
   return Object.keys(faults).length === 0 ? undefined : { name, ...faults }
 }
 
+/** The scripts of a scenario in mode nftables; none where kube-proxy's own are refused, which its prediction says. */
+function scriptsOf(
+  scenario: string,
+  version: string,
+  change: Partial<KubeProxyConfig> = {},
+): string[] {
+  const objects = objectsAt('objects', `${scenario}.json`)
+  const config = { ...configOf(objects), ...change }
+  const options = { node: NODE, mode: 'nftables', version, config } as const
+  if (config.detectLocalMode === 'InterfaceNamePrefix' && !featuresOf(version).nftInterfaceName) {
+    expect(() => predict(objects, options)).toThrow(/programs nothing in mode nftables/)
+    return []
+  }
+  const { nftables = [] } = predict(objects, options)
+  return nftables.map((table) => printNftTransactions(undefined, table).join(''))
+}
+
 const reason = whyNot()
 
 describe.skipIf(reason !== undefined)(
@@ -168,6 +188,26 @@ describe.skipIf(reason !== undefined)(
       kernel = new NftNode()
     })
     afterAll(() => kernel?.stop())
+
+    it.each(['1.31', '1.32', '1.33', '1.34.1', '1.34.2', '1.35', '1.36'])(
+      '%s: the kernel takes every script that the model writes',
+      (version) => {
+        const scripts = recordedScenarios().flatMap((scenario) => scriptsOf(scenario, version))
+        expect(scripts.length).toBeGreaterThanOrEqual(70)
+        expect(refusedScripts(scripts)).toEqual([])
+        const byPrefix = {
+          detectLocalMode: 'InterfaceNamePrefix',
+          interfaceNamePrefix: 'veth',
+        } as const
+        const prefixed = scriptsOf('web-clusterip', version, byPrefix)
+        expect(prefixed).toHaveLength(featuresOf(version).nftInterfaceName ? 2 : 0)
+        expect(refusedScripts(prefixed)).toEqual([])
+        const [first = ''] = scripts
+        expect(
+          refusedScripts([first, `${first}add rule ip kube-proxy services iif "veth*" drop`]),
+        ).toEqual(['2'])
+      },
+    )
 
     it.each(LAYOUTS)(
       '%s: a trace has the matching rules and the destinations of real packets',

@@ -171,6 +171,21 @@ END`
   return status === 0 ? undefined : stderr.trim().split('\n')[0] || `unshare ended with ${status}`
 }
 
+/** The numbers of the scripts that `nft -f` and this kernel refuse in a network namespace, from 1 on. */
+export function refusedScripts(scripts: readonly string[]): string[] {
+  const commands = scripts.map(
+    (script, index) =>
+      `nft -f - >&2 <<'END-OF-SCRIPT' || echo ${index + 1}\n${script}\nEND-OF-SCRIPT\n`,
+  )
+  const { stdout, error } = spawnSync('unshare', ['-Urn', 'sh'], {
+    input: commands.join(''),
+    encoding: 'utf8',
+    env,
+  })
+  if (error) throw error
+  return stdout.split('\n').filter((line) => line !== '')
+}
+
 /**
  * What came of some connections: who answered whom (or `refused`, `timeout`), and `chain rule` of each rule that matched. The monitor may
  * report a match after the answer: `matched` is complete once the next connections have ended.

@@ -61,7 +61,16 @@ describe('nft -j list', () => {
       [{ masquerade: { port: { range: [1024, 2048] }, flags: 'fully-random' } }],
       'masquerade to :1024-2048 fully-random',
     ],
-    [[{ log: { prefix: 'seen' } }, { drop: null }], 'log drop'],
+    [[{ log: null }, { drop: null }], 'log drop'],
+    [[{ log: { prefix: 'seen', level: 'warn' } }, { drop: null }], 'log prefix "seen" drop'],
+    [
+      [{ log: { group: 2, prefix: 'a b', 'queue-threshold': 20, snaplen: 64 } }],
+      'log prefix "a b" group 2 snaplen 64 queue-threshold 20',
+    ],
+    [
+      [{ log: { level: 'info', flags: ['tcp options', 'skuid'] } }],
+      'log level info flags tcp options,skuid',
+    ],
     [[{ snat: { addr: '192.0.2.1' } }], 'snat to 192.0.2.1'],
     [
       [

@@ -86,6 +86,10 @@ export const configOf = (objects: ClusterObjects): KubeProxyConfig =>
 export const objectsAt = (...parts: string[]): ClusterObjects =>
   readObjects(JSON.parse(readFileSync(recordingPath(...parts), 'utf8'))).objects
 
+/** The names of the recorded objects. */
+export const recordedScenarios = (): string[] =>
+  readdirSync(recordingPath('objects')).map((file) => basename(file, '.json'))
+
 /** The IPv4 tables that kube-proxy of this version writes in nftables mode for recorded objects. */
 export function predictedTables(scenario: string, version: string): NftTable[] {
   const options = { node: NODE, mode: 'nftables', version, config: recordedConfig() } as const

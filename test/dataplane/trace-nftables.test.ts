@@ -147,6 +147,21 @@ describe('base chains', () => {
     expect(verdict).toBe('drop')
   })
 
+  it('show each change of a rule that marks and translates', () => {
+    const state = nodeWith({
+      'prerouting nat -101': ['meta mark set 0x00004000 dnat to 10.244.2.9:80'],
+    })
+    const [step] = trace(state, pod, '10.96.0.7:80').steps.filter(({ matched }) => matched)
+    expect(step?.change).toBe('mark becomes 0x4000, to 10.244.2.9:80')
+  })
+
+  it('of a dormant table meet no packet', () => {
+    const state = nodeWith({ 'forward filter 0': ['drop'] })
+    expect(trace(state, pod, '10.96.0.7:80').verdict).toBe('drop')
+    const nftables = state.nftables?.map((table) => ({ ...table, dormant: true as const })) ?? []
+    expect(trace({ ...state, nftables }, pod, '10.96.0.7:80').verdict).toBe('accept')
+  })
+
   it('apply their policy to packets that no rule decides', () => {
     expect(
       trace(nodeWith({ 'forward filter 0': [] }, { policy: 'drop' }), pod, '10.96.0.7:80').lost[0]

@@ -49,6 +49,36 @@ describe('foreign rules', () => {
   })
 
   it.each([
+    ['mangle', '-A PREROUTING -d 10.96.0.0/16 -j DROP', '(DROP) takes packets to'],
+    ['raw', '-A OUTPUT -j NOTRACK', '(NOTRACK) stops the tracking of packets to'],
+    ['raw', '-A PREROUTING -j CT --notrack', '(NOTRACK) stops the tracking of packets to'],
+    ['mangle', '-A POSTROUTING -j MARK --set-xmark 0x0/0xffffffff', '(MARK) changes the mark of'],
+  ])('%s %s is described by its effect', (table, rule, effect) =>
+    expect(taking(withRule(table, rule))[0]?.text).toContain(effect),
+  )
+
+  it.each([
+    ['blackhole 10.244.2.0/24', 'DROP', '(DROP) takes packets to'],
+    ['unreachable 10.244.2.0/24', 'REJECT', '(REJECT) takes packets to'],
+  ])('the route %s to the Pods of another node is found', (route, verdict, effect) => {
+    const withRoute = breakFile(flushedCapture(), NODE, 'ip-route', (text) =>
+      text.replace(/^10\.244\.2\.0\/24 .*$/m, route),
+    )
+    const [found, ...more] = taking(withRoute)
+    expect(more).toEqual([])
+    expect(found?.actual).toBe(route)
+    expect(found?.text).toContain(`the route "${route}" ${effect}`)
+    expect(found?.text).toContain(verdict)
+  })
+
+  it('a blackhole route that no Service uses is ignored', () =>
+    expect(
+      taking(
+        breakFile(flushedCapture(), NODE, 'ip-route', (text) => `${text}blackhole 192.0.2.0/24\n`),
+      ),
+    ).toEqual([]))
+
+  it.each([
     ['mangle', '-A PREROUTING -d 192.0.2.0/24 -j DROP'],
     ['mangle', '-A PREROUTING -p tcp -m tcp --dport 22 -m limit --limit 5/sec -j DROP'],
     ['mangle', '-A PREROUTING -j MARK --set-xmark 0x1/0xffffffff'],
