@@ -145,8 +145,10 @@ function claimsOf(claims: Record<string, string[]>, lab: number, step: string): 
 export function findStep(lab: LabDefinition, wish: string): StepDefinition {
   const step = lab.steps.find(({ id }, index) => wish === id || wish === `${index + 1}`)
   if (step) return step
-  const known = lab.steps.map(({ id }, index) => `${index + 1} ${id}`).join(', ')
-  throw new Error(`Lab ${lab.number} has no step "${wish}": its steps are ${known}.`)
+  const known = lab.steps.map(({ id }) => id).join(', ')
+  throw new Error(
+    `Lab ${lab.number} has no step "${wish}": its steps are ${known}, or by number 1 to ${lab.steps.length}.`,
+  )
 }
 
 /** Throws Trouble if the kernel of a running cluster lacks a feature that a lab needs, which is not the learner's fault. */

@@ -37,5 +37,5 @@ test('a step is found by its id and by its number', () => {
 test.each(['nope', '0', '99', '01', '1.0'])('the error for "%s" lists the steps', (wish) => {
   const lab = readLab(2)
   const [first] = lab.steps
-  expect(() => findStep(lab, wish)).toThrow(`no step "${wish}": its steps are 1 ${first?.id}, 2 `)
+  expect(() => findStep(lab, wish)).toThrow(`no step "${wish}": its steps are ${first?.id}, `)
 })
