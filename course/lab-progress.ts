@@ -32,7 +32,7 @@ export const explanationOf = ({ seen, onward = '' }: Pick<GuideStep, 'seen' | 'o
   [seen, onward].filter((text) => text !== '').join('\n')
 
 /** The persistent part of the progress, stored in the cluster, in the lab's notes. */
-export const guideNote = z.object({
+const guideNote = z.object({
   /** Id of the current step; empty before the first one. */
   at: z.string(),
   workedMs: z.number(),
@@ -42,6 +42,15 @@ export const guideNote = z.object({
   passed: z.array(z.string()),
 })
 export type GuideNote = z.infer<typeof guideNote>
+
+/** Reads the note of a guide; undefined if there is none yet, or it was edited: the guide begins at the first step. */
+export function readGuideNote(text = ''): GuideNote | undefined {
+  try {
+    return guideNote.parse(JSON.parse(text))
+  } catch {
+    return undefined
+  }
+}
 
 export interface LabProgress {
   lab: GuideLab

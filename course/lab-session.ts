@@ -2,8 +2,9 @@
 
 import type { Cluster } from '../cluster/driver.ts'
 import type { ReportDepth } from '../cluster/node-report.ts'
+import type { CompleteCheck } from '../grading/complete-checks.ts'
 import type { StepOutcome } from '../grading/failure.ts'
-import { judge, judgeRound } from '../grading/judge.ts'
+import { type JudgeOptions, judge, judgeRound } from '../grading/judge.ts'
 import { findStep, type LabDefinition, listLabs, readLab } from '../grading/lab-definition.ts'
 import { notesName, readConfigMap, writeNotes } from '../grading/lab-notes.ts'
 import { scoreLine } from '../grading/learner-report.ts'
@@ -21,9 +22,9 @@ import { LabBench } from './lab-bench.ts'
 import {
   type GuideLab,
   type GuideNote,
-  guideNote,
   idOf,
   type LabProgress,
+  readGuideNote,
   startProgress,
 } from './lab-progress.ts'
 import { endIncidentsOfOthers, type LabSolution, resetLab } from './lab-solution.ts'
@@ -43,6 +44,8 @@ export class LabSession {
   #workedMs: number
   #since: number | undefined = Date.now()
   #saved: Promise<void> = Promise.resolve()
+  /** When each step was last seen in a state that packets alone could not prove. */
+  readonly #changedAt = new Map<string, number>()
 
   private constructor(open: OpenLab, note: GuideNote | undefined) {
     const { spec, solution, bench, source } = open
@@ -73,18 +76,42 @@ export class LabSession {
         `Lab ${lab.number} continues with the state of the cluster; make reset-${lab.number} starts over.`,
       )
     } else await resetLab(lab, bench)
-    return new LabSession(await openLab(lab, bench, { depth }), readNote(begun?.[NOTE_KEY]))
+    return new LabSession(await openLab(lab, bench, { depth }), readGuideNote(begun?.[NOTE_KEY]))
   }
 
-  /** Reads the nodes once and judges every step, without sending packets. Throws if the cluster can't be read. */
+  /**
+   * Reads the nodes once and judges every step, without sending packets: a step that only packets can prove has the outcome of its
+   * latest complete check, by whichever program. Throws if the cluster can't be read.
+   */
   async observe(): Promise<{ snapshot: Snapshot; outcomes: StepOutcome[] }> {
     const snapshot = await this.source.snapshot()
-    return { snapshot, outcomes: await judgeRound(this.#open.spec, snapshot, this.#quiet) }
+    const outcomes = await judgeRound(this.#open.spec, snapshot, this.#quiet)
+    const { checks } = this.source.live
+    const complete = checks?.of(this.lab.definition.number, snapshot) ?? new Map()
+    return {
+      snapshot,
+      outcomes: outcomes.map((outcome) => this.#completed(outcome, complete.get(outcome.id))),
+    }
   }
 
-  /** Checks a step completely, including its requests. */
-  async check(step: string): Promise<StepOutcome> {
-    const { outcomes } = await judge(this.#open.spec, this.source, { only: [step] })
+  /** A failure counts only until something else about the step has changed on the nodes. */
+  #completed(outcome: StepOutcome, complete: CompleteCheck | undefined): StepOutcome {
+    if (!outcome.unsent) this.#changedAt.set(outcome.id, Date.now())
+    else if (
+      complete &&
+      (complete.outcome.verdict === 'passed' ||
+        complete.at > (this.#changedAt.get(outcome.id) ?? 0))
+    )
+      return complete.outcome
+    return outcome
+  }
+
+  /** Checks a step completely, including its requests. `onWait` is told the pending changes of the cluster that it waits for. */
+  async check(step: string, onWait?: JudgeOptions['onWait']): Promise<StepOutcome> {
+    const { outcomes } = await judge(this.#open.spec, this.source, {
+      only: [step],
+      ...(onWait && { onWait }),
+    })
     return (
       outcomes[0] ?? { id: step, verdict: 'could not check', reason: 'the step was not judged' }
     )
@@ -188,15 +215,6 @@ export class LabSession {
         [NOTE_KEY]: JSON.stringify(note),
       })
     this.#saved = this.#saved.then(write).catch(() => undefined)
-  }
-}
-
-function readNote(text = ''): GuideNote | undefined {
-  try {
-    return guideNote.parse(JSON.parse(text))
-  } catch {
-    // None yet, or one that was edited: the guide begins at the first step.
-    return undefined
   }
 }
 

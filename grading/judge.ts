@@ -21,6 +21,8 @@ export interface JudgeOptions {
   only?: readonly string[] | undefined
   /** How long to wait for a changing cluster, in milliseconds, before the scale factor. */
   patienceMs?: number
+  /** Is told the pending changes each time a round has to wait for them. */
+  onWait?: (pending: readonly string[]) => void
 }
 
 export interface Judgement {
@@ -48,11 +50,15 @@ export async function judge(
     const outcomes = await judgeRound(spec, snapshot, source.live, options.only)
     const moving = source.live ? pendingChanges(snapshot) : []
     const unsure = outcomes.some(({ verdict }) => verdict === 'failed')
-    if (!unsure || moving.length === 0) return { outcomes, snapshot }
+    if (!unsure || moving.length === 0) {
+      source.live?.checks?.keep(spec.lab.number, snapshot, outcomes)
+      return { outcomes, snapshot }
+    }
     if (Date.now() >= deadline) {
       const reason = `the cluster was still changing when time ran out: ${moving.slice(0, 3).join(', ')}`
       return { outcomes: outcomes.map((outcome) => stillMoving(outcome, reason)), snapshot }
     }
+    options.onWait?.(moving)
     await pause(PAUSE_MS)
   }
 }

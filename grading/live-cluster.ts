@@ -7,6 +7,7 @@ import { takeCapture } from '../cluster/snapshot.ts'
 import { reasonOf } from '../host/main.ts'
 import type { ExecResult } from '../host/shell-word.ts'
 import { timeoutScale } from '../host/wait.ts'
+import { CompleteChecks } from './complete-checks.ts'
 import { Trouble } from './failure.ts'
 import { Moments } from './moments.ts'
 import type { Source } from './report-schema.ts'
@@ -32,6 +33,8 @@ export class LiveCluster {
   readonly client: KubeClient
   /** Stores captures of steps that passed; absent for another learner's cluster. */
   readonly moments: Moments | undefined
+  /** Shares complete checks with other programs; absent where moments are. */
+  readonly checks: CompleteChecks | undefined
   readonly #quiet: boolean
   /** Pods that did not respond in time. */
   readonly #silent = new Map<string, { until: number; reason: string }>()
@@ -41,6 +44,7 @@ export class LiveCluster {
     this.client = client
     this.#quiet = quiet
     this.moments = keepMoments ? new Moments(cluster.driver, cluster.name) : undefined
+    this.checks = keepMoments ? new CompleteChecks(cluster.driver, cluster.name) : undefined
   }
 
   /** The same cluster for rounds without packets, which leave the learner's counters, connections and logs unchanged. */

@@ -13,10 +13,18 @@ import type { Snapshot } from './snapshot.ts'
 
 const indexSchema = z.object({
   identity: z.string(),
-  /** Step → when it passed first, and the file with the capture of that moment; in which attempt, if it has attempts. */
+  /**
+   * Step → when it passed first, and the file with the capture of that moment; in which attempt, if it has attempts; what help
+   * had cost.
+   */
   steps: z.record(
     z.string(),
-    z.object({ passedAt: z.iso.datetime(), capture: z.string(), attempt: z.string().optional() }),
+    z.object({
+      passedAt: z.iso.datetime(),
+      capture: z.string(),
+      attempt: z.string().optional(),
+      cost: z.number().optional(),
+    }),
   ),
 })
 type Index = z.infer<typeof indexSchema>
@@ -31,6 +39,7 @@ const keptSchema = z.object({
 interface Fresh {
   id: string
   attempt: string | undefined
+  cost: number | undefined
 }
 
 /** A passed step, and the capture of that moment. */
@@ -65,7 +74,7 @@ export class Moments {
     const isNewCluster = known.identity !== identity
     const index = isNewCluster ? { identity, steps: {} } : known
     const fresh = passed
-      .map(({ id }) => ({ id, attempt: attemptOf(snapshot, lab, id) }))
+      .map(({ id, cost }) => ({ id, cost, attempt: attemptOf(snapshot, lab, id) }))
       .filter(({ id, attempt }) => {
         const before = index.steps[id]
         return !before || (attempt !== undefined && before.attempt !== attempt)
@@ -89,6 +98,17 @@ export class Moments {
     )
   }
 
+  /** The steps of a lab that passed on this cluster, in their current attempt, each with what help had cost by then. */
+  passed(lab: number, snapshot: Snapshot): Map<string, { cost: number }> {
+    const { identity, steps } = this.#readIndex(lab)
+    if (identity !== clusterIdentity(birthMarks(snapshot.items))) return new Map()
+    return new Map(
+      Object.entries(steps)
+        .filter(([id, { attempt }]) => attempt === attemptOf(snapshot, lab, id))
+        .map(([id, { cost = 0 }]) => [id, { cost }]),
+    )
+  }
+
   /** Labs with moments. */
   labs(): number[] {
     return listLabs().flatMap(({ number }) => (existsSync(this.#indexFile(number)) ? [number] : []))
@@ -105,8 +125,13 @@ export class Moments {
     mkdirSync(this.#labFolder(lab), { recursive: true })
     writeFileSync(join(this.#labFolder(lab), file), gzipSync(text, { level: 1 }))
     const passedAt = new Date(kept.takenAt).toISOString()
-    for (const { id, attempt } of fresh)
-      index.steps[id] = { passedAt, capture: file, ...(attempt !== undefined && { attempt }) }
+    for (const { id, attempt, cost } of fresh)
+      index.steps[id] = {
+        passedAt,
+        capture: file,
+        ...(attempt !== undefined && { attempt }),
+        ...(cost !== undefined && { cost }),
+      }
     // Atomic, because another process may read the index now.
     writeFileSync(`${this.#indexFile(lab)}.new`, `${JSON.stringify(index, null, 1)}\n`)
     renameSync(`${this.#indexFile(lab)}.new`, this.#indexFile(lab))

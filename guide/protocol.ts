@@ -3,6 +3,7 @@
 // own, /terminal/ID: binary messages are what is typed and what is printed, text messages of the page are JSON (TERMINAL_REQUEST).
 
 import * as z from 'zod'
+import type { LabRecord } from '../course/lab-records.ts'
 import type { Cause } from '../dataplane/view/causes.ts'
 import type { Change } from '../dataplane/view/changes.ts'
 import type { NodeHoldings } from '../dataplane/view/holdings.ts'
@@ -15,7 +16,8 @@ export interface LabContent {
   title: string
   intro: Block[]
   steps: StepContent[]
-  labs: { number: number; title: string }[]
+  /** All labs, with the minutes that each takes about. */
+  labs: { number: number; title: string; minutes: number }[]
   /** Places of terminals: `host`, each node, and the machine outside if there is one. */
   places: string[]
 }
@@ -56,15 +58,17 @@ export interface AskBlock {
 export interface ProgressPush {
   /** The shown step, `intro` or `end`: the same on all pages. */
   at: string
+  /** The points of the steps that hold now. */
   points: number
   of: number
-  /** The labs that were begun on this cluster. */
-  begun: number[]
+  /** The same with those that held before: what a submission is graded by. */
+  kept: number
+  labs: LabRecord[]
   /** Minutes that the lab was open and not paused. */
   minutes: number
   paused: boolean
-  /** The name of long work in progress. */
-  busy: string | undefined
+  /** Long work in progress: its name, or the part of it that is done now, and since when (ms since 1970). */
+  busy: { name: string; since: number } | undefined
   /** Why the nodes could not be read, with the next command. */
   trouble: string | undefined
   /** The time (ms since 1970) of which the verdicts are, while the next read of the nodes takes long or waits for work. */
@@ -77,6 +81,8 @@ export interface StepProgress {
   id: string
   /** The points that it gives now. */
   points: number
+  /** The points that it gives in a submission: those that it gave before, if it does not hold now. */
+  kept: number
   verdict: Verdict | undefined
   /** It was already true before the learner did anything. */
   held: boolean

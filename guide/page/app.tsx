@@ -1,5 +1,6 @@
 import type { VNode } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { ProgressPush } from '../protocol.ts'
 import { act } from './connection.ts'
 import { Button } from './controls.tsx'
 import { Course } from './course.tsx'
@@ -28,6 +29,9 @@ const TABS: readonly Tab[] = [
   { id: 'timeline', title: 'Timeline', View: TimelineView },
   { id: 'incident', title: 'Incident', View: Incident },
 ]
+
+/** Work that takes longer tells for how long it has been done. */
+const TOLD_SECONDS = 2
 
 /** The incidents are a lab of their own. */
 const INCIDENTS = 8
@@ -162,13 +166,29 @@ function Troubles({ state: { connected, progress, fault } }: { state: State }) {
           ! {progress.trouble} <Remedy sentence={progress.trouble} />
         </p>
       )}
-      {progress?.busy && <p class="busy">… {progress.busy}</p>}
+      {progress?.busy && <Busy key={progress.busy.since} busy={progress.busy} />}
       {fault && (
         <p class="trouble" role="alert">
           ! {fault} <Button onClick={() => update({ fault: undefined })}>Close</Button>
         </p>
       )}
     </div>
+  )
+}
+
+/** What is being done, and for how long, once that is worth telling. */
+function Busy({ busy: { name, since } }: { busy: NonNullable<ProgressPush['busy']> }) {
+  const [now, setNow] = useState(Date.now())
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 1000)
+    return () => clearInterval(timer)
+  }, [])
+  const seconds = Math.floor((now - since) / 1000)
+  return (
+    <p class="busy">
+      … {name}
+      {seconds >= TOLD_SECONDS && <span class="soft"> ({seconds} s)</span>}
+    </p>
   )
 }
 

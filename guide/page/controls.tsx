@@ -50,18 +50,28 @@ export function Select({ label, value, options, choose }: SelectProps) {
   )
 }
 
-/** A button that asks before it acts, until the focus leaves it. */
+/** A button that asks before it acts, until Cancel, Escape, or the focus leaves it. */
 export function Sure({ words, sure, act }: { words: string; sure: string; act: () => unknown }) {
   const [isAsked, setAsked] = useState(false)
   return (
-    <Button
-      onBlur={() => setAsked(false)}
-      onClick={() => {
-        if (isAsked) act()
-        setAsked(!isAsked)
+    <fieldset
+      class="sure"
+      aria-label={words}
+      onFocusOut={({ currentTarget, relatedTarget }) => {
+        if (!currentTarget.contains(relatedTarget as Node | null)) setAsked(false)
       }}
+      onKeyDown={({ key }) => key === 'Escape' && setAsked(false)}
     >
-      {isAsked ? sure : words}
-    </Button>
+      <Button
+        class={isAsked ? 'danger' : ''}
+        onClick={() => {
+          if (isAsked) act()
+          setAsked(!isAsked)
+        }}
+      >
+        {isAsked ? sure : words}
+      </Button>
+      {isAsked && <Button onClick={() => setAsked(false)}>Cancel</Button>}
+    </fieldset>
   )
 }

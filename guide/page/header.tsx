@@ -1,5 +1,6 @@
 import { Fragment } from 'preact'
 import { useRef, useState } from 'preact/hooks'
+import type { LabRecord } from '../../course/lab-records.ts'
 import { act } from './connection.ts'
 import { Button, Select, Sure } from './controls.tsx'
 import type { State } from './store.ts'
@@ -10,10 +11,18 @@ import { duration } from './words.ts'
 function LabChoice({ state: { lab, progress } }: { state: State }) {
   const shown = String(lab?.number)
   const [chosen, choose] = useState(shown)
+  const recordOf = (number: number) => progress?.labs.find((one) => one.number === number)
   const labs = lab?.labs.map(
-    ({ number, title }) => [String(number), `Lab ${number}: ${title}`] as const,
+    ({ number, title, minutes }) =>
+      [
+        String(number),
+        // The score beside it is that of the lab that is shown.
+        number === lab.number
+          ? `Lab ${number}: ${title}`
+          : `Lab ${number}: ${title} (${recordText(recordOf(number), minutes)})`,
+      ] as const,
   )
-  const isBegun = progress?.begun.includes(Number(chosen))
+  const isBegun = recordOf(Number(chosen))?.isBegun
   return (
     <>
       <Select
@@ -35,13 +44,20 @@ function LabChoice({ state: { lab, progress } }: { state: State }) {
           </Button>
           {!isBegun && (
             <small id="what-start-does">
-              This resets the cluster: what you made in lab {shown} is removed.
+              This resets the cluster: what you made in lab {shown} is removed, its points are kept.
             </small>
           )}
         </>
       )}
     </>
   )
+}
+
+/** `95/100 kept, 34 min`, or how long a lab takes that was not begun. */
+function recordText(record: LabRecord | undefined, minutes: number): string {
+  if (!record || (!record.isBegun && record.kept === 0)) return `about ${duration(minutes)}`
+  const worked = record.minutes > 0 ? `, ${duration(record.minutes)}` : ''
+  return `${record.kept}/${record.of} kept${worked}`
 }
 
 const THEMES = [
@@ -63,10 +79,20 @@ export function Header({ state }: { state: State }) {
       </h1>
       {progress && (
         <div class="score">
-          <progress max={progress.of} value={progress.points} aria-label="Points" />
+          <progress max={progress.of} value={progress.kept} aria-label="Points" />
+          {/* Before the nodes are read for the first time, nothing is known, and 0 would be wrong. */}
           <span>
-            <strong>{progress.points}</strong> / {progress.of} points
+            <strong>{progress.labs.length === 0 ? '…' : progress.kept}</strong> / {progress.of}{' '}
+            points
           </span>
+          {progress.points < progress.kept && (
+            <span
+              class="soft"
+              title="The best of each step is kept, also for a submission. Less holds now, because you have moved on."
+            >
+              kept · {progress.points} hold now
+            </span>
+          )}
           <span class="soft">{duration(progress.minutes)}</span>
           <Button
             aria-pressed={progress.paused}
@@ -76,7 +102,7 @@ export function Header({ state }: { state: State }) {
           </Button>
           <Sure
             words="Reset …"
-            sure="Yes, start over: remove what I made and answered in this lab"
+            sure="Start over: remove what I made and answered, keep my points"
             act={() => act('reset', {})}
           />
         </div>

@@ -1,24 +1,26 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { Finding, LabContent, StepContent, StepProgress } from '../protocol.ts'
+import type { Finding, LabContent, ProgressPush, StepContent, StepProgress } from '../protocol.ts'
 import { Fence } from './blocks.tsx'
 import { act } from './connection.ts'
 import { Button, Form, Sure } from './controls.tsx'
 import { Walk } from './steps.tsx'
-import { VERDICTS } from './words.ts'
+import { shownAs, VERDICTS } from './words.ts'
 
 interface StepStateProps {
   lab: LabContent
   index: number
   step: StepContent
   done: StepProgress
-  busy: string | undefined
+  busy: ProgressPush['busy']
   asOf: number | undefined
 }
 
 /** The state of the shown step, always visible: verdict, finding, hints, answer, Back and Next. */
 export function StepState({ lab, index, step, done, busy, asOf }: StepStateProps) {
-  const { sign, word, tone } = VERDICTS[done.unsent ? 'ready' : (done.verdict ?? 'looking')]
+  const shown = shownAs(done)
+  const { sign, word, tone } = VERDICTS[shown]
   const isPassed = done.verdict === 'passed'
+  const isKept = shown === 'kept'
   return (
     <section class={`state ${tone}`} tabIndex={-1} aria-label="State of this step">
       <div class="verdict">
@@ -27,16 +29,23 @@ export function StepState({ lab, index, step, done, busy, asOf }: StepStateProps
         </span>
         <strong>{word}</strong>
         <span class="soft">
-          step {index + 1} of {lab.steps.length} · {done.points}/{step.points} points
+          step {index + 1} of {lab.steps.length} · {done.kept}/{step.points} points
+          {isKept && ', kept'}
           {asOf !== undefined &&
             ` · as of ${new Date(asOf).toLocaleTimeString()}, the nodes are read again`}
         </span>
-        <Walk lab={lab} at={step.id} ready={isPassed} />
+        <Walk lab={lab} at={step.id} ready={isPassed || isKept} />
       </div>
       <p class="claim">{step.title}.</p>
       <div class="details">
         {done.held && isPassed && (
           <p class="soft">This step had already passed when you opened it.</p>
+        )}
+        {isKept && (
+          <p class="soft">
+            Its points are kept, also for a submission. What it asks for does not hold now, because
+            you have moved on, or because something has changed.
+          </p>
         )}
         {done.unsent && (
           <p>
@@ -135,7 +144,7 @@ function CheckButton({
   main = false,
 }: {
   step: StepContent
-  busy: string | undefined
+  busy: ProgressPush['busy']
   main?: boolean
 }) {
   return (
@@ -145,7 +154,7 @@ function CheckButton({
       aria-disabled={busy !== undefined}
       onClick={() => void (busy === undefined && act('check', { step: step.id }))}
     >
-      {busy ?? 'Check'}
+      {busy === undefined ? 'Check' : 'Wait …'}
     </Button>
   )
 }

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import type { LabContent, ProgressPush } from '../protocol.ts'
 import { act } from './connection.ts'
 import { Button } from './controls.tsx'
-import { VERDICTS } from './words.ts'
+import { shownAs, VERDICTS } from './words.ts'
 
 /** The places of a lab in their order: before the first step, each step, and the end. */
 export function placesOf(lab: LabContent): string[] {
@@ -47,7 +47,7 @@ export function Steps({ lab, progress }: { lab: LabContent; progress: ProgressPu
       <ol>
         {lab.steps.map(({ id, title }, at) => {
           const done = progress.steps.find((step) => step.id === id)
-          const { sign, word, tone } = VERDICTS[done?.verdict ?? 'looking']
+          const { sign, word, tone } = VERDICTS[shownAs(done)]
           return (
             <li key={id}>
               <Button
@@ -59,7 +59,7 @@ export function Steps({ lab, progress }: { lab: LabContent; progress: ProgressPu
                   void act('go', { to: id })
                 }}
               >
-                <span class="number">{tone === 'good' ? sign : at + 1}</span>
+                <span class="number">{tone === 'good' || tone === 'kept' ? sign : at + 1}</span>
                 <span class="title">
                   <span class="hidden">Step {at + 1}: </span>
                   {title}

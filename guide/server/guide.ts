@@ -12,18 +12,13 @@ import {
   showStep,
   startProgress,
 } from '../../course/lab-progress.ts'
+import { type LabRecord, LabRecords } from '../../course/lab-records.ts'
 import { LabSession, sentenceOf } from '../../course/lab-session.ts'
 import { resetLab } from '../../course/lab-solution.ts'
 import { type Observed, Watch } from '../../course/watch.ts'
 import { learnerName } from '../../grading/class-key.ts'
-import {
-  findStep,
-  type LabDefinition,
-  listLabs,
-  mustRunHere,
-  readLab,
-} from '../../grading/lab-definition.ts'
-import { notesOf } from '../../grading/lab-notes.ts'
+import { CompleteChecks } from '../../grading/complete-checks.ts'
+import { findStep, type LabDefinition, mustRunHere, readLab } from '../../grading/lab-definition.ts'
 import { scoreLine } from '../../grading/learner-report.ts'
 import { recallLines } from '../../grading/recall.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
@@ -36,6 +31,7 @@ import { Hub } from '../../web/hub.ts'
 import type { ActionArguments, ActionName, Pushes, Reply } from '../protocol.ts'
 import { CommandLog } from './command-log.ts'
 import { DataplaneView } from './dataplane-view.ts'
+import { watchFolder } from './folder-watch.ts'
 import { labVariables, writeVariables } from './lab-variables.ts'
 import { answerLines, IncidentView, labContent, progressPush } from './lab-view.ts'
 import { LongWork } from './long-work.ts'
@@ -75,8 +71,9 @@ export class PageGuide implements Guide {
   /** When the nodes were read last, and whether the pages are told. */
   #readAt: number | undefined
   #isStale = false
-  /** The labs that were begun on this cluster. */
-  #begun: number[] = []
+  readonly #records: LabRecords
+  #labs: LabRecord[] = []
+  readonly #over = new AbortController()
 
   private constructor(cluster: Cluster, nodes: string[], printed: Progress, kubectlFolder: string) {
     this.#cluster = cluster
@@ -85,6 +82,10 @@ export class PageGuide implements Guide {
     this.#variables = join(cacheFolder, 'guide', `${cluster.driver}-${cluster.name}.sh`)
     this.#dataplane = new DataplaneView(hasOutside(cluster), this.#commands)
     this.#watch = new Watch(cluster, () => this.#readNodes())
+    this.#records = new LabRecords(cluster)
+    // `make check-N` in another terminal.
+    const { folder } = new CompleteChecks(cluster.driver, cluster.name)
+    watchFolder(folder, () => this.#watch.sign(), this.#over.signal)
     this.#hub = new Hub<Pushes>((pages) => this.#watch.setWatched(pages > 0))
     this.#terminals = new Terminals({
       commandFor: (place) => shellAt(cluster, place, kubectlFolder, this.#variables),
@@ -133,6 +134,7 @@ export class PageGuide implements Guide {
 
   /** Keeps the progress and ends every terminal. */
   async end(): Promise<void> {
+    this.#over.abort()
     this.#watch.end()
     this.#save()
     await Promise.all([this.#terminals.end(), this.#session.saved()])
@@ -301,7 +303,9 @@ export class PageGuide implements Guide {
   }
 
   async #check(step: string) {
-    const outcome = await this.#session.check(step)
+    const outcome = await this.#session.check(step, ([first = '', ...more]) =>
+      this.#work.tell(`waiting, ${first}${more.length > 0 ? ` and ${more.length} more` : ''}`),
+    )
     this.#progress = applyCheck(this.#progress, outcome)
     this.#save()
     return { verdict: outcome.verdict }
@@ -329,9 +333,7 @@ export class PageGuide implements Guide {
       this.#progress = progress
       this.#trouble = undefined
       this.#readAt = readAt
-      this.#begun = listLabs().flatMap(({ number }) =>
-        notesOf(snapshot.items, number) ? [number] : [],
-      )
+      this.#labs = this.#records.of(snapshot)
       if (fresh.length > 0) this.#save()
       this.#tell()
       return await this.#show(snapshot, fresh, readAt)
@@ -387,13 +389,15 @@ export class PageGuide implements Guide {
     const minutes = Math.floor(this.#session.workedMs() / 60_000)
     const { paused } = this.#session
     const circumstances = {
-      begun: this.#begun,
+      labs: this.#labs,
       minutes,
       paused,
       busy: this.#work.shown,
       trouble: this.#trouble,
       asOf: this.#isStale ? this.#readAt : undefined,
     }
-    this.#hub.push('progress', progressPush(this.#progress, circumstances))
+    const { snapshot } = this.#dataplane
+    const kept = snapshot ? this.#records.pointsOf(this.#definition.number, snapshot) : new Map()
+    this.#hub.push('progress', progressPush(this.#progress, kept, circumstances))
   }
 }

@@ -13,6 +13,7 @@ import {
   outcomeOf,
   pointsOf,
 } from '../../course/lab-progress.ts'
+import type { KeptPoints } from '../../course/lab-records.ts'
 import { changesOnNodes } from '../../dataplane/view/changes.ts'
 import type { NodeHoldings } from '../../dataplane/view/holdings.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
@@ -123,26 +124,35 @@ export function labContent({ definition, intro, steps }: GuideLab, places: strin
       hints: hints.length,
       question: step.question?.ask,
     })),
-    labs: listLabs().map(({ number }) => ({ number, title: readLab(number).title })),
+    labs: listLabs().map(({ number }) => {
+      const { title, minutes } = readLab(number)
+      return { number, title, minutes }
+    }),
     places,
   }
 }
 
 /** The parts of the push that are not in the progress. */
-type Circumstances = Pick<
-  ProgressPush,
-  'begun' | 'minutes' | 'paused' | 'busy' | 'trouble' | 'asOf'
->
+type Circumstances = Pick<ProgressPush, 'labs' | 'minutes' | 'paused' | 'busy' | 'trouble' | 'asOf'>
 
-/** The push about a learner's progress. */
-export function progressPush(progress: LabProgress, circumstances: Circumstances): ProgressPush {
+/** The push about a learner's progress. `kept`: what steps gave when they passed first. */
+export function progressPush(
+  progress: LabProgress,
+  kept: KeptPoints,
+  circumstances: Circumstances,
+): ProgressPush {
   const { lab, place, summary } = progress
   const { points, of } = pointsOf(progress)
+  const steps = lab.steps.map((step) => stepProgress(progress, step, kept))
   return {
     at: place === 'step' ? idOf(progress) : place,
     points,
     of,
-    steps: lab.steps.map((step) => stepProgress(progress, step)),
+    kept: Math.max(
+      points,
+      steps.reduce((sum, step) => sum + step.kept, 0),
+    ),
+    steps,
     summary: place === 'end' ? blocksOf(summary) : undefined,
     ...circumstances,
   }
@@ -151,13 +161,16 @@ export function progressPush(progress: LabProgress, circumstances: Circumstances
 function stepProgress(
   progress: LabProgress,
   { definition: step, hints: texts }: GuideLab['steps'][number],
+  kept: KeptPoints,
 ): StepProgress {
   const { lab, held, hints } = progress
   const outcome = outcomeOf(progress, step.id)
   const { verdict, reason, waitsFor, measured, failure } = outcome ?? {}
+  const points = verdict === 'passed' ? pointsWith(step.points, outcome) : 0
   return {
     id: step.id,
-    points: outcome?.verdict === 'passed' ? pointsWith(step.points, outcome) : 0,
+    points,
+    kept: verdict === 'passed' ? points : (kept.get(step.id) ?? 0),
     held: held.has(step.id),
     unsent: outcome?.unsent === true && !isDone(outcome),
     hints: texts.slice(0, hints.get(step.id) ?? 0),

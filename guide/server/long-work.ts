@@ -7,6 +7,7 @@ export class LongWork {
   readonly #onChange: () => void
   #name: string | undefined
   #part: string | undefined
+  #since = 0
 
   /** `onChange` is called when there is something else to show. */
   constructor(onChange: () => void) {
@@ -17,14 +18,22 @@ export class LongWork {
     return this.#name !== undefined
   }
 
-  /** What the pages show; undefined while there is no work. */
-  get shown(): string | undefined {
-    return this.#name && (this.#part ?? this.#name)
+  /** What the pages show, and since when (ms since 1970) the work is done; undefined while there is none. */
+  get shown(): { name: string; since: number } | undefined {
+    if (this.#name === undefined) return undefined
+    const name = this.#part === undefined ? this.#name : `${this.#name}: ${this.#part}`
+    return { name, since: this.#since }
+  }
+
+  /** Shows what the work waits for. */
+  tell(part: string): void {
+    if (this.#name !== undefined) this.#show(this.#name, plainText(part))
   }
 
   /** Does work. Throws Error with a sentence if it fails, or if other work is not done. */
   async do<T>(name: string, work: () => Promise<T>): Promise<T> {
     if (this.#name !== undefined) throw new Error(`Wait until this is done: ${this.#name}.`)
+    this.#since = Date.now()
     this.#show(name)
     try {
       return await work()
@@ -51,9 +60,9 @@ export class LongWork {
   }
 
   #show(name: string | undefined, part?: string): void {
-    const before = this.shown
+    const before = this.shown?.name
     this.#name = name
     this.#part = part
-    if (this.shown !== before) this.#onChange()
+    if (this.shown?.name !== before) this.#onChange()
   }
 }

@@ -4,7 +4,7 @@ import { silent } from '../../host/progress.ts'
 
 test('long work is shown by its name and its parts, and excludes other work until it is done', async () => {
   const shown: (string | undefined)[] = []
-  const work = new LongWork(() => shown.push(work.shown))
+  const work = new LongWork(() => shown.push(work.shown?.name))
   const progress = work.progress(silent)
   progress.start('before any work')
   const done = work.do('Resetting', async () => {
@@ -13,6 +13,7 @@ test('long work is shown by its name and its parts, and excludes other work unti
       'Wait until this is done: Resetting.',
     )
     progress.end(true)
+    work.tell('waiting, Pod web is ending')
     return 2
   })
   expect(work.isBusy).toBe(true)
@@ -20,10 +21,13 @@ test('long work is shown by its name and its parts, and excludes other work unti
   expect(work.isBusy).toBe(false)
   expect(shown).toEqual([
     'Resetting',
-    expect.stringMatching(/^Deleting .*Pods$/),
+    expect.stringMatching(/^Resetting: Deleting .*Pods$/),
     'Resetting',
+    'Resetting: waiting, Pod web is ending',
     undefined,
   ])
+  work.tell('nothing, because no work is done')
+  expect(work.shown).toBeUndefined()
   expect(shown.join()).not.toContain('\u001b')
 })
 
