@@ -225,6 +225,7 @@ export const addressJanitor: Incident = {
     typing(deletePod(JANITOR), runOn(node, `ip address replace ${shop}/32 dev kube-ipvs0`)),
   revert: (bench) => bench.delete('Pod', JANITOR),
   debrief: `kube-ipvs0 looks unused: a dummy interface that is down and has addresses. But because of these addresses the kernel delivers
-packets for a ClusterIP to the node, where IPVS takes them at LOCAL_IN; without them, the packets are routed away. kube-proxy
-restores a lost address within 30 seconds, so when two programs fight over it, the fault comes and goes.`,
+packets for a ClusterIP to the node, where IPVS takes them at LOCAL_IN; without them, the packets are routed away. In IPVS mode
+kube-proxy restores a lost address at its next sync, usually within 30 seconds (hourly in a few versions), so when two programs
+fight over it, the fault comes and goes.`,
 }
