@@ -30,7 +30,7 @@ export default defineLab(1, ({ step, liveStep, question, observe }) => {
   )
   step('scale', serviceChains.rulesFollowScaling)
   question('probability', inIptablesMode(serviceChains.probabilityOfSecondRule))
-  step('shares', inIptablesMode(traffic.sharesAreEven))
+  step('shares', inIptablesMode(traffic.podSharesAreEven))
   step('ports', inIptablesMode(serviceChains.portsCostEntries))
   step('hairpin', inIptablesMode(traffic.podReachesItself))
   step('no-endpoints', inIptablesMode(traffic.rejectsWithoutEndpoints))

@@ -28,7 +28,7 @@ const ANSWER_MS = 30_000
  * Sends a request and reads the whole answer, which is limited in time and size, is not decompressed, and is not followed if
  * it is a redirect (the client's own library follows it, with our certificate, to any host that this machine reaches).
  */
-async function send(context: RequestContext, limitBytes: number): Promise<ResponseContext> {
+async function sendLimited(context: RequestContext, limitBytes: number): Promise<ResponseContext> {
   const url = new URL(context.getUrl())
   const timeoutMs = ANSWER_MS * timeoutScale()
   const signal = AbortSignal.timeout(timeoutMs)
@@ -87,7 +87,7 @@ const reader =
   async (path) => {
     const get = new RequestContext(`${serverOf(config)}${path}`, HttpMethod.GET)
     await config.applySecurityAuthentication(get)
-    const { httpStatusCode, body } = await send(get, limitBytes)
+    const { httpStatusCode, body } = await sendLimited(get, limitBytes)
     if (httpStatusCode === 404) return undefined
     const text = await body.text()
     if (httpStatusCode === 200) return JSON.parse(text)
@@ -116,14 +116,14 @@ function sendThroughGuard(
   limitBytes: number,
 ): void {
   const guarded = async (request: RequestContext) => {
-    if (cluster.driver !== 'context') return send(request, limitBytes)
+    if (cluster.driver !== 'context') return sendLimited(request, limitBytes)
     const change = {
       method: request.getHttpMethod().toString(),
       url: request.getUrl(),
       body: bodyOf(request),
     }
     request.setBody((await guardWrite(cluster, change, read)) ?? request.getBody())
-    return send(request, limitBytes)
+    return sendLimited(request, limitBytes)
   }
   const baseServer = new ServerConfiguration(serverOf(config), {})
   const httpApi = wrapHttpLibrary({ send: guarded })

@@ -40,10 +40,10 @@ export function readCaptureFolder(folder: string): Capture {
     .sort((a, b) => (a.name < b.name ? -1 : 1))
   if (nodes.length === 0)
     throw new UserError(`"${nodesFolder}" contains no node: take the capture again.`)
-  return { objects: { apiVersion: 'v1', kind: 'List', items: readItems(objectsFile) }, nodes }
+  return { objects: { apiVersion: 'v1', kind: 'List', items: readListItems(objectsFile) }, nodes }
 }
 
-function readItems(file: string): unknown[] {
+function readListItems(file: string): unknown[] {
   const text = readPlainFile(file)
   let json: unknown
   try {

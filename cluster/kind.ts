@@ -12,7 +12,7 @@ import { askToContinue } from './consent.ts'
 import { type Cluster, notUp } from './driver.ts'
 import { recordComplete, restoreAddresses, wasComplete } from './kind/complete-cluster.ts'
 import { execInContainer } from './kind/container-exec.ts'
-import { createCluster, deleteCluster, endStrayCreation, type Kind } from './kind/creation.ts'
+import { createCluster, deleteCluster, endStrayCreation, type RunKind } from './kind/creation.ts'
 import { containerEngine, type EngineName } from './kind/engine.ts'
 import { loadLabImages } from './kind/images.ts'
 import { applianceName, startBalancer, stopBalancer } from './kind/load-balancer/appliance.ts'
@@ -185,7 +185,7 @@ export class KindCluster implements Cluster {
    * @throws ConsentError when it was complete once, can't be restarted, and the user did not agree to remove it
    */
   async #complete(
-    kind: Kind,
+    kind: RunKind,
     containers: NodeContainer[],
     wasInterrupted: boolean,
     progress: Progress,
@@ -218,7 +218,7 @@ export class KindCluster implements Cluster {
    * kubeadm wrote its kubeconfig, and the API server lists the same number of nodes.
    */
   async #damage(
-    kind: Kind,
+    kind: RunKind,
     count: number,
     wasInterrupted: boolean,
     progress: Progress,
@@ -262,7 +262,7 @@ export class KindCluster implements Cluster {
     }
   }
 
-  async #kind(progress: Progress): Promise<Kind> {
+  async #kind(progress: Progress): Promise<RunKind> {
     // Without an engine nothing is fetched.
     const env = { ...process.env, KIND_EXPERIMENTAL_PROVIDER: await this.engine() }
     const path = await kindPath(progress)

@@ -5,7 +5,7 @@ import { clusterName, kindFolder, offlineRoot } from '../host/layout.ts'
 import { reasonOf, UserError } from '../host/main.ts'
 import { hasOutside, OUTSIDE } from '../host/outside.ts'
 import type { Progress } from '../host/progress.ts'
-import { chooseCluster, refusalOf, UNMEASURABLE } from './doctor/choose.ts'
+import { cannotStartLab, chooseCluster, UNMEASURABLE } from './doctor/choose.ts'
 import type { LabNeeds } from './doctor/facts.ts'
 import { type Cluster, requireUp } from './driver.ts'
 import { EmbeddedCluster } from './embedded.ts'
@@ -74,7 +74,9 @@ async function requireMeasurable(lab: LabNeeds): Promise<void> {
   try {
     await requireSupport('uml')
   } catch (error) {
-    throw new UserError(refusalOf(lab, `${UNMEASURABLE} (${reasonOf(error).replace(/\.$/, '')})`))
+    throw new UserError(
+      cannotStartLab(lab, `${UNMEASURABLE} (${reasonOf(error).replace(/\.$/, '')})`),
+    )
   }
 }
 

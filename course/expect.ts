@@ -27,7 +27,7 @@ export const CHOICES = {
   as: ['iptables-save', 'ipset-save', 'ipvsadm-save', 'ip-addr', 'nft', 'json'],
   family: ['ipv4', 'ipv6'],
 } as const
-type Choice<Option extends keyof typeof CHOICES> = (typeof CHOICES)[Option][number]
+type OptionValue<Option extends keyof typeof CHOICES> = (typeof CHOICES)[Option][number]
 
 const text = { type: 'string' } as const
 /** The options of scripts/expect.ts, for parseArgs. */
@@ -52,7 +52,7 @@ type ExpectOptions = { [Name in Exclude<keyof typeof expectOptions, 'address'>]?
  * Prints the state that kube-proxy programs on a node, or its differences from a recorded node. Returns the exit code.
  * @throws UserError with all errors of the options, or one in the input
  */
-export async function expectNode(options: ExpectOptions): Promise<number> {
+export async function printExpected(options: ExpectOptions): Promise<number> {
   const { node, mode: wanted, as, family } = checked(options)
   const observed = options.diff === undefined ? undefined : recordedNode(options.diff, node, family)
   const objects = await givenObjects(options)
@@ -85,8 +85,8 @@ function checked(options: ExpectOptions) {
   const faults: string[] = []
   const choice = <Option extends keyof typeof CHOICES>(
     option: Option,
-  ): Choice<Option> | undefined => {
-    const choices: readonly Choice<Option>[] = CHOICES[option]
+  ): OptionValue<Option> | undefined => {
+    const choices: readonly OptionValue<Option>[] = CHOICES[option]
     const found = choices.find((one) => one === options[option])
     if (options[option] !== undefined && found === undefined)
       faults.push(`--${option} "${options[option]}" is not one of ${choices.join(', ')}.`)
@@ -217,7 +217,7 @@ const withoutMaps = (_key: string, value: unknown): unknown =>
   value instanceof Map ? Object.fromEntries(value) : value instanceof Set ? [...value] : value
 
 /** The part of a state that the named tool prints, or the whole state as JSON. */
-function printState(state: NodeState, format: Choice<'as'>): string {
+function printState(state: NodeState, format: OptionValue<'as'>): string {
   if (format === 'iptables-save') return printIptablesSave(inKernelOrder(state.iptables))
   if (format === 'ipset-save') return printIpsetSave(state.ipsets)
   if (format === 'ipvsadm-save') return printIpvsadmSave(state.virtualServers)

@@ -105,7 +105,7 @@ export class LabObjects {
   }
 
   /** `kubectl patch KIND NAME -p …`: a strategic merge patch of an object of the default namespace, or of a node. */
-  async patch(kind: string, name: string, { metadata = {}, ...body }: Patch): Promise<void> {
+  async patch(kind: string, name: string, { metadata = {}, ...body }: ObjectPatch): Promise<void> {
     const place = kind === 'Node' ? { name } : { name, namespace }
     // A patch may contain null, which the types of objects do not know: it deletes a field.
     const object = { ...typeOf(kind), metadata: { ...metadata, ...place }, ...body }
@@ -170,7 +170,7 @@ export class LabObjects {
   /** `kubectl wait --for=condition=Ready pod/NAME` */
   async podReady(name: string): Promise<void> {
     await this.#whenReady(`Pod ${name}`, async () =>
-      isReady(await this.client.core.readNamespacedPod({ namespace, name })),
+      isPodReady(await this.client.core.readNamespacedPod({ namespace, name })),
     )
   }
 
@@ -196,7 +196,7 @@ const typeOf = (kind: string) => ({
   kind,
 })
 
-interface Patch {
+interface ObjectPatch {
   metadata?: { labels?: Record<string, string | null>; annotations?: Record<string, string> }
   spec?: object
   data?: Record<string, string>
@@ -207,7 +207,7 @@ const isObserved = (metadata?: V1ObjectMeta, status?: { observedGeneration?: num
   (status?.observedGeneration ?? 0) >= (metadata?.generation ?? 0)
 
 /** True for a Pod whose containers pass their readiness probes. */
-export const isReady = ({ status }: V1Pod): boolean =>
+export const isPodReady = ({ status }: V1Pod): boolean =>
   status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') ?? false
 
 interface ManifestObject {

@@ -94,18 +94,18 @@ export function startProgress(
   return at === -1 ? progress : showStep(progress, at)
 }
 
-export const stepOf = ({ lab, at }: LabProgress): GuideStep => {
+export const shownStep = ({ lab, at }: LabProgress): GuideStep => {
   const step = lab.steps[at]
   if (!step) throw new Error(`Lab ${lab.definition.number} has no step ${at + 1}.`)
   return step
 }
 
-export const idOf = (progress: LabProgress): string => stepOf(progress).definition.id
+export const shownStepId = (progress: LabProgress): string => shownStep(progress).definition.id
 
 /** Shows a step. One that has passed by the time it is first shown is counted as held. */
 export function showStep<P extends LabProgress>(progress: P, at: number): P {
   const next: P = { ...progress, place: 'step', at }
-  const id = idOf(next)
+  const id = shownStepId(next)
   if (progress.shown.has(id)) return { ...next, arrived: true }
   const outcome = outcomeOf(next, id)
   const held = isDone(outcome) ? new Set([...progress.held, id]) : progress.held
@@ -134,8 +134,8 @@ export function applyObservation<P extends LabProgress>(
   const outcomes = new Map(observed.map((outcome) => [outcome.id, outcome]))
   const next: P = { ...progress, outcomes, passed: new Set([...progress.passed, ...fresh]) }
   if (next.place !== 'step') return { progress: next, fresh }
-  const holds = !progress.arrived && isDone(outcomeOf(next, idOf(next)))
-  const held = holds ? new Set([...progress.held, idOf(next)]) : progress.held
+  const holds = !progress.arrived && isDone(outcomeOf(next, shownStepId(next)))
+  const held = holds ? new Set([...progress.held, shownStepId(next)]) : progress.held
   return { progress: { ...next, arrived: true, held }, fresh }
 }
 

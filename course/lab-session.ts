@@ -22,9 +22,9 @@ import { LabBench } from './lab-bench.ts'
 import {
   type GuideLab,
   type GuideNote,
-  idOf,
   type LabProgress,
   readGuideNote,
+  shownStepId,
   startProgress,
 } from './lab-progress.ts'
 import { endIncidentsOfOthers, type LabSolution, resetLab } from './lab-solution.ts'
@@ -202,7 +202,7 @@ export class LabSession {
   /** Keeps in the cluster where the learner is. One write after the other; a cluster that is gone keeps nothing. */
   save(progress: LabProgress): void {
     const { place, shown, held, passed } = progress
-    const at = place === 'intro' ? '' : idOf(progress)
+    const at = place === 'intro' ? '' : shownStepId(progress)
     const note: GuideNote = {
       at,
       workedMs: this.workedMs(),
@@ -238,4 +238,4 @@ function guideLab(lab: LabDefinition, solution: LabSolution, variant: Variant): 
 }
 
 /** The first line of an error, safe to show. */
-export const sentenceOf = (error: unknown): string => plainText(reasonOf(error))
+export const safeReason = (error: unknown): string => plainText(reasonOf(error))

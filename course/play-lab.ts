@@ -68,7 +68,7 @@ async function playAlone(
   steps: readonly StepDefinition[],
 ): Promise<StepOutcome[]> {
   const outcomes: StepOutcome[] = []
-  for (const act of actsOf(steps, solution)) {
+  for (const act of playedGroups(steps, solution)) {
     const [first] = act
     announce(spec, first.step)
     printCommands(first.entry.commands, bench)
@@ -130,11 +130,11 @@ interface Played {
 }
 
 /** A step that changes the cluster, and the following steps that only read, answer a question, or do not affect earlier steps. */
-type Act = [first: Played, ...others: Played[]]
+type PlayedGroup = [first: Played, ...others: Played[]]
 
 /** All steps of an act are judged on one snapshot: with one for each step, `make lab-2` takes 21.5 instead of 15.7 s. */
-function actsOf(steps: readonly StepDefinition[], solution: LabSolution): Act[] {
-  const acts: Act[] = []
+function playedGroups(steps: readonly StepDefinition[], solution: LabSolution): PlayedGroup[] {
+  const acts: PlayedGroup[] = []
   for (const step of steps) {
     const entry = solution.steps[step.id]
     if (!entry) throw new Error(`The reference solution has no step "${step.id}".`)

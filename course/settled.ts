@@ -22,7 +22,7 @@ const SYNC_MS = 3000
 const START_MS = 8000
 
 /** What has a running cluster: a LabBench. */
-interface Place {
+interface WithCluster {
   readonly cluster: Cluster
   readonly client: KubeClient
 }
@@ -31,7 +31,10 @@ interface Place {
  * Resolves when every kube-proxy has programmed the current API objects, or after the deadline. If the cluster does not report
  * it (`synced`), the nodes are compared with the prediction.
  */
-export async function programmed({ cluster, client }: Place, syncMs = SYNC_MS): Promise<void> {
+export async function programmed(
+  { cluster, client }: WithCluster,
+  syncMs = SYNC_MS,
+): Promise<void> {
   if (cluster.synced) return cluster.synced(syncMs)
   await isMetWithin(READ_MS, async () =>
     isProgrammed(new Snapshot(await takeCapture(cluster, client))),
@@ -39,7 +42,7 @@ export async function programmed({ cluster, client }: Place, syncMs = SYNC_MS): 
 }
 
 /** Resolves when the API shows no pending change and every kube-proxy has synced, or after the deadline. */
-export async function settled({ cluster, client }: Place): Promise<void> {
+export async function settled({ cluster, client }: WithCluster): Promise<void> {
   const fresh = cluster.synced ? 0 : FRESH_MS
   await isMetWithin(10_000, async () => {
     return pendingChanges(new Snapshot(await takeObjects(cluster, client)), fresh).length === 0
@@ -71,7 +74,7 @@ function holdsPrediction(node: NodeView): boolean {
  */
 export async function holdsOnly(
   mode: SwitchedMode,
-  { cluster, client }: Place,
+  { cluster, client }: WithCluster,
   progress: Progress,
 ): Promise<boolean> {
   progress.start(`Checking that every node runs mode "${mode}" and nothing else`)

@@ -92,7 +92,7 @@ export const rolledOut = (
   play: (bench) => bench.rolledOut(kind, name === 'web' ? bench.variant.name : name),
 })
 
-/** Exposes web as web-np or web-lb, by the names of the variant. */
+/** Exposes web-np or web-lb, by the names of the variant. */
 export const expose = (suffix: 'np' | 'lb', type: 'NodePort' | 'LoadBalancer'): SolutionStep => ({
   commands: [`kubectl expose deployment web --name web-${suffix} --type ${type} --port 80`],
   play: async (bench) => {
@@ -131,7 +131,7 @@ export const patchLoadBalancer = (spec: object): SolutionStep => ({
   play: (bench) => bench.patch('Service', `${bench.variant.name}-lb`, { spec }),
 })
 
-type Question = (
+type QuestionStep = (
   id: string,
   typed: string,
   read: string | ((bench: LabBench) => Promise<string>),
@@ -142,7 +142,7 @@ type Question = (
  * @param written how its README writes the command
  */
 export const answers =
-  (lab: number, written = `make answer LAB=${lab}`): Question =>
+  (lab: number, written = `make answer LAB=${lab}`): QuestionStep =>
   (id, typed, read) => ({
     commands: [`${written} Q=${id} A=${typed}`],
     reads: true,
@@ -155,7 +155,7 @@ export const answers =
  * what it is on this cluster before these commands.
  */
 export const predictions =
-  (lab: number, written = `make answer LAB=${lab}`): Question =>
+  (lab: number, written = `make answer LAB=${lab}`): QuestionStep =>
   (id, typed, read) => ({
     commands: [`${written} Q=${id} A=${typed}`],
     reads: true,
@@ -164,10 +164,10 @@ export const predictions =
   })
 
 /** The values of a lab's shell variables on a cluster. */
-type Variables = Readonly<Record<string, string>>
+type ShellVariables = Readonly<Record<string, string>>
 
 /** A word as a shell reads it: between single quotes as it is; else with the variables, and `\$` for a dollar sign. */
-const expand = (word: string, known: Variables): string =>
+const expandWord = (word: string, known: ShellVariables): string =>
   word.startsWith("'")
     ? word.slice(1, -1)
     : word
@@ -180,14 +180,16 @@ const expand = (word: string, known: Variables): string =>
 export type OnMachine = readonly [node: string, command: string]
 
 /** Words for commands on machines, in which the variables that the lab's README sets are replaced by what `read` returns. */
-export function withVariables(read: (bench: LabBench) => Promise<Variables> = async () => ({})) {
+export function withVariables(
+  read: (bench: LabBench) => Promise<ShellVariables> = async () => ({}),
+) {
   const run = async (
     bench: LabBench,
-    known: Variables,
+    known: ShellVariables,
     [node, command]: OnMachine,
   ): Promise<string> => {
-    const machine = node === '' ? await chosenNode(bench.cluster, node) : expand(node, known)
-    return bench.onNode(machine, personalise(expand(command, known), bench.variant))
+    const machine = node === '' ? await chosenNode(bench.cluster, node) : expandWord(node, known)
+    return bench.onNode(machine, personalise(expandWord(command, known), bench.variant))
   }
   const typed = ([node, command]: OnMachine) => `exec${node && ` NODE=${node}`} CMD=${command}`
   return {
@@ -203,11 +205,11 @@ export function withVariables(read: (bench: LabBench) => Promise<Variables> = as
     inPod: (pod: string, command: string): SolutionStep => ({
       commands: [`kubectl exec ${pod} -- ${command}`],
       play: async (bench) => {
-        await bench.inPod(pod, expand(command, await read(bench)))
+        await bench.inPod(pod, expandWord(command, await read(bench)))
       },
     }),
     /** The answer that a command prints on a machine; an empty name is the first worker. */
-    printed: (answer: Question, id: string, ...command: OnMachine): SolutionStep =>
+    printed: (answer: QuestionStep, id: string, ...command: OnMachine): SolutionStep =>
       answer(id, `"$(make -s ${typed(command)})"`, async (bench) =>
         (await run(bench, await read(bench), command)).trim(),
       ),

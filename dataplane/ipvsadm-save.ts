@@ -97,7 +97,7 @@ export function parseIpvsadmSave(text: string): VirtualServer[] {
     const [command, ...words] = line.split(' ').filter((word) => word !== '')
     if (command !== '-A' && command !== '-a') throw new LineFault('not a line of ipvsadm -Sn')
     const options = readOptions(words)
-    const service = readService(options)
+    const service = readServiceAddress(options)
     const key = virtualServerKey(service)
     const listed = servers.get(key)
     if (command === '-a' && !listed)
@@ -125,8 +125,10 @@ function readOptions(words: readonly string[]): Options {
   return options
 }
 
-function readService(options: Options): Pick<VirtualServer, 'protocol' | 'address' | 'port'> {
-  const protocol = keyOf(SERVICE_OPTION, options)
+function readServiceAddress(
+  options: Options,
+): Pick<VirtualServer, 'protocol' | 'address' | 'port'> {
+  const protocol = optionKey(SERVICE_OPTION, options)
   if (!protocol) throw new LineFault('the line names no service (-t, -u, --sctp-service or -f)')
   if (protocol === 'FWM') return { protocol, address: `${readNumber('-f', options)}`, port: 0 }
   return { protocol, ...readEndpoint(SERVICE_OPTION[protocol], 'service', options) }
@@ -157,13 +159,15 @@ function readRealServer(options: Options): RealServer {
   const weight = options.has('-w') ? readNumber('-w', options) : 1
   return {
     ...readEndpoint('-r', 'real server', options),
-    forward: keyOf(FORWARD_OPTION, options) ?? 'route',
+    forward: optionKey(FORWARD_OPTION, options) ?? 'route',
     weight,
   }
 }
 
-const keyOf = <Key extends string>(names: Record<Key, string>, options: Options): Key | undefined =>
-  (Object.keys(names) as Key[]).find((key) => options.has(names[key]))
+const optionKey = <Key extends string>(
+  names: Record<Key, string>,
+  options: Options,
+): Key | undefined => (Object.keys(names) as Key[]).find((key) => options.has(names[key]))
 
 function readNumber(option: string, options: Options): number {
   const word = options.get(option) ?? ''

@@ -54,7 +54,7 @@ const itemSchema = z.object({
 })
 const listingSchema = z.object({ nftables: z.array(itemSchema) })
 
-type Item = z.infer<typeof itemSchema>
+type ListingItem = z.infer<typeof itemSchema>
 
 const list = (value: string | string[] | undefined): string[] =>
   Array.isArray(value) ? value : value ? [value] : []
@@ -68,7 +68,7 @@ export function parseNftList(text: string): NftTable[] {
   const fail = (fault: string) => new ParseError(SOURCE, 1, text.slice(0, 80), fault)
   if (isDeeper(nftables, DEEPEST)) throw fail('an expression is nested too deeply')
   try {
-    return readItems(nftables)
+    return readTables(nftables)
   } catch (error) {
     // An operand of another type than nft prints, such as an object in place of a list.
     if (!(error instanceof TypeError)) throw error
@@ -84,7 +84,7 @@ const isDeeper = (value: unknown, limit: number): boolean =>
   value !== null &&
   (limit === 0 || Object.values(value).some((inner) => isDeeper(inner, limit - 1)))
 
-function readItems(items: readonly Item[]): NftTable[] {
+function readTables(items: readonly ListingItem[]): NftTable[] {
   const tables = new Map<string, NftTable>()
   const tableOf = (of: string, called: string): NftTable | undefined => {
     if (of !== 'ip' && of !== 'ip6' && of !== 'inet') return undefined
@@ -140,8 +140,8 @@ function readMap({ type, elem = [] }: z.infer<typeof mapSchema>): NftMap {
 
 /** A key of a set or map, whose parts have these types. */
 function element(key: unknown, types: readonly string[]): string {
-  const value = isObject(key) && isObject(key.elem) ? key.elem.val : key
-  const parts = isObject(value) && Array.isArray(value.concat) ? value.concat : [value]
+  const value = isNftObject(key) && isNftObject(key.elem) ? key.elem.val : key
+  const parts = isNftObject(value) && Array.isArray(value.concat) ? value.concat : [value]
   return parts
     .map((part, at) => expression(part, types[at] === 'inet_proto' ? 'protocol' : 'decimal'))
     .join(' . ')
@@ -150,11 +150,11 @@ function element(key: unknown, types: readonly string[]): string {
 /** nft prints marks with eight hexadecimal digits, and protocols by name; in JSON by number on a node without /etc/protocols. */
 type Radix = 'decimal' | 'mark' | 'protocol'
 
-type Json = Record<string, unknown>
+type NftObject = Record<string, unknown>
 
-const isObject = (value: unknown): value is Json =>
+const isNftObject = (value: unknown): value is NftObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
-const only = (value: Json): [string, unknown] | undefined => {
+const only = (value: NftObject): [string, unknown] | undefined => {
   const keys = Object.keys(value)
   return keys.length === 1 ? [keys[0] as string, value[keys[0] as string]] : undefined
 }
@@ -165,30 +165,30 @@ function anonymousSet(items: readonly unknown[], radix: Radix): string {
 }
 
 const pair = ([key, value]: readonly unknown[]): string =>
-  `${expression(key)} : ${isObject(value) && isVerdict(value) ? statement(value) : expression(value)}`
+  `${expression(key)} : ${isNftObject(value) && isVerdict(value) ? statement(value) : expression(value)}`
 
 const quotedKeys = new Set(['iifname', 'oifname', 'iif', 'oif'])
 const verdicts = new Set(['accept', 'drop', 'return', 'continue', 'jump', 'goto'])
-const isVerdict = (value: Json): boolean => verdicts.has(only(value)?.[0] ?? '')
+const isVerdict = (value: NftObject): boolean => verdicts.has(only(value)?.[0] ?? '')
 const word = (value: unknown): string =>
   Array.isArray(value) ? value.map(String).join(',') : String(value)
 
 /** The printer of each kind of expression, by its only key. */
 const KINDS: Record<string, (value: never, radix: Radix) => string> = {
-  payload: ({ protocol, field, base, offset, len }: Json) =>
+  payload: ({ protocol, field, base, offset, len }: NftObject) =>
     protocol === undefined ? `@${base},${offset},${len}` : `${protocol} ${field}`,
-  meta: ({ key }: Json) => (quotedKeys.has(String(key)) ? String(key) : `meta ${key}`),
-  ct: ({ key, dir }: Json) => `ct ${dir === undefined ? '' : `${dir} `}${key}`,
-  fib: ({ result, flags }: Json) =>
+  meta: ({ key }: NftObject) => (quotedKeys.has(String(key)) ? String(key) : `meta ${key}`),
+  ct: ({ key, dir }: NftObject) => `ct ${dir === undefined ? '' : `${dir} `}${key}`,
+  fib: ({ result, flags }: NftObject) =>
     `fib ${Array.isArray(flags) ? flags.join(' . ') : flags} ${result}`,
-  numgen: ({ mode, mod, offset }: Json) =>
+  numgen: ({ mode, mod, offset }: NftObject) =>
     `numgen ${mode} mod ${mod}${offset ? ` offset ${offset}` : ''}`,
-  prefix: ({ addr, len }: Json) => `${addr}/${len}`,
+  prefix: ({ addr, len }: NftObject) => `${addr}/${len}`,
   concat: (parts: unknown[], radix) => parts.map((part) => expression(part, radix)).join(' . '),
   set: (items: unknown, radix) => anonymousSet(Array.isArray(items) ? items : [items], radix),
   range: (ends: unknown[], radix) => ends.map((end) => expression(end, radix)).join('-'),
-  elem: ({ val }: Json, radix) => expression(val, radix),
-  map: ({ key, data }: Json) => `${expression(key)} map ${expression(data)}`,
+  elem: ({ val }: NftObject, radix) => expression(val, radix),
+  map: ({ key, data }: NftObject) => `${expression(key)} map ${expression(data)}`,
 }
 
 for (const operator of ['&', '|', '^'])
@@ -202,28 +202,28 @@ function expression(value: unknown, radix: Radix = 'decimal'): string {
   if (typeof value === 'number')
     return (radix === 'protocol' && PROTOCOL_NUMBERS[value]) || `${value}`
   if (Array.isArray(value)) return value.map((item) => expression(item, radix)).join(',')
-  if (!isObject(value)) return JSON.stringify(value)
+  if (!isNftObject(value)) return JSON.stringify(value)
   const [kind, inner] = only(value) ?? []
   const print = kind !== undefined && Object.hasOwn(KINDS, kind) ? KINDS[kind] : undefined
-  const fits = isObject(inner) || Array.isArray(inner) || kind === 'set'
+  const fits = isNftObject(inner) || Array.isArray(inner) || kind === 'set'
   return print && fits ? print(inner as never, radix) : JSON.stringify(value)
 }
 
 const isMark = (value: unknown): boolean =>
   JSON.stringify(value)?.includes('{"key":"mark"}') ?? false
 
-function match({ op, left, right }: Json): string {
-  const key = isObject(left) && isObject(left.meta) ? String(left.meta.key) : ''
+function match({ op, left, right }: NftObject): string {
+  const key = isNftObject(left) && isNftObject(left.meta) ? String(left.meta.key) : ''
   const radix = isMark(left) ? 'mark' : key === 'l4proto' ? 'protocol' : 'decimal'
   const text = expression(right, radix)
   const value = quotedKeys.has(key) && typeof right === 'string' ? `"${text}"` : text
-  const isMasked = isObject(left) && '&' in left
+  const isMasked = isNftObject(left) && '&' in left
   const sign = op === 'in' || (op === '==' && !isMasked) ? '' : `${op} `
   return `${expression(left, radix)} ${sign}${value}`
 }
 
 /** `dnat to 10.244.1.6:80`, `redirect to :8080`, `masquerade fully-random`. */
-function nat(kind: string, { family, addr, port, flags }: Json): string {
+function nat(kind: string, { family, addr, port, flags }: NftObject): string {
   const address = addr === undefined ? '' : expression(addr)
   const host = address.includes(':') && port !== undefined ? `[${address}]` : address
   const to = `${host}${port === undefined ? '' : `:${expression(port)}`}`
@@ -234,13 +234,20 @@ function nat(kind: string, { family, addr, port, flags }: Json): string {
 }
 
 /** `reject`, or with another reply to the sender than the default, which some versions of nft print and others leave out. */
-function reject({ type, expr }: Json): string {
+function reject({ type, expr }: NftObject): string {
   if (type === undefined || expr === 'port-unreachable') return 'reject'
   return ['reject with', String(type), expr === undefined ? [] : expression(expr)].flat().join(' ')
 }
 
 /** `log prefix "x" group 2`, with its options in the order of nft, which leaves out the default level. */
-function log({ prefix, group, snaplen, 'queue-threshold': threshold, level, flags }: Json): string {
+function log({
+  prefix,
+  group,
+  snaplen,
+  'queue-threshold': threshold,
+  level,
+  flags,
+}: NftObject): string {
   const options: [name: string, value: unknown][] = [
     ['prefix', prefix === undefined ? undefined : `"${prefix}"`],
     ['group', group],
@@ -261,7 +268,7 @@ function limit({
   per,
   burst,
   burst_unit: burstUnit,
-}: Json): string {
+}: NftObject): string {
   const words = [
     'limit rate',
     inv === true ? 'over' : [],
@@ -272,8 +279,8 @@ function limit({
 }
 
 /** `update @seen { ip saddr timeout 5s limit rate over 10/second }`; an element without its own timeout has the set's. */
-function update({ op, elem, set, stmt = [] }: Json): string {
-  const { timeout } = (isObject(elem) && isObject(elem.elem) && elem.elem) || {}
+function updateStatement({ op, elem, set, stmt = [] }: NftObject): string {
+  const { timeout } = (isNftObject(elem) && isNftObject(elem.elem) && elem.elem) || {}
   const words = [
     expression(elem),
     timeout === undefined ? [] : `timeout ${timeout}s`,
@@ -283,13 +290,13 @@ function update({ op, elem, set, stmt = [] }: Json): string {
 }
 
 function statement(value: unknown): string {
-  const [kind, inner] = (isObject(value) && only(value)) || []
-  if (kind === 'reject') return reject(isObject(inner) ? inner : {})
-  if (kind === 'log') return log(isObject(inner) ? inner : {})
+  const [kind, inner] = (isNftObject(value) && only(value)) || []
+  if (kind === 'reject') return reject(isNftObject(inner) ? inner : {})
+  if (kind === 'log') return log(isNftObject(inner) ? inner : {})
   if (kind === 'accept' || kind === 'drop' || kind === 'return' || kind === 'continue') return kind
-  if ((kind === 'masquerade' || kind === 'notrack' || kind === 'redirect') && !isObject(inner))
+  if ((kind === 'masquerade' || kind === 'notrack' || kind === 'redirect') && !isNftObject(inner))
     return kind
-  if (kind === undefined || !isObject(inner)) return JSON.stringify(value)
+  if (kind === undefined || !isNftObject(inner)) return JSON.stringify(value)
   switch (kind) {
     case 'match':
       return match(inner)
@@ -308,7 +315,7 @@ function statement(value: unknown): string {
     case 'mangle':
       return `${expression(inner.key)} set ${expression(inner.value, isMark(inner.key) ? 'mark' : 'decimal')}`
     case 'set':
-      return update(inner)
+      return updateStatement(inner)
     default:
       return JSON.stringify(value)
   }
@@ -317,6 +324,6 @@ function statement(value: unknown): string {
 /** The statements of a rule as one line of `nft list`, without counters, which do not affect packets. */
 const ruleText = (statements: unknown): string =>
   (Array.isArray(statements) ? statements : [statements])
-    .filter((one) => !(isObject(one) && 'counter' in one))
+    .filter((one) => !(isNftObject(one) && 'counter' in one))
     .map((one) => statement(one))
     .join(' ')

@@ -80,7 +80,7 @@ const known = new BoundedCache<readonly NftStatement[] | undefined>(5000)
 export const parseNftRule = (text: string): readonly NftStatement[] | undefined =>
   known.getOrCreate(text, () => {
     try {
-      return new RuleReader(text).read()
+      return new NftRuleReader(text).read()
     } catch (error) {
       if (error instanceof UnknownStatement) return undefined
       throw error
@@ -93,7 +93,7 @@ export function parseVerdict(text: string): NftVerdict | undefined {
   return statement?.kind === 'verdict' && more.length === 0 ? statement : undefined
 }
 
-class RuleReader {
+class NftRuleReader {
   #rest: string
 
   constructor(text: string) {
@@ -123,7 +123,7 @@ class RuleReader {
     if (this.#next(NOTE)) return { kind: 'note' }
     if (this.#next(/^notrack\b/)) return { kind: 'notrack' }
     const [, set, key = ''] = this.#next(/^(?:update|add) @?(\S+) \{([^{}]*)\}/) ?? []
-    if (set !== undefined) return new RuleReader(key).#update(set)
+    if (set !== undefined) return new NftRuleReader(key).#update(set)
     const [, type, to] = this.#next(NAT) ?? []
     if (type === undefined) return this.#match()
     const nat = {

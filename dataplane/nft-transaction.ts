@@ -2,7 +2,7 @@
 
 import { type NftChain, type NftMap, type NftSet, type NftTable, nftTitle } from './nft-table.ts'
 
-const listed = ({ elements }: NftSet | NftMap): string[] =>
+const elementLines = ({ elements }: NftSet | NftMap): string[] =>
   elements instanceof Map ? [...elements].map(([key, value]) => `${key} : ${value}`) : [...elements]
 
 /** The declaration of a set or map without its elements. */
@@ -59,7 +59,7 @@ function changesOf(held: NftTable, wanted: NftTable, rewrite = false): string[] 
     const old = there.get(name)
     if (!old) make.push(`add ${printFrame(`${table} ${name}`, frame)}}`)
     if ('flags' in frame && frame.flags.includes('dynamic')) continue
-    const [now, before] = [new Set(listed(frame)), new Set(old && listed(old))]
+    const [now, before] = [new Set(elementLines(frame)), new Set(old && elementLines(old))]
     const gone = [...before]
       .filter((item) => !now.has(item))
       .map((item) => item.replace(/ : .*/s, ''))

@@ -5,7 +5,7 @@ import {
   FaultsError,
   FieldReader,
   isObject,
-  type JsonObject,
+  type UncheckedObject,
 } from './objects/field-reader.ts'
 import {
   type EndpointSlice,
@@ -17,9 +17,9 @@ import {
 export type { Fault } from './objects/field-reader.ts'
 export type { Endpoint, EndpointSlice, Service, ServicePortSpec } from './objects/service.ts'
 
-export type Node = ReturnType<typeof readNode>
+export type Node = ReturnType<typeof parseNode>
 
-function readNode(read: FieldReader, name: string) {
+function parseNode(read: FieldReader, name: string) {
   const spec = read.child('spec')
   const status = read.child('status')
   const addresses = status.children('addresses')
@@ -69,7 +69,7 @@ const READERS: Record<
   string,
   (read: FieldReader, namespace: string, name: string) => Partial<ClusterObjects>
 > = {
-  Node: (read, _namespace, name) => ({ nodes: [readNode(read, name)] }),
+  Node: (read, _namespace, name) => ({ nodes: [parseNode(read, name)] }),
   Service: (...given) => ({ services: [readService(...given)] }),
   EndpointSlice: (...given) => ({ endpointSlices: [readEndpointSlice(...given)] }),
   ServiceCIDR: (read) => ({ serviceCIDRs: read.child('spec').cidrs('cidrs') }),
@@ -87,7 +87,7 @@ function flatten(
   path: string,
   faults: Fault[],
   kind: string,
-  found: [JsonObject, string][],
+  found: [UncheckedObject, string][],
 ): void {
   if (!isObject(json)) {
     faults.push({ object: 'input', field: path, message: 'is not an API object' })
@@ -124,7 +124,7 @@ function flatten(
  */
 export function readObjects(json: unknown): { objects: ClusterObjects; faults: Fault[] } {
   const faults: Fault[] = []
-  const found: [JsonObject, string][] = []
+  const found: [UncheckedObject, string][] = []
   flatten(json, '$', faults, '', found)
   if (found.length === 0 && faults.length > 0) throw new ObjectsError(faults)
   const objects: ClusterObjects = { nodes: [], services: [], endpointSlices: [], serviceCIDRs: [] }

@@ -5,7 +5,7 @@ import { ipvsRuleset } from './kube-proxy/ipvs/ruleset.ts'
 import { dummyLink, type IpvsState, ipvsState } from './kube-proxy/ipvs/state.ts'
 import { nftablesTable, withNftablesDefaults } from './kube-proxy/nftables/service-chains.ts'
 import { defaultNodeAddresses } from './kube-proxy/node-addresses.ts'
-import { type Proxier, proxierOf } from './kube-proxy/proxier.ts'
+import { type ProxierInput, proxierOf } from './kube-proxy/proxier.ts'
 import { userspaceRuleset } from './kube-proxy/userspace/ruleset.ts'
 import { type Features, featuresOf } from './kube-proxy/versions.ts'
 import type { NodeState } from './node-state.ts'
@@ -62,7 +62,7 @@ function requireLoadable(version: string, features: Features, config: KubeProxyC
 }
 
 /** The proxiers of one node by family, in the order in which they write. */
-export type Proxiers = ReadonlyMap<Family, Proxier>
+export type Proxiers = ReadonlyMap<Family, ProxierInput>
 
 /** The input of a node's kube-proxy for each family that it serves; throws as predict does. */
 export function proxiersOf(objects: ClusterObjects, options: PredictOptions): Proxiers {
@@ -95,7 +95,7 @@ export function writeState(
   }
   if (mode === 'nftables')
     return { ...nothing, nftables: [...proxiers.values()].map(nftablesTable) }
-  const own = proxiers.get(family) as Proxier
+  const own = proxiers.get(family) as ProxierInput
   if (mode !== 'ipvs')
     return {
       ...nothing,

@@ -3,15 +3,15 @@ import type { NodeState } from './node-state.ts'
 import { describeFlow, type Flow, type Packet, PacketError } from './trace/flow.ts'
 import { KernelPath } from './trace/kernel-path.ts'
 import { NodeNetwork } from './trace/node-network.ts'
-import { acceptsByPolicy, type Hook, type Step } from './trace/step.ts'
+import { acceptsByPolicy, type Hook, type TraceStep } from './trace/step.ts'
 
 export { type Packet, PacketError, parsePacket } from './trace/flow.ts'
-export type { Step } from './trace/step.ts'
+export type { TraceStep } from './trace/step.ts'
 export { CircleError } from './trace/walk-chain.ts'
 
 /** A rule that matched, as listed in the JSON of a trace; the counters of these rules would show a real packet. */
 export type Hop = Pick<
-  Step,
+  TraceStep,
   'hook' | 'table' | 'chain' | 'rule' | 'verdict' | 'reason' | 'probability'
 >
 
@@ -23,7 +23,10 @@ export interface Outcome {
 }
 
 /** The share of connections that a rule stopped. */
-export type Loss = Pick<Step, 'hook' | 'table' | 'chain' | 'rule' | 'reason' | 'probability'> & {
+export type Loss = Pick<
+  TraceStep,
+  'hook' | 'table' | 'chain' | 'rule' | 'reason' | 'probability'
+> & {
   verdict: 'drop' | 'reject'
 }
 
@@ -39,7 +42,7 @@ export interface Trace {
   packet: string
   /** The hooks that the packet reached, in order. */
   hooks: Hook[]
-  steps: Step[]
+  steps: TraceStep[]
   /** The packets at their ends, the most probable one first, delivered before stopped; with `sightings` only. */
   flows?: readonly EndedFlow[]
 }
@@ -63,14 +66,14 @@ export interface TraceOptions {
  */
 export function tracePacket(state: NodeState, packet: Packet, options: TraceOptions = {}): Trace {
   const network = new NodeNetwork(state.links, state.routes)
-  const steps: Step[] = []
+  const steps: TraceStep[] = []
   const context = { network, ipsets: state.ipsets }
   const path = new KernelPath(state, context, (step) => steps.push(step), options.matchingOnly)
   const flow = { ...enter(packet, network), ...(options.sightings && { sightings: [] }) }
   if (packet.from === 'host') path.output(flow)
   else path.prerouting(flow)
   const outcomes = gather(path.delivered)
-  const verdict = judge(path)
+  const verdict = traceVerdict(path)
   return {
     hops: steps.filter((step) => step.matched && !acceptsByPolicy(step)).map(asHop),
     outcomes,
@@ -121,7 +124,7 @@ function enter(packet: Packet, network: NodeNetwork): Flow {
   }
 }
 
-function asHop({ hook, table, chain, rule, verdict, reason, probability }: Step): Hop {
+function asHop({ hook, table, chain, rule, verdict, reason, probability }: TraceStep): Hop {
   return { hook, table, chain, rule, verdict, reason, probability }
 }
 
@@ -137,7 +140,7 @@ function gather(delivered: readonly Flow[]): Outcome[] {
   return [...outcomes.values()]
 }
 
-function judge({ delivered, lost }: KernelPath): Trace['verdict'] {
+function traceVerdict({ delivered, lost }: KernelPath): Trace['verdict'] {
   if (delivered.length > 0)
     return delivered.some((flow) => flow.translated || flow.ipvs) ? 'dnat' : 'accept'
   return lost.some(({ verdict }) => verdict === 'reject') ? 'reject' : 'drop'

@@ -11,7 +11,7 @@ import { loadSchema } from './apiserver/schema.ts'
 import { startApiServer } from './apiserver/server.ts'
 import { startControllers } from './controllers/controllers.ts'
 import { createKubernetesEndpoints } from './controllers/endpoints.ts'
-import { isReady, type Node } from './controllers/resources.ts'
+import { hasReadyCondition, type NodeObject } from './controllers/resources.ts'
 import { kubeProxyImage, versionOfProgram } from './kube-proxy/image.ts'
 import { registerImage } from './kubelet/images/registry.ts'
 import { startKubelets } from './kubelet/kubelets.ts'
@@ -96,7 +96,7 @@ export async function startControlPlane(
   )
   await step('Waiting for every node to be Ready', () =>
     waitFor('every node to be Ready', readyDeadlineMs, async () =>
-      api.list<Node>('nodes').every(isReady),
+      api.list<NodeObject>('nodes').every(hasReadyCondition),
     ),
   )
   await reachable

@@ -1,11 +1,11 @@
 // The public interface of the embedded cluster; no other file of this folder may be imported. See README.md.
 
-export type { Node, Service } from './controllers/resources.ts'
+export type { NodeObject, ServiceObject } from './controllers/resources.ts'
 export { assignments } from './load-balancer/assignments.ts'
 export {
   type BalancedAddress,
   balancedAddresses,
-  healthChecks,
+  requiredHealthChecks,
 } from './load-balancer/load-balancer.ts'
 export {
   CONFINE,

@@ -40,7 +40,7 @@ function exitCodeOf(outcome: string): number {
 }
 
 /** Runs a command through the API server's `nodes/NAME/exec`, the subresource that only the embedded cluster has. */
-async function connect(
+async function connectExec(
   endpoint: ExecEndpoint,
   node: string,
   command: readonly string[],
@@ -118,7 +118,7 @@ export async function execOnNode(
       input.end()
     },
   }
-  const exitCode = await connect(endpoint, node, command, false, handlers, options.timeoutMs)
+  const exitCode = await connectExec(endpoint, node, command, false, handlers, options.timeoutMs)
   return {
     exitCode,
     stdout: Buffer.concat(stdout).toString(),
@@ -139,7 +139,7 @@ export async function shellOnNode(
   let onResize = () => {}
   if (tty) stdin.setRawMode(true)
   try {
-    return await connect(endpoint, node, command, tty, {
+    return await connectExec(endpoint, node, command, tty, {
       stdout: (bytes) => shown.write(bytes),
       stderr: (bytes) => complaints.write(bytes),
       opened(input) {

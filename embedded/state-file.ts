@@ -16,13 +16,13 @@ export interface DaemonState extends NotedProcess {
 /** Until the daemon is ready, it names only its process: it is found and ended though it never gets ready. */
 const stateFile = (name: string) => join(clusterFolder(name), 'daemon.json')
 
-const isReady = (state: Partial<DaemonState> | undefined): state is DaemonState =>
+const isDaemonReady = (state: Partial<DaemonState> | undefined): state is DaemonState =>
   state?.port !== undefined
 
 /** The daemon's state, or undefined when it is not ready or does not run (a file that a dead daemon left is no state). */
 export function readDaemonState(name: string): DaemonState | undefined {
   const state = readJson<Partial<DaemonState>>(stateFile(name))
-  return isReady(state) && isLive(state) ? state : undefined
+  return isDaemonReady(state) && isLive(state) ? state : undefined
 }
 
 /** Notes that this process, the daemon of a cluster, is ready. */
@@ -81,7 +81,7 @@ export function unexpectedEnd(name: string): UnexpectedEnd | undefined {
     return noted ?? { reason: 'it ended, and why is not noted', log: consoleFile(name) }
   }
   // A daemon that ends takes its state away.
-  if (!isReady(readJson(stateFile(name)))) return undefined
+  if (!isDaemonReady(readJson(stateFile(name)))) return undefined
   return { reason: 'its daemon was killed, or this machine was restarted', log: logFile(name) }
 }
 

@@ -11,7 +11,7 @@ import {
   expectRightAnswer,
   isAccepted,
   misconception,
-  missing,
+  throwUnanswered,
   usable,
 } from './question.ts'
 
@@ -34,7 +34,7 @@ export function askingCheck(
     if (predict && !gaveUp) expectPrediction(asking, context)
     if (evidence) await expectEvidence(asking, evidence, context)
     if (predict) await comparePrediction(asking, predict, context)
-    if (question) await expectRightAnswer(asking, question, context, missing('answer'))
+    if (question) await expectRightAnswer(asking, question, context, throwUnanswered('answer'))
   }
 }
 
@@ -44,7 +44,7 @@ function expectPrediction(
 ): void {
   if (!predict || learningOf(id, notes).prediction) return
   const choices = describeChoices(predict)
-  missing('prediction')({
+  throwUnanswered('prediction')({
     inspect: answerCommand(lab, id),
     expected: `your prediction: ${predict.ask}${choices && ` ${choices}`}`,
     actual: 'none yet; a wrong one costs nothing',

@@ -10,7 +10,7 @@ import { type Advice, LEFT_BY_OTHER_MODE, otherMode } from './advice.ts'
 import type { CheckContext } from './check-context.ts'
 import { ChainExpectation } from './expect-chain.ts'
 import { NotApplicable, type Words } from './failure.ts'
-import { type Sender, type Target, traceCommand, tracedTo } from './packet-trace.ts'
+import { type PacketTarget, type Sender, traceCommand, tracedTo } from './packet-trace.ts'
 import {
   type Concerns,
   type Fault,
@@ -221,7 +221,7 @@ export class NodeExpectation extends OnNodes {
    */
   packetReaches(
     sender: Sender,
-    target: Target,
+    target: PacketTarget,
     { backends, masqueraded }: { backends?: readonly string[]; masqueraded?: boolean } = {},
     words: Words = {},
   ): void {

@@ -120,7 +120,7 @@ function readyBackends(snapshot: Snapshot, name: string): WebBackend[] {
     .filter((slice) => slice.namespace === WEB_NAMESPACE && slice.serviceName === name)
     .filter((slice) => slice.addressType === 'IPv4')
     .flatMap((slice) => slice.endpoints)
-    .filter(isReady)
+    .filter(isServingEndpoint)
     .map((endpoint) => {
       const address = endpoint.addresses[0] ?? ''
       const pod = pods.get(address)
@@ -132,4 +132,4 @@ function readyBackends(snapshot: Snapshot, name: string): WebBackend[] {
     })
 }
 
-const isReady = ({ ready, terminating }: Endpoint) => ready && !terminating
+const isServingEndpoint = ({ ready, terminating }: Endpoint) => ready && !terminating

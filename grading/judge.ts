@@ -147,7 +147,7 @@ async function judgeStep(step: CheckedStep, context: CheckContext): Promise<Step
   const show = (lines: readonly string[]) => {
     measured = [...lines]
   }
-  const outcome = await outcomeOf(step, { ...context, show })
+  const outcome = await runCheck(step, { ...context, show })
   const learning = step.question || step.predict ? learningOf(step.id, context.notes) : undefined
   return {
     id: step.id,
@@ -157,7 +157,7 @@ async function judgeStep(step: CheckedStep, context: CheckContext): Promise<Step
   }
 }
 
-async function outcomeOf(
+async function runCheck(
   { check, cost }: CheckedStep,
   context: CheckContext,
 ): Promise<Omit<StepOutcome, 'id'>> {

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import * as z from 'zod'
-import { refusalOf } from '../cluster/doctor/choose.ts'
+import { cannotStartLab } from '../cluster/doctor/choose.ts'
 import type { LabNeeds } from '../cluster/doctor/facts.ts'
 import type { Cluster } from '../cluster/driver.ts'
 import { projectRoot } from '../host/layout.ts'
@@ -11,7 +11,7 @@ import { askedTextSchema } from './asked-text.ts'
 import { Trouble } from './failure.ts'
 
 const sentence = z.string().trim().min(10)
-const stepSchema = z.strictObject({
+const stepDefinitionSchema = z.strictObject({
   id: z.string().regex(/^[a-z][a-z0-9-]*$/),
   title: sentence,
   /** Asked before the step's commands: the first answer is kept and compared with what the nodes show; wrong costs nothing. */
@@ -59,14 +59,14 @@ const labSchema = z.strictObject({
   measures: z.boolean().default(false),
   recall: z.array(recallSchema).default([]),
   parts: z.array(partSchema).default([]),
-  steps: z.array(stepSchema).min(1),
+  steps: z.array(stepDefinitionSchema).min(1),
 })
 const claimsSchema = z.record(
   z.string().regex(/^[A-D]\d+$/),
   z.array(z.string().regex(/^\d+\/[a-z0-9-]+$/)).min(1),
 )
 
-export type StepDefinition = z.infer<typeof stepSchema> & { claims: string[] }
+export type StepDefinition = z.infer<typeof stepDefinitionSchema> & { claims: string[] }
 
 /** The definition of a lab, from its folder. */
 export interface LabDefinition extends LabNeeds {
@@ -164,7 +164,7 @@ export async function mustRunHere(cluster: Cluster, lab: LabDefinition): Promise
     driver === 'embedded'
       ? `\`NAME=${name}-uml KERNEL=uml make lab-${lab.number}\``
       : 'CLUSTER=embedded'
-  throw new Trouble(refusalOf(lab, `${where}, that of ${elsewhere} has`))
+  throw new Trouble(cannotStartLab(lab, `${where}, that of ${elsewhere} has`))
 }
 
 /** Reads the number of a lab. Throws a UserError with an example. */

@@ -27,7 +27,7 @@ const indexSchema = z.object({
     }),
   ),
 })
-type Index = z.infer<typeof indexSchema>
+type MomentIndex = z.infer<typeof indexSchema>
 
 const keptSchema = z.object({
   takenAt: z.number(),
@@ -114,7 +114,7 @@ export class Moments {
     return listLabs().flatMap(({ number }) => (existsSync(this.#indexFile(number)) ? [number] : []))
   }
 
-  #write(lab: number, index: Index, capture: Capture, fresh: readonly Fresh[]): void {
+  #write(lab: number, index: MomentIndex, capture: Capture, fresh: readonly Fresh[]): void {
     const kept: z.infer<typeof keptSchema> = {
       takenAt: capture.takenAt ?? Date.now(),
       objects: capture.objects,
@@ -137,7 +137,7 @@ export class Moments {
     renameSync(`${this.#indexFile(lab)}.new`, this.#indexFile(lab))
   }
 
-  #readIndex(lab: number): Index {
+  #readIndex(lab: number): MomentIndex {
     try {
       return indexSchema.parse(JSON.parse(readFileSync(this.#indexFile(lab), 'utf8')))
     } catch {

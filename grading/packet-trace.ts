@@ -27,12 +27,12 @@ export interface PacketEnd {
 /** A node's name and state. */
 export type NodeTables = Pick<NodeView, 'name' | 'state'>
 
-export interface Target {
+export interface PacketTarget {
   address: string
   port: number
 }
 
-function packetOf(sender: Sender, { address, port }: Target): Packet {
+function packetOf(sender: Sender, { address, port }: PacketTarget): Packet {
   const to = { destination: address, port, protocol: 'tcp' } as const
   if (sender === 'node') return { from: 'host', ...to }
   return 'pod' in sender
@@ -44,7 +44,7 @@ function packetOf(sender: Sender, { address, port }: Target): Packet {
 class Untraceable extends Trouble {}
 
 /** Traces a packet through the node's state. Throws Trouble when that is not possible. */
-export function traceOf(node: NodeTables, sender: Sender, target: Target): Trace {
+export function traceOf(node: NodeTables, sender: Sender, target: PacketTarget): Trace {
   try {
     return tracePacket(stateOf(node), packetOf(sender, target), { matchingOnly: true })
   } catch (error) {
@@ -54,7 +54,7 @@ export function traceOf(node: NodeTables, sender: Sender, target: Target): Trace
 }
 
 /** The end of a traced packet. The result also describes a failed trace. */
-export function tracedTo(node: NodeView, sender: Sender, target: Target): PacketEnd {
+export function tracedTo(node: NodeView, sender: Sender, target: PacketTarget): PacketEnd {
   try {
     return endOf(node, packetOf(sender, target), traceOf(node, sender, target))
   } catch (error) {
@@ -83,7 +83,11 @@ function endOf(node: NodeView, packet: Packet, trace: Trace): PacketEnd {
 }
 
 /** The command that draws the packet's path. */
-export function traceCommand(node: string, sender: Sender, { address, port }: Target): string {
+export function traceCommand(
+  node: string,
+  sender: Sender,
+  { address, port }: PacketTarget,
+): string {
   const from =
     sender === 'node'
       ? 'host'
@@ -94,6 +98,6 @@ export function traceCommand(node: string, sender: Sender, { address, port }: Ta
 }
 
 /** The end of a packet as a line of a finding, for a request without the expected answer. */
-export function traceLine(node: NodeView, sender: Sender, target: Target): Difference[] {
+export function traceLine(node: NodeView, sender: Sender, target: PacketTarget): Difference[] {
   return [{ kind: 'wrong', text: tracedTo(node, sender, target).text }]
 }

@@ -214,7 +214,7 @@ export async function keepGivenUp(client: KubeClient, lab: number, step: string)
 }
 
 /** Throws that an answer or prediction is missing. */
-export const missing =
+export const throwUnanswered =
   (what: 'prediction' | 'answer') =>
   (detail: Failure['detail']): never => {
     throw new Unanswered(what, detail)

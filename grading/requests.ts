@@ -90,7 +90,7 @@ export interface Answered<Request = HttpRequests> {
 }
 
 /** Sends series of requests in parallel. Throws as LiveCluster does. */
-export async function send<Request extends HttpRequests>(
+export async function sendRequests<Request extends HttpRequests>(
   live: LiveCluster,
   from: Requester,
   requests: readonly Request[],
@@ -117,7 +117,7 @@ export async function sendMarked<Request extends HttpRequests>(
   const marked = requests.map((request, index) => {
     return { ...request, path: `/?${token}-${index}${request.times === undefined ? '' : '='}` }
   })
-  const answered = await send(live, from, marked)
+  const answered = await sendRequests(live, from, marked)
   const logs = async () => {
     const all = await loggedRequests(live, backends, token, answered.flatMap(answersIn).length)
     return answered.map(({ request }, index) => {

@@ -29,7 +29,7 @@ export const countByPod = (
   }))
 
 /** One bar: its labels and its count. */
-export interface Bar {
+export interface CountedBar {
   labels: readonly string[]
   count: number
 }
@@ -38,7 +38,7 @@ export interface Bar {
 const WIDTH = 60
 
 /** Draws counts as bars, one line each: labels in columns, a bar of proportional length, the percentage, the count. */
-export function shareBars(bars: readonly Bar[]): string[] {
+export function shareBars(bars: readonly CountedBar[]): string[] {
   const total = bars.reduce((sum, { count }) => sum + count, 0)
   const widths = (bars[0]?.labels ?? []).map((_, column) =>
     Math.max(...bars.map(({ labels }) => labels[column]?.length ?? 0)),
@@ -60,5 +60,5 @@ export function shareBars(bars: readonly Bar[]): string[] {
 }
 
 /** Counts by Pod as bars. */
-export const barsByPod = (shares: readonly PodShare[]): Bar[] =>
+export const barsByPod = (shares: readonly PodShare[]): CountedBar[] =>
   shares.map(({ pod, node, requests }) => ({ labels: [pod, node], count: requests }))

@@ -160,7 +160,7 @@ export class Snapshot {
     this.nodes = capture.nodes.map((files, index) =>
       same?.nodes[index] && same.capture.nodes[index] === files
         ? same.nodes[index]
-        : readNode(this, files),
+        : viewNode(this, files),
     )
   }
 
@@ -195,7 +195,7 @@ export interface NodeView {
   readonly kubeProxyVersion: string | Trouble
 }
 
-function readNode(snapshot: Snapshot, { name, files, trouble }: NodeFiles): NodeView {
+function viewNode(snapshot: Snapshot, { name, files, trouble }: NodeFiles): NodeView {
   const kubeProxyVersion = kubeProxyVersionOn(snapshot.items, name)
   if (trouble !== undefined) {
     const unread = new Trouble(trouble)

@@ -51,7 +51,7 @@ export function registerSteps(spec: LabSpec, { describe, test }: typeof import('
         // The step that it depends on reports the problem and fails the run.
         if (verdict === 'not applicable' || step?.waitsFor) skip(plainText(step?.reason ?? verdict))
         const name = ERROR_NAMES[verdict]
-        if (name !== undefined) throw new StepError(name, messageOf(lab.number, step))
+        if (name !== undefined) throw new StepError(name, failureText(lab.number, step))
       })
   })
 }
@@ -80,7 +80,7 @@ async function chosenSource(): Promise<Source> {
   return { kind: 'cluster', driver, name }
 }
 
-function messageOf(lab: number, step: StepReport | undefined): string {
+function failureText(lab: number, step: StepReport | undefined): string {
   if (step?.finding) return ['', ...findingLines(lab, step.id, step.finding)].join('\n')
   return plainText(step?.reason ?? 'the step was not judged')
 }

@@ -30,7 +30,7 @@ export function chooseAddress(
   }
   if (held && isInPool(pool, held) && !taken.has(held)) return { ip: held }
   for (let number = toNumber(first); number <= toNumber(last); number++) {
-    const ip = toAddress(number)
+    const ip = numberToAddress(number)
     if (!taken.has(ip)) return { ip }
   }
   return { ip: undefined, fault: `no address of the pool ${range} is free` }
@@ -51,8 +51,8 @@ export function poolOf(subnet: string): AddressPool {
   if (!isIPv4(base) || !(size >= 16))
     throw new Error(`"${subnet}" is not an IPv4 network that is large enough for load balancers.`)
   const end = Math.floor(toNumber(base) / size) * size + size
-  if (size >= 256) return { first: toAddress(end - 56), last: toAddress(end - 6) }
-  return { first: toAddress(end - size / 4), last: toAddress(end - 2) }
+  if (size >= 256) return { first: numberToAddress(end - 56), last: numberToAddress(end - 6) }
+  return { first: numberToAddress(end - size / 4), last: numberToAddress(end - 2) }
 }
 
 /**
@@ -61,7 +61,9 @@ export function poolOf(subnet: string): AddressPool {
  */
 export function secondClientOf(subnet: string): string | undefined {
   const { last } = poolOf(subnet)
-  return 2 ** (32 - Number(subnet.split('/')[1])) >= 256 ? toAddress(toNumber(last) + 4) : undefined
+  return 2 ** (32 - Number(subnet.split('/')[1])) >= 256
+    ? numberToAddress(toNumber(last) + 4)
+    : undefined
 }
 
 /** An IPv4 address as a number. */
@@ -69,6 +71,6 @@ export function toNumber(address: string): number {
   return address.split('.').reduce((number, part) => number * 256 + Number(part), 0)
 }
 
-export function toAddress(number: number): string {
+export function numberToAddress(number: number): string {
   return [24, 16, 8, 0].map((shift) => (number >>> shift) & 255).join('.')
 }

@@ -69,7 +69,7 @@ export async function aptDownload(
     return runSupervised([program, ...own, ...words], { cwd: archives, reached, onProgress })
   }
   const update = await run('package lists', 'apt-get', ['update'])
-  const refusal = refusalOf(update, cache)
+  const refusal = aptFailure(update, cache)
   if (refusal)
     progress.note(
       `The package lists could not be refreshed (${refusal}); trying with the existing ones.`,
@@ -93,7 +93,7 @@ export async function aptDownload(
     ...words,
     ...packages.filter((one) => available.has(one)),
   ])
-  const failure = refusalOf(fetched, cache)
+  const failure = aptFailure(fetched, cache)
   if (failure)
     throw new Error(`The packages could not be fetched (${failure}); run the same command again.`)
   return archives
@@ -102,7 +102,7 @@ export async function aptDownload(
 /**
  * The reason why apt failed, as a clause; undefined if it succeeded.
  * @throws SystemTrouble if the disk is full */
-function refusalOf(
+function aptFailure(
   { exitCode, stdout, stderr, stalled }: Supervised,
   cache: string,
 ): string | undefined {

@@ -32,7 +32,7 @@ type FileProof =
   | { size: number; ctimeMs: number; executable: boolean; sha256: string }
   | { link: string }
 
-interface Manifest {
+interface ArtifactManifest {
   parts: string[]
   /** By path below the artifact's; '' for the artifact itself if it is a file. */
   files: Record<string, FileProof>
@@ -88,7 +88,7 @@ async function recreate({ path, parts = [], make }: Artifact): Promise<void> {
     await make(fresh)
     for (const old of [manifestOf(path), path]) rmSync(old, { recursive: true, force: true })
     renameSync(fresh, path)
-    writeManifest(path, { parts: [...parts], files: filesOf(path) })
+    writeManifest(path, { parts: [...parts], files: fileProofs(path) })
   } catch (error) {
     rmSync(fresh, { recursive: true, force: true })
     throw error
@@ -146,7 +146,7 @@ const isExecutable = ({ mode }: Stats) => (mode & 0o100) !== 0
 export const checksum = (file: string) =>
   createHash('sha256').update(readFileSync(file)).digest('hex')
 
-function filesOf(path: string): Manifest['files'] {
+function fileProofs(path: string): ArtifactManifest['files'] {
   const names = lstatSync(path).isDirectory()
     ? readdirSync(path, { recursive: true, encoding: 'utf8' })
     : ['']
@@ -162,9 +162,9 @@ function filesOf(path: string): Manifest['files'] {
   )
 }
 
-function readManifest(path: string): Manifest | undefined {
+function readManifest(path: string): ArtifactManifest | undefined {
   try {
-    const read: Partial<Manifest> = JSON.parse(readFileSync(manifestOf(path), 'utf8'))
+    const read: Partial<ArtifactManifest> = JSON.parse(readFileSync(manifestOf(path), 'utf8'))
     return Array.isArray(read.parts) && read.files instanceof Object
       ? { parts: read.parts, files: read.files }
       : undefined
@@ -173,7 +173,7 @@ function readManifest(path: string): Manifest | undefined {
   }
 }
 
-function writeManifest(path: string, manifest: Manifest): void {
+function writeManifest(path: string, manifest: ArtifactManifest): void {
   const fresh = `${manifestOf(path)}.${process.pid}`
   writeFileSync(fresh, JSON.stringify(manifest))
   renameSync(fresh, manifestOf(path))

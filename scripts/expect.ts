@@ -1,6 +1,6 @@
 // Predicts the state that kube-proxy programs on a node. See --help.
 import { parseArgs } from 'node:util'
-import { CHOICES, expectNode, expectOptions } from '../course/expect.ts'
+import { CHOICES, expectOptions, printExpected } from '../course/expect.ts'
 import { main } from '../host/main.ts'
 
 const USAGE = `Usage: node --import tsx scripts/expect.ts --objects FILE --node NAME --mode MODE [--kube-proxy VERSION] [--as FORMAT]
@@ -21,4 +21,4 @@ Prints what a genuine kube-proxy programs on a node, or compares it with the rec
 Exit status: 0 printed or equal, 1 different, 2 error.
 `
 
-await main(async () => expectNode(parseArgs({ options: expectOptions }).values), USAGE)
+await main(async () => printExpected(parseArgs({ options: expectOptions }).values), USAGE)

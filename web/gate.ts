@@ -8,7 +8,7 @@ import { isLoopbackHost, newToken, SAFE_HEADERS } from '../host/loopback-server.
 const OPEN = '/open/'
 
 /** The reason why a request is refused; it is the text of the reply. */
-export interface Refusal {
+export interface RefusedRequest {
   status: 403 | 404
   text: string
 }
@@ -51,7 +51,7 @@ export class Gate {
    * Why a request is not from this page in a browser that was let in; undefined if it is. `strict` for requests that change something,
    * and for WebSockets.
    */
-  refusal({ headers }: IncomingMessage, strict: boolean): Refusal | undefined {
+  refusal({ headers }: IncomingMessage, strict: boolean): RefusedRequest | undefined {
     const { host, origin, cookie = '' } = headers
     if (!isLoopbackHost(host, this.#port)) return { status: 404, text: 'Nothing here.' }
     const isForeign = origin === undefined ? strict : origin !== `http://${host}`

@@ -6,7 +6,7 @@ import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
 import * as z from 'zod'
 import { closeServer, listenOnLoopback, SAFE_HEADERS } from '../host/loopback-server.ts'
-import { contentPolicy, Gate, type Refusal } from './gate.ts'
+import { contentPolicy, Gate, type RefusedRequest } from './gate.ts'
 import type { PageFiles } from './page-files.ts'
 
 /** What a page's server does besides serving files. */
@@ -43,9 +43,9 @@ export async function servePage(handler: PageHandler, port: number): Promise<Pag
     // Without this, a connection that is reset while it is refused would end the server.
     socket.on('error', () => socket.destroy())
     const refusal = gate.refusal(request, true)
-    if (refusal) return refuse(socket, refusal)
+    if (refusal) return refuseUpgrade(socket, refusal)
     const take = handler.socketAt(request.url ?? '')
-    if (!take) return refuse(socket, NOTHING)
+    if (!take) return refuseUpgrade(socket, NOTHING)
     sockets.handleUpgrade(request, socket, head, (page) => {
       page.on('error', () => page.terminate())
       take(page)
@@ -61,9 +61,9 @@ export async function servePage(handler: PageHandler, port: number): Promise<Pag
   }
 }
 
-const NOTHING: Refusal = { status: 404, text: 'Nothing here.' }
+const NOTHING: RefusedRequest = { status: 404, text: 'Nothing here.' }
 
-function refuse(socket: Duplex, { status, text }: Refusal): void {
+function refuseUpgrade(socket: Duplex, { status, text }: RefusedRequest): void {
   const reason = status === 404 ? 'Not Found' : 'Forbidden'
   socket.end(
     `HTTP/1.1 ${status} ${reason}\r\nConnection: close\r\nContent-Length: ${text.length}\r\n\r\n${text}`,

@@ -90,11 +90,11 @@ export async function threePathsCounted(context: CheckContext): Promise<void> {
       send: () => live.onNode(node.name, request(other)),
     },
   ]
-  for (const path of paths) await expectCounted(live, node.name, path)
+  for (const path of paths) await expectProbesCount(live, node.name, path)
 }
 
 /** The probes of a node count a packet that is sent as they must. */
-async function expectCounted(
+async function expectProbesCount(
   live: LiveCluster,
   node: string,
   { packet, counted, send }: { packet: string; counted: string; send(): Promise<ExecResult> },

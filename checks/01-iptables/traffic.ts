@@ -10,7 +10,13 @@ import {
 import { expectFound, expectOnNode, expectThat, onNode } from '../../grading/failure.ts'
 import { type Sender, tracedTo, traceOf } from '../../grading/packet-trace.ts'
 import type { Truth } from '../../grading/question.ts'
-import { expectAnswers, fromNode, fromPod, send, typedRequest } from '../../grading/requests.ts'
+import {
+  expectAnswers,
+  fromNode,
+  fromPod,
+  sendRequests,
+  typedRequest,
+} from '../../grading/requests.ts'
 import { countByPod, isLikelyShare } from '../../grading/shares.ts'
 import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { clientPod } from '../web-client.ts'
@@ -40,7 +46,9 @@ export async function rejectsWithoutEndpoints(context: CheckContext): Promise<vo
   if (!live) return
   const client = clientPod(context, '01-iptables')
   const senders = [client, ...nodes.map(({ name }) => fromNode(name))]
-  const sent = await Promise.all(senders.map((from) => send(live, from, [{ address, port }])))
+  const sent = await Promise.all(
+    senders.map((from) => sendRequests(live, from, [{ address, port }])),
+  )
   for (const [index, from] of senders.entries()) {
     const [reply] = sent[index]?.[0]?.replies ?? []
     expectThat(reply?.code === REFUSED, {
@@ -88,7 +96,7 @@ function rejectRule(node: NodeView, address: string): string {
 const REQUESTS = 100
 
 /** By the rules of every node, each Pod has the same share; and of 100 real requests each Pod gets about the same number. */
-export async function sharesAreEven(context: CheckContext): Promise<void> {
+export async function podSharesAreEven(context: CheckContext): Promise<void> {
   const { nodes, live, snapshot } = context
   const service = webService(snapshot)
   const client = clientPod(context, '01-iptables')

@@ -13,7 +13,7 @@ import {
   expectAnswers,
   fromNode,
   type PodRequester,
-  send,
+  sendRequests,
   typedRequest,
 } from '../../grading/requests.ts'
 import { type NodeView, nodeAddressOf, type Snapshot } from '../../grading/snapshot.ts'
@@ -69,7 +69,7 @@ export async function requestFromNodeIsMarked(context: CheckContext): Promise<vo
       expected: 'an answer to a request of the node itself',
     })
     const between = await markedOn(live, node)
-    const [byClient] = await send(live, client, [target])
+    const [byClient] = await sendRequests(live, client, [target])
     if (!byClient || answersIn(byClient).length === 0) return { actual: 'the Pod got no answer' }
     const [byNode, byPod] = [between - before, (await markedOn(live, node)) - between]
     if (byNode === 1 && byPod === 0) return
@@ -129,7 +129,7 @@ export async function rulesSeeFirstPacketOnly({
   const requests = [{ ...service, times: REQUESTS_ON_ONE_CONNECTION, keep: true }]
   const measure = async () => {
     const before = await markedOn(live, node)
-    const [sent = { replies: [] }] = await send(live, fromNode(node), requests)
+    const [sent = { replies: [] }] = await sendRequests(live, fromNode(node), requests)
     const { stdout } = await live.onNode(node, LIST_CONNECTIONS)
     const packets = (await markedOn(live, node)) - before
     const connects = sent.replies.reduce((total, { connects }) => total + connects, 0)
@@ -270,7 +270,7 @@ async function expectAnswersEverywhere(
       const sender = { outside: nodeAddressOf(snapshot, from) }
       let resent = 0
       const measure = async () => {
-        const [{ replies } = { replies: [] }] = await send(live, fromNode(from), [
+        const [{ replies } = { replies: [] }] = await sendRequests(live, fromNode(from), [
           { ...target, times: PORT_REQUESTS },
         ])
         const bad =

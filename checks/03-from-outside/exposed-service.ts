@@ -12,7 +12,7 @@ import {
   DROPPED_SECONDS,
   EXAMPLE_CLIENT,
   fromOutside,
-  send,
+  sendRequests,
   typedRequest,
 } from '../../grading/requests.ts'
 import { objectsOf, type Snapshot } from '../../grading/snapshot.ts'
@@ -142,7 +142,7 @@ export async function expectAllAnswered(live: LiveCluster, target: HttpRequests)
   const request = { seconds: 2, ...target, times: REQUESTS }
   let answered: Answered = { request, replies: [] }
   const isAnswered = await isMetWithin(NOTICE_MS, async () => {
-    ;[answered = answered] = await send(live, fromOutside, [request])
+    ;[answered = answered] = await sendRequests(live, fromOutside, [request])
     return answersIn(answered).length === REQUESTS
   })
   if (isAnswered) return
@@ -202,7 +202,7 @@ export async function rangesLetIn({ snapshot, nodes, live }: CheckContext): Prom
   await expectAllAnswered(live, { ...target, source })
   if (refused === undefined) return
   const request = { ...target, source: refused, seconds: DROPPED_SECONDS }
-  for (const answered of await send(live, fromOutside, [request]))
+  for (const answered of await sendRequests(live, fromOutside, [request]))
     expectFromOutside(answered, {
       times: 0,
       expected: `no answer to ${refused}, which is in none of the ranges`,

@@ -9,8 +9,8 @@ import {
   DROPPED_SECONDS,
   EXAMPLE_CLIENT,
   fromOutside,
-  send,
   sendMarked,
+  sendRequests,
 } from '../../grading/requests.ts'
 import { controlPlaneOf, type NodeView, nodeAddressOf, stateOf } from '../../grading/snapshot.ts'
 import { expectLogged } from '../../grading/traffic.ts'
@@ -57,7 +57,7 @@ export async function nodePortAnswersEverywhere({
   }
   const requests = toEachNode(snapshot, nodePort)
   if (live)
-    for (const answered of await send(live, fromOutside, requests))
+    for (const answered of await sendRequests(live, fromOutside, requests))
       expectFromOutside(answered, { times: 1, ...words })
   else
     for (const { node, ...target } of requests)
@@ -230,7 +230,7 @@ export async function healthPortReports({ snapshot, nodes, live }: CheckContext)
   if (!live) return
   const { backends } = webService(snapshot)
   const requests = toEachNode(snapshot, port).map((request) => ({ ...request, seconds: 2 }))
-  for (const one of await send(live, fromOutside, requests)) {
+  for (const one of await sendRequests(live, fromOutside, requests)) {
     const node = one.request.node.name
     const pods = backends.filter((backend) => backend.node === node).length
     const status = pods > 0 ? 200 : 503

@@ -2,8 +2,14 @@ import { expectOnNode } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { traceOf } from '../../grading/packet-trace.ts'
 import { fromOutside } from '../../grading/requests.ts'
-import { destination, type LvsNodes, NETWORK_SIZE, PORT } from './lvs-nodes.ts'
-import { type Act, countOf, expectAnswered, requests, tally } from './outside-client.ts'
+import { destinationAddress, type LvsNodes, NETWORK_SIZE, PORT } from './lvs-nodes.ts'
+import {
+  answersFrom,
+  type ClientAction,
+  expectAnswered,
+  requestTimes,
+  tally,
+} from './outside-client.ts'
 import { compareSchedulers, expectScheduling, expectVirtualServer } from './virtual-server.ts'
 
 const SCHEDULERS = ['dh', 'lblc', 'lblcr'] as const
@@ -49,7 +55,7 @@ export const schedulersUseDestinations = compareSchedulers(
 /** By the director's rules the first packet to such a destination has the mark of the scheduler's virtual server. */
 function expectMarkByRules({ director }: LvsNodes, scheduler: Locality): void {
   const port = PORT[scheduler]
-  const to = { address: destination(1), port }
+  const to = { address: destinationAddress(1), port }
   const { hops } = traceOf(director, fromOutside.sender, to)
   const marks = hops.flatMap(
     ({ rule }) => /-j MARK --set-x?mark (0x[\da-f]+)/.exec(rule)?.[1] ?? [],
@@ -74,8 +80,15 @@ async function expectAssigned(
     hold: true,
   }))
   const fresh = places.slice(0, FRESH)
-  const burst = places.slice(FRESH).flatMap((one) => requests(BURST, one))
-  const acts: Act[] = [...fresh, 'release all', ...fresh, 'release all', ...burst, 'release all']
+  const burst = places.slice(FRESH).flatMap((one) => requestTimes(BURST, one))
+  const acts: ClientAction[] = [
+    ...fresh,
+    'release all',
+    ...fresh,
+    'release all',
+    ...burst,
+    'release all',
+  ]
   const hint = `${lvs.director.name} needs 198.19.0.0/16 as local addresses and a rule in mangle PREROUTING that marks port ${PORT[scheduler]}; outside needs a route there.`
   const answers = await expectAnswered(live, lvs, acts, hint)
   const [once, again, many] = [
@@ -108,7 +121,7 @@ async function expectAssigned(
   const line = `${scheduler.padEnd(5)}  ${FRESH} new destinations: ${tally(once, lvs)}; ${BURST} connections to one: ${tally(many, lvs)}`
   expectScheduling(lvs, {
     of,
-    holds: Math.max(...lvs.realServers.map(({ node }) => countOf(many, node))) === most,
+    holds: Math.max(...lvs.realServers.map(({ node }) => answersFrom(many, node))) === most,
     expected: `${most} of ${BURST} connections for one destination at one real server: ${because}`,
     actual: line,
   })
@@ -119,5 +132,7 @@ async function expectAssigned(
 function newDestinations(draw: number): string[] {
   const slots = Math.floor(NETWORK_SIZE / (FRESH + 1))
   const slot = (Math.floor(Date.now() / 1000) + draw * Math.floor(slots / 2)) % slots
-  return Array.from({ length: FRESH + 1 }, (_, index) => destination(slot * (FRESH + 1) + index))
+  return Array.from({ length: FRESH + 1 }, (_, index) =>
+    destinationAddress(slot * (FRESH + 1) + index),
+  )
 }

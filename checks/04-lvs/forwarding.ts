@@ -2,11 +2,11 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { expectThat, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import type { Target } from '../../grading/packet-trace.ts'
+import type { PacketTarget } from '../../grading/packet-trace.ts'
 import type { Truth } from '../../grading/question.ts'
 import { type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { type LvsNodes, lvsNodes, REAL_PORT, type RealNode, SHARED_VIP, VIP } from './lvs-nodes.ts'
-import { expectAnswered, perform, requests } from './outside-client.ts'
+import { expectAnswered, perform, requestTimes } from './outside-client.ts'
 import {
   expectAddress,
   expectFirstServer,
@@ -103,7 +103,7 @@ async function sharedAddressAnswers(
   if (!live) return
   const hint =
     'The answering node must have the address, and the answer goes directly to the client, not through the director.'
-  await expectAnswered(live, lvs, requests(2, to), hint)
+  await expectAnswered(live, lvs, requestTimes(2, to), hint)
   await expectForwardedBy(context, lvs, method)
 }
 
@@ -154,7 +154,7 @@ async function frameAt(
   live: LiveCluster,
   { pod }: RealNode,
   filter: string,
-  to: Target,
+  to: PacketTarget,
 ): Promise<string> {
   let over = false
   const place = { namespace: 'default', name: pod, container: 'tools' }
@@ -165,7 +165,7 @@ async function frameAt(
   const deadline = Date.now() + CAPTURE_SECONDS * 1000
   // Both real servers get one of each pair; tcpdump does not report when it has started.
   const sending = async () => {
-    while (!over && Date.now() < deadline) await perform(live, requests(2, to))
+    while (!over && Date.now() < deadline) await perform(live, requestTimes(2, to))
   }
   const [{ stdout }] = await Promise.all([capturing, sending()])
   return /^.*Flags \[S\]/m.exec(stdout)?.[0] ?? ''

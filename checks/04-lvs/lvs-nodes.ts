@@ -23,9 +23,9 @@ export const VIPS = [VIP, SHARED_VIP]
 /** The maximum number of clients, and of destinations. */
 export const NETWORK_SIZE = 2 ** 16
 /** Client addresses from 198.18.0.0/16, which the machine outside can send from. */
-export const client = (number: number) => `198.18.${hostPart(number)}`
+export const clientAddress = (number: number) => `198.18.${hostPart(number)}`
 /** Destination addresses from 198.19.0.0/16, which the director accepts by firewall mark. */
-export const destination = (number: number) => `198.19.${hostPart(number)}`
+export const destinationAddress = (number: number) => `198.19.${hostPart(number)}`
 
 /** Scatters consecutive numbers over the network, because a multiplicative hash of neighbours would look regular. */
 function hostPart(number: number): string {

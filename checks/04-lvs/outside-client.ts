@@ -16,12 +16,13 @@ interface Request {
 }
 
 /** An action of the client: a request, or the end of the open connections to a node, or of all of them. */
-export type Act = Request | { release: string } | 'release all'
+export type ClientAction = Request | { release: string } | 'release all'
 
-const isRequest = (act: Act): act is Request => act !== 'release all' && 'address' in act
+const isRequest = (act: ClientAction): act is Request => act !== 'release all' && 'address' in act
 
 /** This number of the same request. */
-export const requests = (times: number, request: Request): Act[] => Array<Act>(times).fill(request)
+export const requestTimes = (times: number, request: Request): ClientAction[] =>
+  Array<ClientAction>(times).fill(request)
 
 // Perl is part of every Debian, and one process for all connections avoids a fork for each. They end with a reset, after
 // which IPVS lists them for 10 s instead of two minutes.
@@ -55,7 +56,7 @@ while (<DATA>) {
 }
 __DATA__`
 
-function asLine(act: Act): string {
+function asLine(act: ClientAction): string {
   if (act === 'release all') return 'release'
   if (!isRequest(act)) return `release ${act.release}`
   return `${act.hold ? 'hold' : 'request'} ${act.address} ${act.port} ${act.source ?? ''}`
@@ -64,7 +65,7 @@ function asLine(act: Act): string {
 const NODE_AND_PORT = /^(\S+):\d+$/
 
 /** Performs actions in order, until an answer is missing. Returns the answers: the names of real servers, `NODE:PORT`. */
-export async function perform(live: LiveCluster, acts: readonly Act[]): Promise<string[]> {
+export async function perform(live: LiveCluster, acts: readonly ClientAction[]): Promise<string[]> {
   const { stdout } = await live.onNode(
     OUTSIDE,
     `perl - <<'END'\n${CLIENT}\n${acts.map(asLine).join('\n')}\nEND`,
@@ -78,7 +79,7 @@ export async function perform(live: LiveCluster, acts: readonly Act[]): Promise<
 export async function expectAnswered(
   live: LiveCluster,
   { director }: LvsNodes,
-  acts: readonly Act[],
+  acts: readonly ClientAction[],
   hint: string,
 ): Promise<string[]> {
   const answers = await perform(live, acts)
@@ -96,9 +97,9 @@ export async function expectAnswered(
 /** The node in a real server's answer. */
 export const nodeOf = (answer = ''): string => NODE_AND_PORT.exec(answer)?.[1] ?? ''
 
-export const countOf = (answers: readonly string[], node: string): number =>
+export const answersFrom = (answers: readonly string[], node: string): number =>
   answers.filter((answer) => nodeOf(answer) === node).length
 
 /** How often each real server's node answered, as `NODE 6, NODE 2`. */
 export const tally = (answers: readonly string[], { realServers }: LvsNodes): string =>
-  realServers.map(({ node }) => `${node} ${countOf(answers, node)}`).join(', ')
+  realServers.map(({ node }) => `${node} ${answersFrom(answers, node)}`).join(', ')

@@ -4,7 +4,7 @@ import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
 import { shareBars } from '../../grading/shares.ts'
 import {
-  client,
+  clientAddress,
   type LvsNodes,
   lvsNodes,
   PORT,
@@ -13,7 +13,14 @@ import {
   VIP,
   withoutOne,
 } from './lvs-nodes.ts'
-import { type Act, countOf, expectAnswered, nodeOf, requests, tally } from './outside-client.ts'
+import {
+  answersFrom,
+  type ClientAction,
+  expectAnswered,
+  nodeOf,
+  requestTimes,
+  tally,
+} from './outside-client.ts'
 import {
   compareSchedulers,
   expectScheduling,
@@ -42,12 +49,15 @@ export async function schedulersTakeTurns(context: CheckContext): Promise<void> 
   })
   const weighted = expectVirtualServer(lvs, wrr)
   if (!context.live) return
-  const acts = [...requests(REQUESTS, at('rr')), ...requests(REQUESTS, at('wrr'))]
+  const acts = [...requestTimes(REQUESTS, at('rr')), ...requestTimes(REQUESTS, at('wrr'))]
   const hint = 'make check-4 STEP=virtual-server shows whether the path works.'
   const answers = await expectAnswered(context.live, lvs, acts, hint)
   const [turns, shares] = [answers.slice(0, REQUESTS), answers.slice(REQUESTS)]
   const bars = Object.entries({ rr: turns, wrr: shares }).flatMap(([scheduler, all]) =>
-    lvs.realServers.map(({ node }) => ({ labels: [scheduler, node], count: countOf(all, node) })),
+    lvs.realServers.map(({ node }) => ({
+      labels: [scheduler, node],
+      count: answersFrom(all, node),
+    })),
   )
   context.show(shareBars(bars))
   const again = turns.findIndex(
@@ -60,7 +70,7 @@ export async function schedulersTakeTurns(context: CheckContext): Promise<void> 
   })
   const heavy = heaviest(lvs, weighted)
   expectScheduling(lvs, {
-    holds: countOf(shares, heavy) === (REQUESTS * 3) / 4,
+    holds: answersFrom(shares, heavy) === (REQUESTS * 3) / 4,
     expected: `${(REQUESTS * 3) / 4} of ${REQUESTS} requests for ${heavy}, whose weight is 3 of 4 (port ${PORT.wrr})`,
     actual: tally(shares, lvs),
   })
@@ -126,17 +136,25 @@ async function expectCounting(
   const { early, all, because } = RULES[scheduler]
   const to = `${VIP}:${PORT[scheduler]}`
   const hint = 'Other open connections count as well: close yours, then check again.'
-  const open = (count: number) => requests(count, { ...at(scheduler), hold: true })
-  const acts: Act[] = [...open(OPENED), { release: heavy }, ...open(AFTERWARDS), 'release all']
+  const open = (count: number) => requestTimes(count, { ...at(scheduler), hold: true })
+  const acts: ClientAction[] = [
+    ...open(OPENED),
+    { release: heavy },
+    ...open(AFTERWARDS),
+    'release all',
+  ]
   const answers = await expectAnswered(live, lvs, acts, hint)
   const [opened, afterwards] = [answers.slice(0, OPENED), answers.slice(OPENED)]
   const draw = (some: readonly string[]) =>
     some.map((one) => (nodeOf(one) === heavy ? 'H' : 'L')).join(' ')
   const line = `${scheduler.padEnd(3)}  ${draw(opened)}  then, the heavy one's ended:  ${draw(afterwards)}`
-  const isEarly = early.includes(countOf(opened.slice(0, EARLY), heavy))
+  const isEarly = early.includes(answersFrom(opened.slice(0, EARLY), heavy))
   expectScheduling(lvs, {
     of: `-t ${to}`,
-    holds: isEarly && countOf(opened, heavy) === all && countOf(afterwards, heavy) === AFTERWARDS,
+    holds:
+      isEarly &&
+      answersFrom(opened, heavy) === all &&
+      answersFrom(afterwards, heavy) === AFTERWARDS,
     expected: `${early.join(' or ')} of the first ${EARLY} and ${all} of ${OPENED} open connections at ${heavy} (weight 4), and the next ${AFTERWARDS} when it is empty: ${scheduler}, as ${because}`,
     actual: line,
     hint,
@@ -192,11 +210,11 @@ async function expectHashing(
   missing: string,
 ): Promise<string> {
   const port = PORT[scheduler]
-  const from = (clients: number, to: number): Act[] =>
+  const from = (clients: number, to: number): ClientAction[] =>
     Array.from({ length: clients }, (_, index) => ({
       address: VIP,
       port: to,
-      source: client(index + 1),
+      source: clientAddress(index + 1),
     }))
   const acts = [...from(CLIENTS, port), ...from(AGAIN, port), ...from(CLIENTS, withoutOne(port))]
   const hint = `Outside must have the clients' addresses (ip route add local 198.18.0.0/16 dev lo), and the director a route back to them.`
@@ -207,7 +225,7 @@ async function expectHashing(
   expectScheduling(lvs, {
     of,
     holds: moved === -1,
-    expected: `that ${scheduler} sends the client ${client(moved + 1)} to the same real server each time`,
+    expected: `that ${scheduler} sends the client ${clientAddress(moved + 1)} to the same real server each time`,
     actual: `first ${first[moved]}, then ${second[moved]}`,
   })
   expectScheduling(lvs, {

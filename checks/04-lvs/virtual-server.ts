@@ -21,7 +21,7 @@ import {
 import type { Truth } from '../../grading/question.ts'
 import { stateOf } from '../../grading/snapshot.ts'
 import { type LvsNodes, lvsNodes, REAL_PORT, VIP, VIPS } from './lvs-nodes.ts'
-import { countOf, expectAnswered, requests, tally } from './outside-client.ts'
+import { answersFrom, expectAnswered, requestTimes, tally } from './outside-client.ts'
 
 interface Wanted {
   /** `TCP 192.0.2.10:8090` or `FWM 8109`. */
@@ -131,7 +131,7 @@ export const requestFirstServer = (
   live: LiveCluster,
   lvs: LvsNodes,
   times: number,
-): Promise<string[]> => expectAnswered(live, lvs, requests(times, FIRST), CHECK_FIRST)
+): Promise<string[]> => expectAnswered(live, lvs, requestTimes(times, FIRST), CHECK_FIRST)
 
 /** The learner's virtual server answers the machine outside, with each real server in turn. */
 export async function virtualServerAnswers(context: CheckContext): Promise<void> {
@@ -140,9 +140,9 @@ export async function virtualServerAnswers(context: CheckContext): Promise<void>
   expectAddress(lvs, VIP)
   if (!context.live) return
   const hint = `Outside needs a route to ${VIP} via the director, and the director net.ipv4.vs.conntrack=1, so that answers return through it.`
-  const answers = await expectAnswered(context.live, lvs, requests(REQUESTS, FIRST), hint)
+  const answers = await expectAnswered(context.live, lvs, requestTimes(REQUESTS, FIRST), hint)
   expectScheduling(lvs, {
-    holds: lvs.realServers.every(({ node }) => countOf(answers, node) === REQUESTS / 2),
+    holds: lvs.realServers.every(({ node }) => answersFrom(answers, node) === REQUESTS / 2),
     expected: `${REQUESTS} answers to ${REQUESTS} requests, ${REQUESTS / 2} of each real server`,
     actual: tally(answers, lvs),
   })

@@ -9,7 +9,7 @@ import {
   DROPPED_SECONDS,
   expectAnswers,
   type PodRequester,
-  send,
+  sendRequests,
   typedRequest,
 } from '../../grading/requests.ts'
 import { nodeAddressOf, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
@@ -87,7 +87,7 @@ async function requestAgents(
   addresses: readonly string[],
   seconds = 2,
 ) {
-  const sent = await send(
+  const sent = await sendRequests(
     live,
     client,
     addresses.map((address) => ({ ...agentAt(address), seconds })),
@@ -168,5 +168,5 @@ export async function answered(
   target: { address: string; port: number },
   times = 1,
 ): Promise<number> {
-  return (await send(live, client, [{ ...target, times }])).flatMap(answersIn).length
+  return (await sendRequests(live, client, [{ ...target, times }])).flatMap(answersIn).length
 }

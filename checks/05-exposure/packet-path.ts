@@ -1,7 +1,7 @@
 import { NodeNetwork } from '../../dataplane/trace/node-network.ts'
 import type { Hook } from '../../dataplane/trace/step.ts'
 import { expectFound, expectThat, onNode } from '../../grading/failure.ts'
-import { type NodeTables, type Target, traceOf } from '../../grading/packet-trace.ts'
+import { type NodeTables, type PacketTarget, traceOf } from '../../grading/packet-trace.ts'
 import type { Requester } from '../../grading/requests.ts'
 import { stateOf } from '../../grading/snapshot.ts'
 
@@ -15,14 +15,18 @@ export interface Stop {
 }
 
 /** The end of a connection's first packet on a node: delivered to a local listener, forwarded to another host, or stopped. */
-type PacketPath =
+type FirstPacketEnd =
   | { end: 'delivered' }
   | { end: 'sent on'; to: string[] }
   | { end: 'stopped'; by: Stop }
 
-type Source = Pick<Requester, 'sender'>
+type RequestSource = Pick<Requester, 'sender'>
 
-function packetPathOf(node: NodeTables, { sender }: Source, to: Target): PacketPath {
+function packetPathOf(
+  node: NodeTables,
+  { sender }: RequestSource,
+  to: PacketTarget,
+): FirstPacketEnd {
   const { links, routes } = stateOf(node)
   const { lost, outcomes, verdict } = traceOf(node, sender, to)
   const [loss] = lost
@@ -34,7 +38,7 @@ function packetPathOf(node: NodeTables, { sender }: Source, to: Target): PacketP
 }
 
 /** The filter chains that the packet traverses before IPVS or forwarding: INPUT, or FORWARD. */
-export function filterHooks(node: NodeTables, { sender }: Source, to: Target): Hook[] {
+export function filterHooks(node: NodeTables, { sender }: RequestSource, to: PacketTarget): Hook[] {
   const { steps } = traceOf(node, sender, to)
   const ipvs = steps.findIndex(({ table }) => table === 'ipvs')
   const before = ipvs === -1 ? steps : steps.slice(0, ipvs)
@@ -44,8 +48,8 @@ export function filterHooks(node: NodeTables, { sender }: Source, to: Target): H
 /** Expectations of a packet's path through a node; each fails with the path taken instead. `inspect` is the command to inspect it there. */
 export function expectPacket(
   node: NodeTables,
-  source: Source,
-  to: Target,
+  source: RequestSource,
+  to: PacketTarget,
   { inspect, ...words }: { inspect: string; expected: string; hint?: string },
 ) {
   const path = packetPathOf(node, source, to)
@@ -65,7 +69,7 @@ export function expectPacket(
 }
 
 /** A path as the end of a sentence that begins with "the packet". */
-function describePath(path: PacketPath, node: string): string {
+function describePath(path: FirstPacketEnd, node: string): string {
   if (path.end === 'delivered') return `is delivered to a listener on ${node}`
   if (path.end === 'sent on') return `is sent on to ${path.to.join(' or ') || 'no host'}`
   return `is stopped on ${node} by ${path.by.table} ${path.by.chain}: ${path.by.rule}`

@@ -24,10 +24,10 @@ const described = {
   keptMoreMicros: ['what a kept-alive request to the last took more than to the first', 'µs', 1],
   busyMore: ['what new connections to the last took more of the CPU than to the first', '%', 100],
 } as const satisfies Partial<Record<Quantity, readonly [what: string, unit: string, times: number]>>
-type Judged = keyof typeof described
+type JudgedQuantity = keyof typeof described
 
 /** The medians at all sizes, each with the range of the middle half of the values. */
-function figures(run: Measurement, mode: SwitchedMode, quantity: Judged): string {
+function figures(run: Measurement, mode: SwitchedMode, quantity: JudgedQuantity): string {
   const [what, unit, times] = described[quantity]
   const points = seriesOf(run[mode], quantity).map(({ size, values }) => {
     const [low, middle, high] = [0.25, 0.5, 0.75].map((part) =>
@@ -47,7 +47,7 @@ interface Shape {
 }
 
 /** In iptables mode the quantity rises clearly. */
-const rising = (run: Measurement, quantity: Judged): Shape => ({
+const rising = (run: Measurement, quantity: JudgedQuantity): Shape => ({
   wanted: 'a rising curve',
   result: risesClearly(seriesOf(run.iptables, quantity)) ? 'holds' : 'unclear',
   figures: figures(run, 'iptables', quantity),
@@ -60,7 +60,12 @@ const FLAT = 0.25
 const LONG = 1000
 
 /** In that mode the quantity is flat beside the rise of `yardstick` in iptables mode. */
-function flat(run: Measurement, mode: SwitchedMode, quantity: Judged, yardstick = quantity): Shape {
+function flat(
+  run: Measurement,
+  mode: SwitchedMode,
+  quantity: JudgedQuantity,
+  yardstick = quantity,
+): Shape {
   const [series, list] = [seriesOf(run[mode], quantity), seriesOf(run.iptables, yardstick)]
   const shape = (result: Shape['result']): Shape => {
     return { wanted: 'a flat curve', result, figures: figures(run, mode, quantity) }
@@ -82,7 +87,7 @@ const isSteady = (run: Measurement): boolean =>
 
 /** A quantity in both modes: it rises with iptables, and is flat compared to that with IPVS. */
 export const risingAgainstFlat =
-  (quantity: Judged) =>
+  (quantity: JudgedQuantity) =>
   (run: Measurement): Shape[] => [rising(run, quantity), flat(run, 'ipvs', quantity)]
 
 /** Kept-alive requests: flat in both modes, compared to the rise of new connections in iptables mode. */

@@ -1,7 +1,7 @@
 import type { CheckContext } from '../../grading/check-context.ts'
 import { NotApplicable, onNode } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
-import { hasNftables, kernelLacks, recordedLack } from './nftables.ts'
+import { hasNftables, missingKernelFeatures, recordedLack } from './nftables.ts'
 
 const README = 'labs/07-before-and-after/README.md'
 
@@ -26,7 +26,7 @@ export const modeWithScheduler = always('make ipvs SCHEDULER=lc', 'ipvs')
 export async function modeForThousands({ live, nodes }: CheckContext): Promise<Truth> {
   const [node] = nodes
   const runs = async (mode: 'nftables' | 'ipvs') => {
-    if (live) return (await kernelLacks(live, nodes, mode)) === undefined
+    if (live) return (await missingKernelFeatures(live, nodes, mode)) === undefined
     const recorded = recordedLack(nodes, mode)
     if (!recorded) throw new NotApplicable("the kernel's features are not in this capture")
     return recorded.lacks === undefined

@@ -4,13 +4,13 @@ import { expectMode } from '../../grading/expect-node.ts'
 import { type WebBackend, type WebService, webService } from '../../grading/expect-object.ts'
 import { expectThat, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import type { Target } from '../../grading/packet-trace.ts'
+import type { PacketTarget } from '../../grading/packet-trace.ts'
 import type { Truth } from '../../grading/question.ts'
 import {
   answersIn,
   type PodRequester,
-  send,
   sendMarked,
+  sendRequests,
   typedRequest,
 } from '../../grading/requests.ts'
 import { barsByPod, countByPod, type PodShare, shareBars } from '../../grading/shares.ts'
@@ -55,7 +55,7 @@ export const clientOf = (context: CheckContext): PodRequester =>
 /** Expects a result of the client's connections to an address. */
 export function expectConnections(
   context: CheckContext,
-  { address, port }: Target,
+  { address, port }: PacketTarget,
   { holds, ...details }: { holds: boolean; expected: string; actual: string; node?: string },
 ): void {
   expectThat(holds, { inspect: typedRequest(clientOf(context), { address, port }), ...details })
@@ -66,7 +66,7 @@ export const onlyDeafRefuses = onceSeen('deaf-and-ready', async (context) => {
   const { deaf, healthy, client } = deafEndpoint(context)
   if (!context.live) return { deaf: deaf.address }
   const targets = [deaf, ...healthy].map(({ address }) => ({ address, port: 80 }))
-  const sent = await send(context.live, client, targets)
+  const sent = await sendRequests(context.live, client, targets)
   const answered = sent
     .filter((one) => answersIn(one).length > 0)
     .map(({ request }) => request.address)
@@ -104,7 +104,7 @@ interface Connections {
 }
 
 /** Opens this number of sequential connections from the client to a Service, continues after a failure, and shows the answers. */
-export async function connect(
+export async function openConnections(
   context: CheckContext,
   live: LiveCluster,
   service: Pick<WebService, 'address' | 'port' | 'backends'>,
@@ -126,7 +126,7 @@ export async function expectAllConnect(
   service: WebService,
   wanted: number,
 ): Promise<Connections> {
-  const connections = await connect(context, live, service, wanted)
+  const connections = await openConnections(context, live, service, wanted)
   const { sent, failed } = connections
   expectConnections(context, service, {
     holds: failed === 0 && sent === wanted,
@@ -148,7 +148,7 @@ export const connectionsFail = onceSeen('connections-that-failed', async (contex
   expectMode(context, 'iptables', { hint: RETURN_COMMAND })
   const { service, deaf } = deafEndpoint(context)
   chainsLeadToPods(context)
-  const { sent, failed } = await connect(context, context.live, service, CONNECTIONS)
+  const { sent, failed } = await openConnections(context, context.live, service, CONNECTIONS)
   expectConnections(context, service, {
     holds: failed > 0 && failed < sent,
     expected: `that some of ${CONNECTIONS} connections meet ${deaf.address} and fail, and others do not`,

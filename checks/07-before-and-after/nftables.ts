@@ -7,7 +7,7 @@ import { expectNodes } from '../../grading/expect-node.ts'
 import { webService } from '../../grading/expect-object.ts'
 import { OutOfReach, Trouble } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import { send } from '../../grading/requests.ts'
+import { sendRequests } from '../../grading/requests.ts'
 import { filesOf, kubeProxyVersionOf, type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { clientOf, expectAllConnect, expectConnections } from './connections.ts'
 import { backInIptablesMode, type ModeVisit, onceInMode } from './mode-visit.ts'
@@ -16,7 +16,7 @@ import { backInIptablesMode, type ModeVisit, onceInMode } from './mode-visit.ts'
 const known = new WeakMap<LiveCluster['cluster'], Map<FlushedMode, string | undefined>>()
 
 /** The features of a mode that the nodes' kernel lacks, as a clause; undefined if none. Throws Trouble if no node can be probed. */
-export async function kernelLacks(
+export async function missingKernelFeatures(
   { cluster }: LiveCluster,
   nodes: readonly NodeView[],
   mode: FlushedMode,
@@ -66,7 +66,7 @@ const visit: ModeVisit = {
   back: 'make iptables',
   async require({ live, nodes }) {
     const lacks = live
-      ? await kernelLacks(live, nodes, 'nftables')
+      ? await missingKernelFeatures(live, nodes, 'nftables')
       : recordedLack(nodes, 'nftables')?.lacks
     if (lacks !== undefined)
       throw new OutOfReach(
@@ -111,7 +111,7 @@ export const mapsLeadToPods = onceInMode(visit, 'maps-of-nftables', async (conte
   const service = webService(snapshot)
   const { answered } = await expectAllConnect(context, live, service, CONNECTIONS)
   const other = { address: service.address, port: OTHER_PORT, seconds: 2 }
-  const [sent] = await send(live, clientOf(context), [other])
+  const [sent] = await sendRequests(live, clientOf(context), [other])
   // 7 for a refused connection, 28 for a lost packet, as curl exits.
   const { code = 'no reply' } = sent?.replies[0] ?? {}
   expectConnections(context, other, {

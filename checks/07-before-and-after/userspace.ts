@@ -10,7 +10,12 @@ import { inChain } from '../../grading/predicted-part.ts'
 import type { Truth } from '../../grading/question.ts'
 import { type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { expectListener } from '../../grading/traffic.ts'
-import { connect, type DeafEndpoint, deafEndpoint, expectConnections } from './connections.ts'
+import {
+  type DeafEndpoint,
+  deafEndpoint,
+  expectConnections,
+  openConnections,
+} from './connections.ts'
 import { backInIptablesMode, type ModeVisit, onceInMode } from './mode-visit.ts'
 
 /** A multiple of the two Pods that answer. */
@@ -89,7 +94,7 @@ export const noConnectionFails = onceInMode(
     const { live } = context
     const endpoint = deafEndpoint(context)
     const { service, healthy, client } = endpoint
-    const { sent, failed, answered } = await connect(context, live, service, CONNECTIONS)
+    const { sent, failed, answered } = await openConnections(context, live, service, CONNECTIONS)
     const fewest = Math.min(
       ...healthy.map(({ pod }) => answered.find((one) => one.pod === pod)?.requests ?? 0),
     )

@@ -28,7 +28,7 @@ export interface OpenIncident {
   means: IncidentContext
 }
 
-export const SHOW = 'make incident SHOW=1'
+export const SHOW_INCIDENT = 'make incident SHOW=1'
 
 /** The open incident, ready for its checks. Fails when none is open; throws Trouble when its note can't be read. */
 export async function expectOpenIncident({
@@ -42,7 +42,7 @@ export async function expectOpenIncident({
       'the note of the incident can no longer be read: `make reset-8`, then `make incident`',
     )
   const { note, secret, incident } = expectFound(found, {
-    inspect: SHOW,
+    inspect: SHOW_INCIDENT,
     expected: 'an open incident',
     actual: 'none: no incident was started yet',
     next: 'make incident',
@@ -71,7 +71,7 @@ export async function causeByName(context: CheckContext): Promise<Truth> {
     incident: { id },
     note: { choices },
   } = await expectOpenIncident(context)
-  const inspect = SHOW
+  const inspect = SHOW_INCIDENT
   const given = notes.read(answerKey(DIAGNOSIS), answerNote)
   if (!given || sameAnswer(given.text, id)) return { accepts: [id], inspect }
   const typed = shortened(given.text, 60)

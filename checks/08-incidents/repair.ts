@@ -12,7 +12,13 @@ import { configOf } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import { expectThat, fail, onNode } from '../../grading/failure.ts'
 import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/equality.ts'
-import { effortOf, expectOpenIncident, type OpenIncident, SHOW, wasDiagnosed } from './diagnosis.ts'
+import {
+  effortOf,
+  expectOpenIncident,
+  type OpenIncident,
+  SHOW_INCIDENT,
+  wasDiagnosed,
+} from './diagnosis.ts'
 
 /** The reported symptom no longer occurs, tested with real requests. */
 export async function symptomIsGone(context: CheckContext): Promise<void> {
@@ -29,7 +35,7 @@ export async function causeIsFixed(context: CheckContext): Promise<void> {
   const open = await expectOpenIncident(context)
   const left = await open.incident.causeLeft(open.means)
   expectThat(left === undefined, {
-    inspect: SHOW,
+    inspect: SHOW_INCIDENT,
     expected: 'the cause itself fixed',
     // After the diagnosis, the remaining cause may be disclosed.
     actual:
@@ -42,7 +48,7 @@ export async function causeIsFixed(context: CheckContext): Promise<void> {
 /** Fails if the fault disappeared without a repair, for example by a sync of kube-proxy. */
 function expectRepaired({ snapshot }: CheckContext, { note }: OpenIncident): void {
   expectThat(note.fingerprint === undefined || note.fingerprint !== fingerprintOf(snapshot), {
-    inspect: SHOW,
+    inspect: SHOW_INCIDENT,
     expected: 'a repair',
     actual:
       'there was no repair: no object was changed and no command was run on a node since the incident began, and it works anyway',

@@ -15,7 +15,7 @@ export interface ApiRequest {
   body: string | undefined
 }
 
-interface Target {
+interface WriteTarget {
   /** Path of the objects of that kind, in their namespace where they have one. */
   collection: string
   resource: string
@@ -28,7 +28,7 @@ interface Metadata {
   labels?: Record<string, string>
 }
 
-interface ApiObject {
+interface WrittenObject {
   kind?: string
   metadata?: Metadata
   spec?: { selector?: unknown; template?: { metadata?: Metadata } }
@@ -39,7 +39,7 @@ const objectPath =
   /^(?:\/[^/]+)*?(\/(?:api\/v1|apis\/[^/]+\/[^/]+)\/(?:namespaces\/([^/]+)\/)?([a-z]+))(?:\/([^/]+))?(?:\/[^/]+)*$/
 
 /** Which object a URL of the API names. Throws Error for a path of another form. */
-function targetOf(url: string): Target {
+function writeTarget(url: string): WriteTarget {
   const path = decodeURIComponent(new URL(url).pathname)
   const [, collection, namespace, resource, name] = objectPath.exec(path) ?? []
   if (collection === undefined || resource === undefined)
@@ -49,8 +49,8 @@ function targetOf(url: string): Target {
 
 /** The labs change kube-proxy and the nodes (mode, cordon, labels); the consent question names them. */
 const isSubjectOfLabs = (
-  { namespace, resource, name }: Target,
-  object: ApiObject,
+  { namespace, resource, name }: WriteTarget,
+  object: WrittenObject,
   method: string,
 ) =>
   (namespace === 'kube-system' &&
@@ -74,7 +74,7 @@ export async function guardWrite(
 ): Promise<string | undefined> {
   const { method, url, body } = request
   if (method === 'GET' || method === 'HEAD' || method === 'OPTIONS') return body
-  const target = targetOf(url)
+  const target = writeTarget(url)
   const sent = method === 'POST' || method === 'PUT' ? parsed(body) : undefined
   const name = target.name ?? sent?.metadata?.name
   await consent(cluster, `${verbs[method] ?? method} ${describe({ ...target, name })}`)
@@ -82,7 +82,7 @@ export async function guardWrite(
     throw new Error(
       `Without a name, ${describe(target)} are not changed in a cluster of your kubeconfig.`,
     )
-  const present = (await read(`${target.collection}/${name}`)) as ApiObject | undefined
+  const present = (await read(`${target.collection}/${name}`)) as WrittenObject | undefined
   if (present && !isOwn(present) && !isSubjectOfLabs({ ...target, name }, present, method))
     throw new ForeignObjectError(
       `${describe({ ...target, name })} does not belong to these labs (it has no label ${ownSelector}) and was not changed: rename or remove it, or use another cluster.`,
@@ -99,19 +99,23 @@ const verbs: Record<string, string> = {
   DELETE: 'delete',
 }
 
-const isOwn = ({ metadata }: ApiObject) =>
+const isOwn = ({ metadata }: WrittenObject) =>
   Object.entries(ownLabel).every(([key, value]) => metadata?.labels?.[key] === value)
 
-const describe = ({ resource, namespace, name }: Pick<Target, 'resource' | 'namespace' | 'name'>) =>
+const describe = ({
+  resource,
+  namespace,
+  name,
+}: Pick<WriteTarget, 'resource' | 'namespace' | 'name'>) =>
   `${resource}${name === undefined ? '' : ` "${name}"`}${namespace === undefined ? '' : ` in namespace "${namespace}"`}`
 
-function parsed(body: string | undefined): ApiObject {
+function parsed(body: string | undefined): WrittenObject {
   const object: unknown = JSON.parse(body ?? '{}')
   return object instanceof Object ? object : {}
 }
 
 /** The object with our label, also on the Pods of its template. */
-function labelled(object: ApiObject): ApiObject {
+function labelled(object: WrittenObject): WrittenObject {
   const withLabel = (metadata: Metadata = {}) => ({
     ...metadata,
     labels: { ...metadata.labels, ...ownLabel },
@@ -131,14 +135,14 @@ function labelled(object: ApiObject): ApiObject {
  * either.
  */
 async function requireNoMixing(
-  { namespace, resource }: Target,
-  sent: ApiObject,
+  { namespace, resource }: WriteTarget,
+  sent: WrittenObject,
   read: ReadApi,
 ): Promise<void> {
   if (namespace === undefined) return
   const foreign = async (kind: 'pods' | 'services') => {
     const list = (await read(`/api/v1/namespaces/${namespace}/${kind}`)) as
-      | { items?: ApiObject[] }
+      | { items?: WrittenObject[] }
       | undefined
     return (list?.items ?? []).filter((object) => !isOwn(object))
   }
@@ -146,9 +150,10 @@ async function requireNoMixing(
   const mixing =
     resource === 'services'
       ? (await foreign('pods')).filter(({ metadata }) =>
-          selects(sent.spec?.selector, metadata?.labels),
+          selectsPods(sent.spec?.selector, metadata?.labels),
         )
-      : labels && (await foreign('services')).filter(({ spec }) => selects(spec?.selector, labels))
+      : labels &&
+        (await foreign('services')).filter(({ spec }) => selectsPods(spec?.selector, labels))
   const [first] = mixing || []
   if (!first) return
   const other = resource === 'services' ? 'Pod' : 'Service'
@@ -158,7 +163,7 @@ async function requireNoMixing(
 }
 
 /** Whether a Service's selector selects Pods with these labels; a Service without a selector selects none. */
-function selects(selector: unknown, labels: Record<string, string> = {}): boolean {
+function selectsPods(selector: unknown, labels: Record<string, string> = {}): boolean {
   const wanted = Object.entries(selector instanceof Object ? selector : {})
   return wanted.length > 0 && wanted.every(([key, value]) => labels[key] === value)
 }

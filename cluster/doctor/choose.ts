@@ -12,7 +12,7 @@ import {
 import type { DoctorResult } from './result.ts'
 
 /** A kernel of one of the clusters, and what a lab finds there. */
-export interface Place {
+export interface KernelPlace {
   /** As in `make doctor`. */
   name: 'KERNEL=uml' | 'KERNEL=host' | 'kind'
   reason?: string | undefined
@@ -28,18 +28,18 @@ export interface Place {
 export function placesFor(
   { kernel: needs = [], kernelOfSteps = [], measures = false }: LabNeeds,
   facts: Facts,
-): Place[] {
+): KernelPlace[] {
   const { uml, hostKernel, trouble } = facts.embedded
   const { embedded, kind } = diagnose(facts)
   const unmeasurable = measures && (trouble ?? uml) ? UNMEASURABLE : undefined
   const faultOf = (results: DoctorResult[]) =>
     results.find(({ severity }) => severity === 'fault')?.detail
   const place = (
-    name: Place['name'],
+    name: KernelPlace['name'],
     kernel: KernelFacts | 'embedded' | undefined,
     whyNone?: string,
     knownLacks: readonly KernelNeed[] = [],
-  ): Place => {
+  ): KernelPlace => {
     const without = needs.filter((need) => knownLacks.includes(need))
     const lacking = kernel ? kernelLacks(kernel, needs) : without.map(needInWords)
     const whyNot = lacking.length > 0 ? `its kernel has no ${lacking.join(' and no ')}` : undefined
@@ -78,13 +78,17 @@ export interface ExistingClusters {
 }
 
 /** The cluster to use, with a note if the choice may be unexpected; or why there is none. */
-export type Choice = { driver: 'embedded' | 'kind'; note?: string } | { refusal: string }
+export type ClusterChoice = { driver: 'embedded' | 'kind'; note?: string } | { refusal: string }
 
 /**
  * Chooses the cluster for CLUSTER=auto: the one that exists, else kind if it is available, else embedded; for a lab, one on
  * which it can run. Uses the same rules as `make doctor`. Pure.
  */
-export function chooseCluster(existing: ExistingClusters, facts: Facts, lab?: LabNeeds): Choice {
+export function chooseCluster(
+  existing: ExistingClusters,
+  facts: Facts,
+  lab?: LabNeeds,
+): ClusterChoice {
   const { name, engine, kindExists, kindWasMade } = existing
   if (!engine && kindWasMade) {
     const { detail, fix } = missingEngine(facts.host)
@@ -94,7 +98,7 @@ export function chooseCluster(existing: ExistingClusters, facts: Facts, lab?: La
   }
   if (!lab && kindExists) return { driver: 'kind' }
   const places = placesFor(lab ?? { number: 0 }, facts)
-  const onKind = ({ name: place }: Place) => place === 'kind'
+  const onKind = ({ name: place }: KernelPlace) => place === 'kind'
   const drivers = {
     kind: places.filter(onKind),
     embedded: places.filter((place) => !onKind(place)),
@@ -113,12 +117,12 @@ export function chooseCluster(existing: ExistingClusters, facts: Facts, lab?: La
   // If an embedded cluster cannot run, its own start reports why.
   if (!lab) return { driver: 'embedded' }
   return {
-    refusal: refusalOf(lab, order.map((one) => `not on ${one} (${whyNot(one)})`).join(', ')),
+    refusal: cannotStartLab(lab, order.map((one) => `not on ${one} (${whyNot(one)})`).join(', ')),
   }
 }
 
 /** The error message for a lab that cannot be started. */
-export const refusalOf = ({ number }: Pick<LabNeeds, 'number'>, why: string) =>
+export const cannotStartLab = ({ number }: Pick<LabNeeds, 'number'>, why: string) =>
   `Lab ${number} can't run here, and nothing was started: ${why}. \`make doctor\` shows how to fix it.`
 
 /** The names of the embedded cluster's kernels in messages. */

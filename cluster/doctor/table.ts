@@ -1,5 +1,5 @@
 import wrapAnsi from 'wrap-ansi'
-import { chooseKernel, type Place, placesFor, UNMEASURABLE } from './choose.ts'
+import { chooseKernel, type KernelPlace, placesFor, UNMEASURABLE } from './choose.ts'
 import type { Facts, LabNeeds } from './facts.ts'
 import { diagnose } from './judge.ts'
 import type { DoctorResult, Severity } from './result.ts'
@@ -36,13 +36,13 @@ export function doctorRows(
 
 /** Where `make lab-N` without a cluster runs a lab: on kind where an engine responds, else on the kernel that chooseKernel takes. */
 function chosenPlace(
-  places: readonly Place[],
+  places: readonly KernelPlace[],
   lab: LabNeeds,
   facts: Facts,
   wishes: Wishes,
-): Place | undefined {
+): KernelPlace | undefined {
   const { cluster = 'auto', kernel } = wishes
-  const named = (name: Place['name']) => places.find((place) => place.name === name)
+  const named = (name: KernelPlace['name']) => places.find((place) => place.name === name)
   const kind = named('kind')
   if (cluster === 'kind' || (cluster === 'auto' && facts.kind.engine && kind?.reason === undefined))
     return kind
@@ -57,7 +57,7 @@ function chosenPlace(
 }
 
 /** Why a lab can't run at places. What no lab can run on has a row of its own, which tells why. */
-function whyNot(places: readonly Place[]): string[] {
+function whyNot(places: readonly KernelPlace[]): string[] {
   const unusable = places
     .filter(({ reason, forAll }) => reason !== undefined && forAll)
     .map(({ name }) => name)
@@ -94,7 +94,7 @@ function labRow(lab: LabNeeds, facts: Facts, wishes: Wishes): TableRow {
     const names = others.map(({ name }) => name).join(' and ')
     return { of, what: chosen.name, severity: 'fault', detail: `${reason}; ${names} can run it` }
   }
-  const limits = ({ unknown, stepsLack }: Place) => [
+  const limits = ({ unknown, stepsLack }: KernelPlace) => [
     ...(unknown.length > 0
       ? [`if its kernel has ${unknown.join(' and ')}, which is not known yet`]
       : []),

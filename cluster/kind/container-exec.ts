@@ -8,7 +8,7 @@ import { inspect, STATE } from './node-containers.ts'
 const execDeadlineMs = 600_000
 
 /** The container of a node, or of the machine outside. */
-interface Place {
+interface ContainerPlace {
   engine: EngineName
   container: string
   /** Its name in messages. */
@@ -20,7 +20,7 @@ interface Place {
  * @throws Error when it did not end in time, the engine refused it, or the container does not run
  */
 export async function execInContainer(
-  { engine, container, node }: Place,
+  { engine, container, node }: ContainerPlace,
   command: readonly string[],
   options: ExecOptions,
 ): Promise<ExecResult> {

@@ -12,7 +12,7 @@ import { nodeImage, pinnedImage } from './images.ts'
 const fileIn = (folder: string) => join(folder, 'creation.json')
 
 /** Runs kind with these words. */
-export type Kind = (words: readonly string[]) => ProcessPromise
+export type RunKind = (words: readonly string[]) => ProcessPromise
 
 type NamedCluster = Pick<Cluster, 'name' | 'kubeconfig'>
 
@@ -22,7 +22,7 @@ type NamedCluster = Pick<Cluster, 'name' | 'kubeconfig'>
  */
 export async function createCluster(
   { name, kubeconfig }: NamedCluster,
-  kind: Kind,
+  kind: RunKind,
   engine: EngineName,
   progress: Progress,
 ): Promise<void> {
@@ -87,7 +87,10 @@ export function creationReason(stderr: string): string {
 const INNER_REASONS = [/too many open files/i, /^error(:| execution phase)/i, /^\[kubelet-check\]/]
 
 /** Deletes a cluster. Throws Error with kind's reason. */
-export async function deleteCluster({ name, kubeconfig }: NamedCluster, kind: Kind): Promise<void> {
+export async function deleteCluster(
+  { name, kubeconfig }: NamedCluster,
+  kind: RunKind,
+): Promise<void> {
   const { exitCode, stderr } = await kind([
     'delete',
     'cluster',

@@ -14,7 +14,7 @@ export const restartAnnotation = 'kubectl.kubernetes.io/restartedAt'
 /** kube-proxy was not found or cannot be used as it is. The message is one sentence for the user. */
 export class KubeProxyError extends Error {}
 
-const missing = (kind: string) =>
+const missingKind = (kind: string) =>
   new KubeProxyError(
     `This cluster has no ${kind} "kube-proxy" in kube-system: its mode is not set by kubeadm.`,
   )
@@ -23,7 +23,7 @@ const missing = (kind: string) =>
 export async function readDaemonSet({ apps }: KubeClient): Promise<V1DaemonSet> {
   const { namespace, name } = kubeProxy
   const daemonSet = await unlessCode(404, apps.readNamespacedDaemonSet({ namespace, name }))
-  if (!daemonSet) throw missing('DaemonSet')
+  if (!daemonSet) throw missingKind('DaemonSet')
   return daemonSet
 }
 
@@ -33,7 +33,7 @@ export async function readConfigConf({
 }: KubeClient): Promise<{ text: string; resourceVersion: string }> {
   const { namespace, name } = kubeProxy
   const map = await unlessCode(404, core.readNamespacedConfigMap({ namespace, name }))
-  if (!map) throw missing('ConfigMap')
+  if (!map) throw missingKind('ConfigMap')
   const text = map.data?.['config.conf']
   if (text === undefined)
     throw new KubeProxyError('The ConfigMap "kube-proxy" in kube-system has no "config.conf".')

@@ -72,7 +72,7 @@ iptables-save -t nat >/dev/null 2>&1 || { echo 'iptables nat table (module iptab
 `
 
 /** "a", "a and b", "a, b and c". */
-function listed(names: readonly string[]): string {
+function enumerated(names: readonly string[]): string {
   return names.length < 2 ? names.join() : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`
 }
 
@@ -103,6 +103,8 @@ export async function modeLacks(
       lacking.set(reason, [...those].sort())
     }),
   )
-  const faults = [...lacking].map(([reason, names]) => `the kernel of ${listed(names)} ${reason}`)
+  const faults = [...lacking].map(
+    ([reason, names]) => `the kernel of ${enumerated(names)} ${reason}`,
+  )
   return faults.length === 0 ? undefined : faults.join('; ')
 }

@@ -4,7 +4,7 @@ import type { StepOutcome } from '../../grading/failure.ts'
 import { findingParts, MARKS } from '../../grading/learner-report.ts'
 import { findingOf, pointsWith } from '../../grading/report.ts'
 import { shortened } from '../../host/plain-text.ts'
-import { type LabProgress, outcomeOf, pointsOf, stepOf } from '../lab-progress.ts'
+import { type LabProgress, outcomeOf, pointsOf, shownStep } from '../lab-progress.ts'
 import type { Part } from './terminal-text.ts'
 
 /** The part of the guide's state that its status line shows. */
@@ -31,7 +31,7 @@ export function failureParts(
 
 /** The commands of the reference solution. */
 export function solutionParts(state: LabProgress): Part[] {
-  const { definition, solution } = stepOf(state)
+  const { definition, solution } = shownStep(state)
   const commands = solution.map((text): Part => ({ label: '', text, whole: true }))
   const none: Part = { text: 'This step changes nothing: run the commands of its text.' }
   const typed = `make solve-${state.lab.definition.number} STEP=${definition.id}`
@@ -64,8 +64,8 @@ function firstOpen(
 }
 
 /** The status line of the current step. */
-export function statusOf(state: GuideStatus): { mark: string; text: string } {
-  const { definition } = stepOf(state)
+export function stepStatusLine(state: GuideStatus): { mark: string; text: string } {
+  const { definition } = shownStep(state)
   const outcome = outcomeOf(state, definition.id)
   if (state.busy !== undefined) return { mark: '…', text: `${state.busy} …` }
   if (state.trouble !== undefined)

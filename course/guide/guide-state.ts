@@ -6,12 +6,12 @@ import {
   applyCheck,
   applyObservation,
   explanationOf,
-  idOf,
   isDone,
   type LabProgress,
   outcomeOf,
+  shownStep,
+  shownStepId,
   showStep,
-  stepOf,
 } from '../lab-progress.ts'
 import {
   failureParts,
@@ -131,7 +131,7 @@ function onObservation(state: GuideState, outcomes: readonly StepOutcome[]): Nex
   const { progress, fresh } = applyObservation({ ...state, trouble: undefined }, outcomes)
   const effects: GuideEffect[] = fresh.length > 0 ? [{ do: 'save' }] : []
   if (state.place !== 'step') return [progress, effects]
-  const others = fresh.filter((id) => id !== idOf(state)).map((id) => numberOf(state, id))
+  const others = fresh.filter((id) => id !== shownStepId(state)).map((id) => numberOf(state, id))
   // Steps that pass at the first observation are not announced.
   const isNews = others.length > 0 && state.outcomes.size > 0
   return [
@@ -148,14 +148,14 @@ function onCheck(state: GuideState, outcome: StepOutcome): Next {
     return [open(after, 'other', title, [...failureParts(state, outcome), ...measured]), []]
   const next: GuideState = { ...after, panel: undefined, scroll: 0 }
   const ready =
-    outcome.id === idOf(state) && state.place === 'step' && !state.isExplained
+    outcome.id === shownStepId(state) && state.place === 'step' && !state.isExplained
       ? explain(next)
       : next
   return [measured.length > 0 ? open(ready, 'other', title, measured) : ready, [{ do: 'save' }]]
 }
 
 const explain = (state: GuideState): GuideState =>
-  explanationOf(stepOf(state)) === ''
+  explanationOf(shownStep(state)) === ''
     ? state
     : { ...state, isExplained: true, scroll: 0, panel: undefined }
 
@@ -174,7 +174,7 @@ function onKey(state: GuideState, key: string): Next {
   if (state.place === 'intro')
     return key === 'enter' ? (state.panel ? [close(state), []] : goToStep(state, 0)) : [state, []]
   if (state.place === 'end') return onKeyAtEnd(state, key)
-  const { id } = stepOf(state).definition
+  const { id } = shownStep(state).definition
   switch (key) {
     case 'enter':
     case 'escape':
@@ -187,7 +187,7 @@ function onKey(state: GuideState, key: string): Next {
     case 'c':
       return begin(state, 'Checking', { do: 'check', step: id })
     case 'h':
-      return takeHint(state)
+      return pressHint(state)
     case 't':
       return begin(state, 'Tracing a packet', { do: 'trace' })
     case 'd':
@@ -197,7 +197,7 @@ function onKey(state: GuideState, key: string): Next {
         ? [close(state), [{ do: 'play', step: id }]]
         : [open(state, 'solution', 'Reference solution', solutionParts(state)), []]
     case 'a':
-      if (stepOf(state).definition.question === undefined)
+      if (shownStep(state).definition.question === undefined)
         return [{ ...state, note: 'This step has no question.' }, []]
       return [{ ...close(state), typed: '' }, []]
     default:
@@ -213,7 +213,7 @@ function onKeyAtEnd(state: GuideState, key: string): Next {
 
 /** Enter: shows the explanation or the next step, or checks the step if it has not passed. */
 function continueFrom(state: GuideState): Next {
-  const step = stepOf(state)
+  const step = shownStep(state)
   const { definition } = step
   if (state.isExplained) return goToStep(state, state.at + 1)
   if (!isDone(outcomeOf(state, definition.id)))
@@ -238,7 +238,11 @@ function onTyping(state: GuideState, typed: string, key: string): Next {
   }
   if (typed.trim() === '') return [close(state), []]
   if (!isList) {
-    return begin(state, 'Checking the answer', { do: 'answer', step: idOf(state), text: typed })
+    return begin(state, 'Checking the answer', {
+      do: 'answer',
+      step: shownStepId(state),
+      text: typed,
+    })
   }
   const at = Number(typed) - 1
   if (state.lab.steps[at]) return goToStep(state, at)
@@ -252,8 +256,8 @@ function onTyping(state: GuideState, typed: string, key: string): Next {
 }
 
 /** The first key press shows the cost, the second one the hint. */
-function takeHint(state: GuideState): Next {
-  const { definition, hints } = stepOf(state)
+function pressHint(state: GuideState): Next {
+  const { definition, hints } = shownStep(state)
   const { id } = definition
   const known = state.hints.get(id) ?? 0
   const shown = hints.map(

@@ -2,8 +2,8 @@
 
 import stringWidth from 'string-width'
 import wrapAnsi from 'wrap-ansi'
-import { explanationOf, pointsOf, stepOf } from '../lab-progress.ts'
-import { statusOf } from './guide-panels.ts'
+import { explanationOf, pointsOf, shownStep } from '../lab-progress.ts'
+import { stepStatusLine } from './guide-panels.ts'
 import type { GuideState } from './guide-state.ts'
 import {
   layoutMarkdown,
@@ -11,7 +11,7 @@ import {
   padTo,
   type Row,
   type Style,
-  wrapText,
+  wrapRows,
 } from './terminal-text.ts'
 
 /** The minimum text width; narrower screens truncate lines. */
@@ -44,7 +44,7 @@ function textRows(state: GuideState, width: number, style: Style): Row[] {
     ]
   if (place === 'intro') return layoutMarkdown(lab.intro, width, style)
   if (place === 'end') return layoutMarkdown(state.summary, width, style)
-  const step = stepOf(state)
+  const step = shownStep(state)
   const { definition, task } = step
   if (state.isExplained) return layoutMarkdown(explanationOf(step), width, style)
   const done = `**Done when:** ${definition.title}.`
@@ -72,7 +72,7 @@ function statusLine(state: GuideState): string {
     return state.panel?.kind === 'list' ? `Step: ${state.typed}_` : `Answer: ${state.typed}_`
   if (state.place === 'intro') return 'Press Enter to start.'
   if (state.place === 'end') return 'Press Enter to quit the guide, b to go back.'
-  const { mark, text } = statusOf(state)
+  const { mark, text } = stepStatusLine(state)
   const prompt =
     state.isExplained && !text.includes('Press Enter to continue') && state.busy === undefined
       ? '. Press Enter to continue.'
@@ -82,7 +82,7 @@ function statusLine(state: GuideState): string {
 
 function keyLine(state: GuideState): string {
   if (state.typed !== undefined) return 'Enter  confirm   Esc  cancel'
-  const { question } = stepOf(state).definition
+  const { question } = shownStep(state).definition
   const keys =
     state.place === 'step' ? KEYS : KEYS.filter(([key]) => KEYS_OUTSIDE_STEPS.includes(key))
   const answerKey =
@@ -99,7 +99,7 @@ export function drawScreen(
   style: Style,
 ): { rows: Row[]; page: number; maxScroll: number } {
   const width = Math.max(MIN_WIDTH, columns)
-  const status = wrapText(statusLine(state), width, '', '  ').slice(0, STATUS_ROWS)
+  const status = wrapRows(statusLine(state), width, '', '  ').slice(0, STATUS_ROWS)
   const keys = wrapAnsi(keyLine(state), width)
     .split('\n')
     .map((text): Row => ({ text: style.dim(text) }))

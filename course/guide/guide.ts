@@ -9,7 +9,7 @@ import type { LabDefinition } from '../../grading/lab-definition.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
 import { plainText } from '../../host/plain-text.ts'
 import type { Progress } from '../../host/progress.ts'
-import { LabSession, sentenceOf } from '../lab-session.ts'
+import { LabSession, safeReason } from '../lab-session.ts'
 import { livePacket } from '../read-node.ts'
 import { type Observed, Watch } from '../watch.ts'
 import {
@@ -84,7 +84,7 @@ class Guide {
   #perform(effect: GuideEffect): void {
     this.#work(effect)?.then(
       (event) => this.#send(event),
-      (error) => this.#send({ type: 'trouble', text: sentenceOf(error) }),
+      (error) => this.#send({ type: 'trouble', text: safeReason(error) }),
     )
   }
 
@@ -114,7 +114,7 @@ class Guide {
       this.#send({ type: 'observed', outcomes })
       return isDeepStrictEqual(before, this.#state.outcomes) ? 'unchanged' : 'changed'
     } catch (error) {
-      this.#send({ type: 'trouble', text: sentenceOf(error) })
+      this.#send({ type: 'trouble', text: safeReason(error) })
       return 'unread'
     }
   }
@@ -127,7 +127,7 @@ class Guide {
     try {
       await this.#session.answer(step, text)
     } catch (error) {
-      return { type: 'panel', title: 'Invalid answer', parts: [{ text: sentenceOf(error) }] }
+      return { type: 'panel', title: 'Invalid answer', parts: [{ text: safeReason(error) }] }
     }
     return this.#check(step)
   }
@@ -164,7 +164,7 @@ class Guide {
   async #play(step: string): Promise<void> {
     this.#isSolving = true
     this.#terminal.release()
-    await this.#session.play(step).catch((error) => console.log(sentenceOf(error)))
+    await this.#session.play(step).catch((error) => console.log(safeReason(error)))
     await waitForEnter('\nPress Enter to return to the guide.')
     this.#terminal.take()
     this.#isSolving = false

@@ -36,7 +36,7 @@ const markdown = new MarkdownIt({ html: true })
 const row = (text: string): Row => ({ text })
 
 /** Wraps a text at words; the second and later rows are indented by `hanging`. */
-export function wrapText(
+export function wrapRows(
   text: string,
   width: number,
   first = '',
@@ -58,11 +58,11 @@ function wholeLine(text: string, width: number, indent = ''): Row[] {
 export function layoutParts(parts: readonly Part[], width: number, style: Style): Row[] {
   const column = width < 60 ? 2 : LABEL
   return parts.flatMap(({ label, text, whole }) => {
-    if (label === undefined) return whole ? wholeLine(text, width) : wrapText(text, width)
+    if (label === undefined) return whole ? wholeLine(text, width) : wrapRows(text, width)
     const above = label !== '' && column < LABEL ? [row(style.dim(label))] : []
     const first = column < LABEL ? ' '.repeat(column) : style.dim(label.padEnd(column))
     const indent = ' '.repeat(column)
-    if (!whole) return [...above, ...wrapText(text, width, first, indent)]
+    if (!whole) return [...above, ...wrapRows(text, width, first, indent)]
     const rows = wholeLine(text, width, indent)
     if (rows.length > 1) return [...(column < LABEL ? above : [row(first)]), ...rows]
     return [...above, row(first + text)]
@@ -101,9 +101,9 @@ function layoutBlocks(tokens: readonly Token[], width: number, style: Style): Ro
 function layoutBlock(token: Token, inside: readonly Token[], width: number, style: Style): Row[] {
   switch (token.type) {
     case 'heading_open':
-      return wrapText(style.strong(inlineText(inside[0], style)), width)
+      return wrapRows(style.strong(inlineText(inside[0], style)), width)
     case 'paragraph_open':
-      return wrapText(inlineText(inside[0], style), width)
+      return wrapRows(inlineText(inside[0], style), width)
     case 'fence':
     case 'code_block': {
       const lines = token.content.replace(/\n$/, '').split('\n')
@@ -123,7 +123,7 @@ function layoutBlock(token: Token, inside: readonly Token[], width: number, styl
     case 'table_open':
       return layoutTable(tableCells(inside, style), width, style)
     case 'inline':
-      return wrapText(inlineText(token, style), width)
+      return wrapRows(inlineText(token, style), width)
     case 'hr':
       return [row(style.dim('─'.repeat(width)))]
     default:
@@ -174,7 +174,7 @@ function layoutTable(cells: readonly string[][], width: number, style: Style): R
   if (room < NARROWEST_COLUMN * widths.length)
     return body.flatMap((line) => [
       ...head.flatMap((name, column) =>
-        wrapText(`${style.strong(`${name}:`)} ${line[column] ?? ''}`, width, '', '  '),
+        wrapRows(`${style.strong(`${name}:`)} ${line[column] ?? ''}`, width, '', '  '),
       ),
       row(''),
     ])

@@ -58,18 +58,18 @@ const isRecord = (value: unknown): value is Record<string, unknown> =>
 const withoutMode = (config: KubeProxyConfig): unknown =>
   JSON.parse(JSON.stringify({ ...config, mode: undefined }))
 
-const isKubeProxyChain = (name: string) => name.startsWith('KUBE-')
+const hasKubePrefix = (name: string) => name.startsWith('KUBE-')
 
 /** Rules that belong neither to kube-proxy nor to the kubelet, as `table chain rule`. */
 export function foreignRules(node: NodeView): string[] {
   const state = stateOf(node)
   const rules = [...state.iptables].flatMap(([table, chains]) =>
     [...chains.values()]
-      .filter(({ name }) => !isKubeProxyChain(name))
+      .filter(({ name }) => !hasKubePrefix(name))
       .flatMap((chain) => [
         ...(chain.policy === 'DROP' ? [`${table} ${chain.name} policy DROP`] : []),
         ...chain.rules
-          .filter(({ spec }) => !isKubeProxyChain(targetOf(spec) ?? ''))
+          .filter(({ spec }) => !hasKubePrefix(targetOf(spec) ?? ''))
           .map(({ spec }) => `${table} ${chain.name} ${spec}`),
       ]),
   )

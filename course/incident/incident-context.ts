@@ -9,20 +9,20 @@ import {
   fromOutside,
   fromPod,
   type Requester,
-  send,
   sendMarked,
+  sendRequests,
 } from '../../grading/requests.ts'
 import { countByPod, type PodShare } from '../../grading/shares.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { addressOf, type IncidentEnvironment, SHOP_OBJECTS } from './shop.ts'
 
-type Answer = Pick<HttpReply, 'status' | 'error'>
+type ReplyStatus = Pick<HttpReply, 'status' | 'error'>
 
 const PATIENCE_SECONDS = 2
 /** Also of a request that was not sent. */
-const NO_ANSWER: Answer = { status: 0, error: 'no answer' }
+const NO_ANSWER: ReplyStatus = { status: 0, error: 'no answer' }
 
-const isGood = ({ status }: Answer): boolean => status >= 200 && status < 400
+const isGood = ({ status }: ReplyStatus): boolean => status >= 200 && status < 400
 
 /** The symptom that the user still observes, in the fields of a failure. */
 export interface Symptom {
@@ -108,26 +108,30 @@ export class IncidentContext {
   }
 
   /** One request to each URL, all in parallel; `source` is the client's address where it has two. */
-  async #answers(from: Requester, urls: readonly string[], source?: string): Promise<Answer[]> {
+  async #answers(
+    from: Requester,
+    urls: readonly string[],
+    source?: string,
+  ): Promise<ReplyStatus[]> {
     const requests = urls.map((url) => {
       const { hostname: address, port, pathname: path } = new URL(url)
       const request = { address, port: Number(port) || 80, path, seconds: PATIENCE_SECONDS }
       return { ...request, ...(source !== undefined && { source }) }
     })
-    const sent = await send(this.live, from, requests)
+    const sent = await sendRequests(this.live, from, requests)
     return sent.map(({ replies: [reply = NO_ANSWER] }) => reply)
   }
 
-  async fromCustomer(...urls: string[]): Promise<Answer[]> {
+  async fromCustomer(...urls: string[]): Promise<ReplyStatus[]> {
     return this.#answers(this.#customer(), urls)
   }
 
-  async fromNode(node: string, ...urls: string[]): Promise<Answer[]> {
+  async fromNode(node: string, ...urls: string[]): Promise<ReplyStatus[]> {
     return this.#answers(fromNode(node), urls)
   }
 
   /** Requests from outside the cluster. */
-  async fromOutside(source: string, ...urls: string[]): Promise<Answer[]> {
+  async fromOutside(source: string, ...urls: string[]): Promise<ReplyStatus[]> {
     return this.#answers(fromOutside, urls, source)
   }
 
@@ -172,7 +176,7 @@ export class IncidentContext {
 
 /** The symptom if not every request was answered; else undefined. */
 export function complaint(
-  answers: readonly Answer[],
+  answers: readonly ReplyStatus[],
   inspect: string,
   expected: string,
 ): Symptom | undefined {

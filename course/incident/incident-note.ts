@@ -62,17 +62,17 @@ const secretSchema = z
     baseline: z.custom<Baseline>((value) => value instanceof Object),
   })
   .transform(({ scene, ...rest }) => ({ ...rest, environment: scene }))
-type Secret = z.output<typeof secretSchema>
+type IncidentSecret = z.output<typeof secretSchema>
 
 /** Encodes a secret so that its text is not readable at a glance. */
-export function seal({ environment, ...rest }: Secret): string {
+export function seal({ environment, ...rest }: IncidentSecret): string {
   return deflateRawSync(Buffer.from(JSON.stringify({ ...rest, scene: environment }))).toString(
     'base64',
   )
 }
 
 /** Decodes what `seal` encoded; undefined for anything else. */
-export function unseal(text: string): Secret | undefined {
+export function unseal(text: string): IncidentSecret | undefined {
   try {
     return secretSchema.parse(JSON.parse(inflateRawSync(Buffer.from(text, 'base64')).toString()))
   } catch {

@@ -2,7 +2,7 @@ import { createHash, randomInt } from 'node:crypto'
 import { chalk } from 'zx/core'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { UserError } from '../../host/main.ts'
-import { wrapText } from '../guide/terminal-text.ts'
+import { wrapRows } from '../guide/terminal-text.ts'
 import type { LabBench } from '../lab-bench.ts'
 import type { SolutionStep } from '../solution-step.ts'
 import type { IncidentContext, Symptom } from './incident-context.ts'
@@ -18,7 +18,7 @@ export type Need =
   | 'embedded'
 
 /** Where the packet of the report stops. */
-export type PacketEnd =
+export type PacketFate =
   /** A rule of a node rejects it. */
   | 'rejected'
   /** A rule of a node drops it. */
@@ -44,7 +44,7 @@ export interface Incident {
   from?: SwitchedMode
   needs?: readonly Need[]
   /** Where its packet stops; missing where none does, or where that is not the question. */
-  stops?: PacketEnd
+  stops?: PacketFate
   /** What this cause would show, in one or two sentences: the reply to a learner who names it in vain. */
   sign: string
   /** The user's report. Never names the cause. */
@@ -137,7 +137,7 @@ const WIDTH = 100
 
 /** A text beside its label, as lines of a screen. */
 const beside = (label: string, text: string, columns: number): string[] =>
-  wrapText(text, Math.min(columns, WIDTH), label).map((row) => row.text)
+  wrapRows(text, Math.min(columns, WIDTH), label).map((row) => row.text)
 
 /** The user's report, the possible causes, and the next commands. */
 export function describeIncident(

@@ -96,7 +96,7 @@ async function openAlone(bench: LabBench, wish: Wish, onNote?: OnNote): Promise<
   await revert()
   // An incident of another lab is a step of that lab, whose other work stays.
   if (!own) await leaveOthers(lab, bench)
-  const has = await featuresOf(bench)
+  const has = await environmentFeatures(bench)
   const here = possible(own?.draws ?? all, has)
   const { incident, seed } = choose(here, wish, solved)
   const choices = choicesFor(incident, possible(own?.choices ?? all, has), seed).map(({ id }) => id)
@@ -211,7 +211,7 @@ async function solvedSoFar(bench: LabBench, lab: number): Promise<string[]> {
   return found ? [...new Set([...before, solvedMark(found.incident.id)])] : before
 }
 
-async function featuresOf({ cluster, client }: LabBench): Promise<Set<Need>> {
+async function environmentFeatures({ cluster, client }: LabBench): Promise<Set<Need>> {
   const has = new Set<Need>()
   if (hasOutside(cluster)) has.add('outside')
   if (cluster instanceof EmbeddedCluster && cluster.kernel() === 'uml') has.add('embedded')

@@ -29,7 +29,7 @@ export function newFolder(name: string, folders: readonly string[]): string {
 }
 
 /** Where each template of course/lint/new-lab goes. */
-function placesOf(folder: string): Record<string, string> {
+function templateTargets(folder: string): Record<string, string> {
   const { definition, text, solution, spec } = filesOfLab(folder)
   const test = `test/labs/lab-${Number(folder.slice(0, 2))}-text.test.ts`
   return {
@@ -50,7 +50,7 @@ export function scaffold(folder: string): Record<string, string> {
     folder,
     number: String(Number(folder.slice(0, 2))),
   }
-  const files = Object.entries(placesOf(folder)).map(([name, place]) => {
+  const files = Object.entries(templateTargets(folder)).map(([name, place]) => {
     const text = readFileSync(join(projectRoot, 'course/lint/new-lab', `${name}.template`), 'utf8')
     return [place, text.replace(/\{\{(\w+)\}\}/g, (_, key: string) => values[key] ?? '')]
   })

@@ -18,8 +18,8 @@ import { ProgrammedMode } from './programmed-mode.ts'
 import { measurementTable, scalePlot, scaleRemarks } from './results.ts'
 import { syntheticClusterIP } from './synthetic-cluster.ts'
 import {
-  type Block,
   RATE,
+  type RoundBlock,
   selectUndisturbed,
   timeConnections,
   timeRequests,
@@ -141,8 +141,8 @@ interface SizeSamples {
   services: number
   held: Inventory
   program: Cost
-  requests: Block[]
-  connections: Block[]
+  requests: RoundBlock[]
+  connections: RoundBlock[]
   changes: Cost[]
 }
 
@@ -200,19 +200,19 @@ function pointOf(
     programCpuMs: rounded(program.cpuMs),
     changeMs: faster.map(({ ms }) => rounded(ms)),
     changeCpuMs: faster.map(({ cpuMs }) => rounded(cpuMs)),
-    newMicros: requests.map(median(0)).map(micros),
-    newMoreMicros: requests.map(median(1)).map(micros),
-    keptMicros: requests.map(median(2)).map(micros),
-    keptMoreMicros: requests.map(median(3)).map(micros),
+    newMicros: requests.map(medianAt(0)).map(micros),
+    newMoreMicros: requests.map(medianAt(1)).map(micros),
+    keptMicros: requests.map(medianAt(2)).map(micros),
+    keptMoreMicros: requests.map(medianAt(3)).map(micros),
     workMicros: requests.map(({ work }) => micros(work)),
-    busy: connections.map(median(0)).map(coreShare),
-    busyMore: connections.map(median(1)).map(coreShare),
+    busy: connections.map(medianAt(0)).map(coreShare),
+    busyMore: connections.map(medianAt(1)).map(coreShare),
   }
 }
 
-const median =
+const medianAt =
   (index: number) =>
-  ({ medians }: Block): number =>
+  ({ medians }: RoundBlock): number =>
     medians[index] ?? Number.NaN
 
 const rounded = (value: number) => Math.round(value * 10) / 10

@@ -23,14 +23,14 @@ export function scaleRemarks({ at, machine, endpoints, rate, seconds }: Measurem
   ]
 }
 
-type Cell = (point: Point) => string
+type PointCell = (point: Point) => string
 
 const digits = (value: number) =>
   value.toFixed(Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2)
 const middle = (values: readonly number[]) => digits(median(values))
 const percent = (values: readonly number[]) => (median(values) * 100).toFixed(1)
 
-const rows: readonly (readonly [string, Cell])[] = [
+const rows: readonly (readonly [string, PointCell])[] = [
   ['rules', ({ rules }) => String(rules)],
   ['set members', ({ members }) => String(members)],
   ['virtual servers', ({ virtualServers }) => String(virtualServers)],
@@ -88,7 +88,7 @@ export function measurementTable(run: Measurement): string[] {
 }
 
 /** One small chart: a quantity over the number of Services, both modes. */
-interface Panel {
+interface ResultChart {
   title: string
   unit: string
   value(point: Point): number
@@ -99,7 +99,7 @@ interface Panel {
 const newMore = ({ newMoreMicros }: Point) => median(newMoreMicros)
 const keptMore = ({ keptMoreMicros }: Point) => median(keptMoreMicros)
 
-const panels: readonly Panel[] = [
+const panels: readonly ResultChart[] = [
   { title: 'Rules of iptables', unit: 'rules', value: ({ rules }) => rules },
   { title: 'Programming an empty node', unit: 'ms', value: ({ programMs }) => programMs },
   { title: 'Changing one Service', unit: 'ms', value: ({ changeMs }) => median(changeMs) },
@@ -161,7 +161,7 @@ const legend = () =>
     })
     .join('')
 
-function chart(run: Measurement, { title, unit, value, sharedScale = value }: Panel): string {
+function chart(run: Measurement, { title, unit, value, sharedScale = value }: ResultChart): string {
   const sizes = run.iptables.map(({ services }) => services)
   const all = modes.flatMap(([mode]) =>
     run[mode].flatMap((point) => [value(point), sharedScale(point)]),

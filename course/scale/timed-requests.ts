@@ -6,7 +6,7 @@ export const RATE = 500
 const ROUNDS = 40
 
 /** The medians of a block of rounds, and the speed of the machine during it. */
-export interface Block {
+export interface RoundBlock {
   /** In nanoseconds, two for each quantity: to the last Service, and the difference to the first in the same round. */
   medians: readonly number[]
   /** Duration of a fixed piece of work without network, which is the same in the whole run. */
@@ -21,14 +21,14 @@ export const timeRequests = (
   node: MeasuringNode,
   addresses: readonly string[],
   blocks: number,
-): Promise<Block[]> => timeBlocks(node, requests, addresses, blocks)
+): Promise<RoundBlock[]> => timeBlocks(node, requests, addresses, blocks)
 
 /** New connections at a fixed rate: the time that the node, which has one processor, was busy with each. */
 export const timeConnections = (
   node: MeasuringNode,
   addresses: readonly string[],
   blocks: number,
-): Promise<Block[]> => timeBlocks(node, connectionsAtRate, addresses, blocks)
+): Promise<RoundBlock[]> => timeBlocks(node, connectionsAtRate, addresses, blocks)
 
 async function timeBlocks(
   node: MeasuringNode,
@@ -38,7 +38,10 @@ async function timeBlocks(
 ) {
   const lines = await node.ask(program, [blocks, ROUNDS, ...addresses])
   return lines.map(
-    (numbers): Block => ({ medians: numbers.slice(0, -1), work: numbers.at(-1) ?? Number.NaN }),
+    (numbers): RoundBlock => ({
+      medians: numbers.slice(0, -1),
+      work: numbers.at(-1) ?? Number.NaN,
+    }),
   )
 }
 
@@ -48,16 +51,16 @@ const SLOWED = 1.2
 const KEPT = 2 / 3
 
 /** To the first and the last Service together: one of them would select blocks by the difference that is measured. */
-const totalOf = ({ medians: [last = Number.NaN, more = Number.NaN] }: Block): number =>
+const totalOf = ({ medians: [last = Number.NaN, more = Number.NaN] }: RoundBlock): number =>
   2 * last - more
 
 /**
  * The blocks of one size that were not slowed down by other load, in their original order; at least two thirds of all, the least
  * affected ones first. `fastest` is the shortest duration of the fixed work in the whole run.
  */
-export function selectUndisturbed(all: readonly Block[], fastest: number): Block[] {
+export function selectUndisturbed(all: readonly RoundBlock[], fastest: number): RoundBlock[] {
   const shortest = Math.min(...all.map(totalOf))
-  const slowed = (block: Block) => Math.max(block.work / fastest, totalOf(block) / shortest)
+  const slowed = (block: RoundBlock) => Math.max(block.work / fastest, totalOf(block) / shortest)
   const sorted = [...all].sort((a, b) => slowed(a) - slowed(b))
   const fewest = Math.ceil(all.length * KEPT)
   const kept = new Set(sorted.filter((one, index) => index < fewest || slowed(one) <= SLOWED))

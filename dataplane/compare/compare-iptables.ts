@@ -138,19 +138,19 @@ function sortNodePortsTail(rules: string[]): string[] {
 
 /** Groups rules by Service; rules that belong to no Service form one group, and another one if they end the chain. */
 function byService(wanted: string[], found: string[]): { wanted: string[]; found: string[] }[] {
-  const [wantedBy, foundBy] = [groupBy(wanted, serviceOf), groupBy(found, serviceOf)]
+  const [wantedBy, foundBy] = [groupBy(wanted, commentService), groupBy(found, commentService)]
   const groups = [...wantedBy].map(([service, rules]) => ({
     wanted: rules,
     found: foundBy.get(service) ?? [],
   }))
-  const last = wanted.slice(wanted.findLastIndex((spec) => serviceOf(spec) !== '') + 1)
+  const last = wanted.slice(wanted.findLastIndex((spec) => commentService(spec) !== '') + 1)
   if (wantedBy.size > 1 && last.length > 0 && !sameSequence(last, found.slice(-last.length)))
     groups.push({ wanted: [...found.filter((spec) => !last.includes(spec)), ...last], found })
   return groups
 }
 
 /** `default/web:http`, the first word of the comment of a rule that belongs to one Service port; otherwise ''. */
-function serviceOf(spec: string): string {
+function commentService(spec: string): string {
   const word = commentOf(spec)?.split(' ', 1)[0] ?? ''
   return word.includes('/') ? word : ''
 }
@@ -204,7 +204,7 @@ function pairAltered(missing: string[], stale: string[]): Map<string, string> {
     (spec: string) =>
       commentOf(spec) === undefined ? undefined : `${commentOf(spec)}\n${targetOf(spec)}`,
     commentOf,
-    (spec: string) => (serviceOf(spec) === '' ? targetOf(spec) : undefined),
+    (spec: string) => (commentService(spec) === '' ? targetOf(spec) : undefined),
   ]
   for (const likeness of likenesses) {
     const candidates = groupBy([...left], likeness)

@@ -62,11 +62,11 @@ function setScheduler(text: string, scheduler: string): string {
   return setField(text, root, 'ipvs', `{scheduler: ${scheduler}}`)
 }
 
-type Field = Pair<Scalar<string>, { range?: [number, number, number] | null } | null>
+type YamlField = Pair<Scalar<string>, { range?: [number, number, number] | null } | null>
 
-function pairOf(map: YAMLMap<Scalar<string>>, name: string): Field | undefined {
+function pairOf(map: YAMLMap<Scalar<string>>, name: string): YamlField | undefined {
   return map.items.find((pair) => isScalar(pair.key) && pair.key.value === name) as
-    | Field
+    | YamlField
     | undefined
 }
 

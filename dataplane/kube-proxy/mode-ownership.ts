@@ -139,7 +139,7 @@ export function otherVirtualServers(expected: NodeState, actual: NodeState): Set
   const local = new Set(
     actual.links.flatMap(({ addresses }) => addresses.map(({ address }) => address)),
   )
-  const endpoints = endpointsOf(expected)
+  const endpoints = finalEndpoints(expected)
   return new Set(
     actual.virtualServers.filter((server) => {
       const { protocol, address, port } = server
@@ -150,7 +150,7 @@ export function otherVirtualServers(expected: NodeState, actual: NodeState): Set
 }
 
 /** The final destinations of packets for Services, from virtual servers and DNAT rules: `TCP 10.244.1.2:80`. */
-function endpointsOf({ virtualServers, iptables }: NodeState): Set<string> {
+function finalEndpoints({ virtualServers, iptables }: NodeState): Set<string> {
   const rules = [...(iptables.get('nat')?.values() ?? [])].flatMap((chain) => chain.rules)
   return new Set([
     ...virtualServers.flatMap(({ protocol, realServers }) =>

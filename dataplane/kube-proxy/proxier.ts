@@ -8,7 +8,7 @@ import { serviceCIDRs, servicePorts } from './service-ports.ts'
 import type { Features } from './versions.ts'
 
 /** The input of one family's proxier. */
-export type Proxier = ReturnType<typeof proxierOf>
+export type ProxierInput = ReturnType<typeof proxierOf>
 
 /** Above this number of endpoints of all Service ports, kube-proxy omits comments (largeClusterEndpointsThreshold). */
 const LARGE_CLUSTER = 1000

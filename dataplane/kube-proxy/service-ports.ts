@@ -124,7 +124,7 @@ export function serviceCIDRs(objects: ClusterObjects, family: Family): string[] 
 export type EndpointCategories = ReturnType<typeof categorizeEndpoints>
 
 // With publishNotReadyAddresses an endpoint can be ready while it terminates; kube-proxy treats it as ready.
-const isReady = (endpoint: TrackedEndpoint): boolean => endpoint.ready
+const isEndpointReady = (endpoint: TrackedEndpoint): boolean => endpoint.ready
 const isLeaving = (endpoint: TrackedEndpoint): boolean => endpoint.serving && endpoint.terminating
 
 /** Hints apply if every ready endpoint has hints, and at least one of them is for this node or zone. */
@@ -135,7 +135,7 @@ function hinted(
 ): boolean {
   let mine = false
   for (const endpoint of endpoints) {
-    if (!isReady(endpoint)) continue
+    if (!isEndpointReady(endpoint)) continue
     if (endpoint[kind].length === 0) return false
     mine ||= endpoint[kind].includes(here)
   }
@@ -144,7 +144,7 @@ function hinted(
 
 function topology(
   port: ServicePort,
-  { features, node, zone }: Surroundings,
+  { features, node, zone }: CategoryContext,
 ): (endpoint: TrackedEndpoint) => boolean {
   if (features.nodeHints && hinted(port.endpoints, 'nodeHints', node))
     return (endpoint) => endpoint.nodeHints.includes(node)
@@ -159,7 +159,7 @@ function topology(
 }
 
 /** What the categories depend on besides the port: kube-proxy's version, and the node with its zone. */
-interface Surroundings {
+interface CategoryContext {
   features: Features
   node: string
   zone: string | undefined
@@ -169,7 +169,7 @@ interface Surroundings {
  * Sorts the endpoints of a Service port by traffic policy, as kube-proxy's CategorizeEndpoints does from 1.24 on
  * (KEP-1669 for terminating endpoints, KEP-2433 and KEP-3015 for hints).
  */
-export function categorizeEndpoints(port: ServicePort, around: Surroundings) {
+export function categorizeEndpoints(port: ServicePort, around: CategoryContext) {
   const external = isExternallyAccessible(port)
   const usesCluster = !port.internalLocal || external
   const usesLocal = port.internalLocal || (port.externalLocal && external)
@@ -179,12 +179,12 @@ export function categorizeEndpoints(port: ServicePort, around: Surroundings) {
   let cluster = NONE
   if (usesCluster) {
     const isMeant = topology(port, around)
-    const isUsable = (endpoint: TrackedEndpoint) => isReady(endpoint) && isMeant(endpoint)
+    const isUsable = (endpoint: TrackedEndpoint) => isEndpointReady(endpoint) && isMeant(endpoint)
     cluster = endpoints.every(isUsable) ? endpoints : endpoints.filter(isUsable)
     if (cluster.length === 0) cluster = endpoints.filter(leaving)
   }
   const here = usesLocal ? endpoints.filter((endpoint) => endpoint.isLocal) : NONE
-  let local = here.filter(isReady)
+  let local = here.filter(isEndpointReady)
   if (local.length === 0) local = here.filter(leaving)
   const wanted = new Set(cluster)
   for (const endpoint of local) wanted.add(endpoint)
@@ -203,7 +203,7 @@ export function categorizeEndpoints(port: ServicePort, around: Surroundings) {
     /** At least one endpoint on any node is usable. */
     any:
       cluster.length > 0 ||
-      (usesLocal && endpoints.some((endpoint) => isReady(endpoint) || leaving(endpoint))),
+      (usesLocal && endpoints.some((endpoint) => isEndpointReady(endpoint) || leaving(endpoint))),
   }
 }
 
@@ -212,7 +212,9 @@ export function categorizeEndpoints(port: ServicePort, around: Surroundings) {
  * Local (1.23, if the external policy is not also Local) only those of this node.
  */
 export function readyEndpoints(port: ServicePort): readonly TrackedEndpoint[] {
-  const ready = port.endpoints.every(isReady) ? port.endpoints : port.endpoints.filter(isReady)
+  const ready = port.endpoints.every(isEndpointReady)
+    ? port.endpoints
+    : port.endpoints.filter(isEndpointReady)
   return port.internalLocal && !port.externalLocal
     ? ready.filter((endpoint) => endpoint.isLocal)
     : ready

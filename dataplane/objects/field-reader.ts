@@ -18,10 +18,10 @@ export class FaultsError extends Error {
   }
 }
 
-export type JsonObject = { [key: string]: unknown }
+export type UncheckedObject = { [key: string]: unknown }
 
 /** True for a JSON object (not null, not an array). */
-export const isObject = (value: unknown): value is JsonObject =>
+export const isObject = (value: unknown): value is UncheckedObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const isText = (value: unknown): value is string => typeof value === 'string'
@@ -37,7 +37,7 @@ const quote = (value: unknown): string => {
  * `faults` with the object's name and the field's path, and counts as absent, so that one pass finds every fault.
  */
 export class FieldReader {
-  readonly raw: JsonObject
+  readonly raw: UncheckedObject
   private readonly object: string
   private readonly faults: Fault[]
   /** Where `raw` is: the reader of what contains it, and the field there, from which paths are made only for faults. */
@@ -45,7 +45,13 @@ export class FieldReader {
   private readonly field: string
 
   /** @param object the name of the object in faults */
-  constructor(raw: JsonObject, object: string, faults: Fault[], parent?: FieldReader, field = '') {
+  constructor(
+    raw: UncheckedObject,
+    object: string,
+    faults: Fault[],
+    parent?: FieldReader,
+    field = '',
+  ) {
     this.raw = raw
     this.object = object
     this.faults = faults
@@ -86,7 +92,7 @@ export class FieldReader {
     })
   }
 
-  private inside(raw: JsonObject, field: string): FieldReader {
+  private inside(raw: UncheckedObject, field: string): FieldReader {
     return new FieldReader(raw, this.object, this.faults, this, field)
   }
 

@@ -1,13 +1,13 @@
 import { groupBy } from '../collections.ts'
 import type { Trace } from '../trace.ts'
 import {
-  type Action,
   actionsAt,
   consequenceOf,
   endsOf,
   isByIpvs,
   legsOf,
-  type Place,
+  type PathPlace,
+  type TraceAction,
 } from './path.ts'
 import type { Hook } from './step.ts'
 
@@ -46,14 +46,14 @@ export function drawTrace(
 function drawHooks(trace: Trace): string[] {
   const stopping = new Set(trace.lost.map(({ hook }) => hook))
   const legs = legsOf(trace)
-  const isTaken = (from: Place, to: Place) =>
+  const isTaken = (from: PathPlace, to: PathPlace) =>
     legs.some(([one, other]) => one === from && other === to)
   const has = (hook: Hook) => trace.hooks.includes(hook)
   const box = (hook: Hook, columns: number) => {
     const name = has(hook) ? `[${hook}]${stopping.has(hook) ? '✗' : ''}` : ` ${hook} `
     return name.padStart(name.length + Math.floor((columns - name.length) / 2)).padEnd(columns)
   }
-  const edge = (from: Place, to: Place, columns: number) =>
+  const edge = (from: PathPlace, to: PathPlace, columns: number) =>
     `${(isTaken(from, to) ? '━' : '─').repeat(columns - 1)}${isTaken(from, to) ? '▶' : '>'}`
   const bar = (hook: Hook) => (has(hook) ? '┃' : '│')
   const isSent = trace.hooks[0] === 'OUTPUT'
@@ -84,14 +84,14 @@ function describeHook(trace: Trace, hook: Hook, width: number): string[] {
 }
 
 function joinActions(
-  actions: readonly Action[],
-): (Pick<Action, 'table' | 'chains'> & { texts: string[] })[] {
+  actions: readonly TraceAction[],
+): (Pick<TraceAction, 'table' | 'chains'> & { texts: string[] })[] {
   const joined = groupBy(
     actions,
     ({ table, chains, text }) => `${table} ${chains.join(' ')} ${text.split(' ')[0]}`,
   )
   return [...joined.values()].map((alike) => {
-    const [{ table, chains }] = alike as [Action]
+    const [{ table, chains }] = alike as [TraceAction]
     const texts = alike.map(({ text, probability }) => {
       return `${text}${probability < 0.999_999 ? `  ${percent(probability)}` : ''}`
     })

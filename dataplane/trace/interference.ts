@@ -5,7 +5,7 @@ import { targetOf } from '../rule.ts'
 import { CircleError, type Packet, PacketError, tracePacket } from '../trace.ts'
 import { readMark } from './judge-rule.ts'
 import { REFUSING, ROUTES } from './kernel-path.ts'
-import type { Step } from './step.ts'
+import type { TraceStep } from './step.ts'
 
 /** Targets that stop a packet, redirect it, or exclude it from connection tracking. */
 const TAKING = new Set([
@@ -50,7 +50,7 @@ const NFT_TAKING = /\b(?:drop|reject|dnat|redirect|notrack|tproxy|queue|meta mar
 const NFT_MARK = /\bmeta mark set\b/
 
 /** True for a matching rule that determines the packet's path instead of kube-proxy's rules. */
-function isTakingNft({ hook, rule, verdict, reason }: Step, masqueradeMark: number): boolean {
+function isTakingNft({ hook, rule, verdict, reason }: TraceStep, masqueradeMark: number): boolean {
   if (TAKING.has(verdict) || reason.includes('not tracked')) return true
   // The rule may change more after the mark.
   const mark = /(?<!connection )mark becomes (0x[0-9a-f]+)/.exec(reason)?.[1]
@@ -122,7 +122,7 @@ export function findInterference(
 }
 
 /** What a step does with packets: a rule without a final verdict changes them. */
-function effectOf({ rule, verdict, reason }: Step): string {
+function effectOf({ rule, verdict, reason }: TraceStep): string {
   if (/NOTRACK|--notrack|\bnotrack\b|not tracked/.test(`${rule} ${reason}`))
     return '(NOTRACK) stops the tracking of'
   if (verdict === 'MARK' || /-j MARK\b|\bmeta mark set\b/.test(rule))
@@ -131,7 +131,7 @@ function effectOf({ rule, verdict, reason }: Step): string {
   return `(${verdict}) takes`
 }
 
-function stepsOf(state: NodeState, packet: Packet): Step[] {
+function stepsOf(state: NodeState, packet: Packet): TraceStep[] {
   try {
     return tracePacket(state, packet, { matchingOnly: true }).steps
   } catch (error) {

@@ -6,7 +6,7 @@ import type { NodeNetwork } from './node-network.ts'
 import { setHolds, setKey } from './set-match.ts'
 
 /** The probability that a match is true (0 or 1 except for `statistic`) and the reason, which may be empty. */
-interface Judgement {
+interface MatchChance {
   chance: number
   reason: string
 }
@@ -18,10 +18,10 @@ export interface TraceContext {
 }
 
 /** The probability that a rule matches the packet, with the reason: the first field or match that fails decides. */
-export const judgeRule = (rule: ParsedRule, flow: Flow, context: TraceContext): Judgement =>
+export const judgeRule = (rule: ParsedRule, flow: Flow, context: TraceContext): MatchChance =>
   allOf(judgements(rule, flow, context))
 
-function* judgements(rule: ParsedRule, flow: Flow, context: TraceContext): Generator<Judgement> {
+function* judgements(rule: ParsedRule, flow: Flow, context: TraceContext): Generator<MatchChance> {
   for (const [name, condition] of FIELDS) {
     const field = rule[name]
     if (field) yield judged(condition(field.value, flow, context, []), field.negated)
@@ -41,7 +41,7 @@ export function isForOther({ destination }: ParsedRule, flow: Flow): boolean {
 
 const FIELDS: readonly [
   field: 'source' | 'destination' | 'inInterface' | 'outInterface' | 'protocol',
-  condition: Condition,
+  condition: MatchCondition,
 ][] = [
   ['source', (prefix, { source }) => [contains(prefix, source), `source is ${source}`]],
   [
@@ -76,30 +76,30 @@ function isInterface(pattern: string, name: string | undefined): boolean {
   return pattern.endsWith('+') ? (name ?? '').startsWith(pattern.slice(0, -1)) : pattern === name
 }
 
-type Judge = (options: RuleOptions, flow: Flow, context: TraceContext) => Judgement
+type Judge = (options: RuleOptions, flow: Flow, context: TraceContext) => MatchChance
 
 /** Whether a value holds for the packet, and the fact that decides, for the reason. */
-type Verdict = readonly [holds: boolean, fact: string]
-type Condition = (
+type MatchFact = readonly [holds: boolean, fact: string]
+type MatchCondition = (
   value: string,
   flow: Flow,
   context: TraceContext,
   values: readonly string[],
-) => Verdict
+) => MatchFact
 
-const HOLDS: Judgement = { chance: 1, reason: '' }
+const HOLDS: MatchChance = { chance: 1, reason: '' }
 
-const judged = ([holds, fact]: Verdict, negated: boolean): Judgement => {
+const judged = ([holds, fact]: MatchFact, negated: boolean): MatchChance => {
   return { chance: holds === negated ? 0 : 1, reason: fact }
 }
 
-const notModelled = (what: string): Judgement => ({
+const notModelled = (what: string): MatchChance => ({
   chance: 0,
   reason: `${what} is not modelled, taken as no match`,
 })
 
 /** The conjunction of several conditions: the reason is that of the first one that fails, else of all. */
-function allOf(judgements: Iterable<Judgement>): Judgement {
+function allOf(judgements: Iterable<MatchChance>): MatchChance {
   const all = { chance: 1, reason: '' }
   for (const one of judgements) {
     if (one.chance === 0) return one
@@ -110,7 +110,7 @@ function allOf(judgements: Iterable<Judgement>): Judgement {
 }
 
 const judgeBy =
-  (conditions: Record<string, Condition>): Judge =>
+  (conditions: Record<string, MatchCondition>): Judge =>
   (options, flow, context) =>
     allOf(
       [...options].map(([option, { negated, value }]) => {
@@ -121,12 +121,12 @@ const judgeBy =
       }),
     )
 
-const hasType = (types: string, address: string, { network }: TraceContext): Verdict => {
+const hasType = (types: string, address: string, { network }: TraceContext): MatchFact => {
   const type = network.addressType(address)
   return [types.split(',').includes(type), `${address} is of type ${type}`]
 }
 
-const ADDRESS_TYPES: Record<string, Condition> = {
+const ADDRESS_TYPES: Record<string, MatchCondition> = {
   '--src-type': (types, { source }, context) => hasType(types, source, context),
   '--dst-type': (types, { destination }, context) => hasType(types, destination, context),
   '--limit-iface-in': () => [true, ''],
@@ -150,9 +150,9 @@ export function readMark(text: string): [value: number, mask: number] {
 
 const isProtocol = (text: string, protocol: string): boolean =>
   (PROTOCOL_NUMBERS[text] ?? text) === protocol
-const isOriginal: Condition = (text) => [text === 'ORIGINAL', 'direction is ORIGINAL']
+const isOriginal: MatchCondition = (text) => [text === 'ORIGINAL', 'direction is ORIGINAL']
 
-const hasState: Condition = (text, flow) => {
+const hasState: MatchCondition = (text, flow) => {
   const states = connectionStates(flow)
   return [
     text.split(',').some((state) => states.includes(state)),
@@ -160,7 +160,7 @@ const hasState: Condition = (text, flow) => {
   ]
 }
 
-const CONNTRACK: Record<string, Condition> = {
+const CONNTRACK: Record<string, MatchCondition> = {
   '--ctstate': hasState,
   '--state': hasState,
   '--ctorigdst': (text, { original: { destination } }) => [
@@ -187,16 +187,16 @@ export function connectionStates(flow: Flow): string[] {
     : ['NEW', ...(flow.translated ? ['DNAT'] : []), ...(flow.sourceTranslated ? ['SNAT'] : [])]
 }
 
-const toPort: Condition = (text, { port }) => [inPorts(text, port), `port is ${port}`]
-const fromPort: Condition = (text) => [
+const destinationPort: MatchCondition = (text, { port }) => [inPorts(text, port), `port is ${port}`]
+const fromPort: MatchCondition = (text) => [
   inPorts(text, 0) && inPorts(text, 65535),
   'source port is any free one',
 ]
 
-const PORTS: Record<string, Condition> = {
-  '--dport': toPort,
-  '--dports': toPort,
-  '--ports': toPort,
+const PORTS: Record<string, MatchCondition> = {
+  '--dport': destinationPort,
+  '--dports': destinationPort,
+  '--ports': destinationPort,
   '--sport': fromPort,
   '--sports': fromPort,
   '--syn': () => [true, 'it is a SYN'],
@@ -217,7 +217,7 @@ function inPorts(text: string, port: number): boolean {
   })
 }
 
-const RANGES: Record<string, Condition> = {
+const RANGES: Record<string, MatchCondition> = {
   '--src-range': (range, { source }) => [contains(range, source), `address is ${source}`],
   '--dst-range': (range, { destination }) => [
     contains(range, destination),
@@ -227,7 +227,7 @@ const RANGES: Record<string, Condition> = {
 
 const METHODS = { masq: 'MASQ', route: 'GATE', tunnel: 'IPIP' }
 
-function judgeIpvs(options: RuleOptions, flow: Flow, context: TraceContext): Judgement {
+function judgeIpvs(options: RuleOptions, flow: Flow, context: TraceContext): MatchChance {
   const { ipvs } = flow
   const wanted = options.get('--ipvs')
   if (wanted)
@@ -246,13 +246,13 @@ function judgeIpvs(options: RuleOptions, flow: Flow, context: TraceContext): Jud
   })(options, flow, context)
 }
 
-function judgePhysdev(options: RuleOptions): Judgement {
+function judgePhysdev(options: RuleOptions): MatchChance {
   // A routed packet has no bridge port, so every positive condition is false.
   return allOf([...options.values()].map(({ negated }) => judged([false, 'not bridged'], negated)))
 }
 
 /** The packet is the first of its client, so no list contains the client yet. */
-function judgeRecent(options: RuleOptions): Judgement {
+function judgeRecent(options: RuleOptions): MatchChance {
   const name = options.get('--name')?.value[0] ?? 'DEFAULT'
   const set = options.get('--set')
   if (set) return judged([true, `source is added to the list ${name}`], set.negated)
@@ -260,7 +260,7 @@ function judgeRecent(options: RuleOptions): Judgement {
   return wanted ? judged([false, `source is not in the list ${name}`], wanted.negated) : HOLDS
 }
 
-function judgeSet(options: RuleOptions, flow: Flow, { ipsets }: TraceContext): Judgement {
+function judgeSet(options: RuleOptions, flow: Flow, { ipsets }: TraceContext): MatchChance {
   const wanted = options.get('--match-set')
   const [name = '', directions = ''] = wanted?.value ?? []
   const set = ipsets.get(name)
@@ -276,7 +276,7 @@ function judgeSet(options: RuleOptions, flow: Flow, { ipsets }: TraceContext): J
   )
 }
 
-function judgeStatistic(options: RuleOptions): Judgement {
+function judgeStatistic(options: RuleOptions): MatchChance {
   const probability = options.get('--probability')
   const every = options.get('--every')
   const wanted = probability ?? every

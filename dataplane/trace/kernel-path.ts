@@ -9,8 +9,8 @@ import type { NftTable } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
 import { type Flow, sighted } from './flow.ts'
 import type { TraceContext } from './judge-rule.ts'
-import { HOOKS, type Hook, type Step, stepOf } from './step.ts'
-import { type HookEnd, iptablesRules, type RuleLanguage, Walk } from './walk-chain.ts'
+import { HOOKS, type Hook, type TraceStep, traceStep } from './step.ts'
+import { ChainWalk, type HookEnd, iptablesRules, type RuleLanguage } from './walk-chain.ts'
 import { nftablesRules } from './walk-nftables.ts'
 
 interface BaseChain {
@@ -64,12 +64,12 @@ export class KernelPath {
   readonly #context: TraceContext
   readonly #matchingOnly: boolean
   readonly #baseChains = new Map<Hook, BaseChain[]>()
-  readonly #record: (step: Step) => void
+  readonly #record: (step: TraceStep) => void
 
   constructor(
     state: NodeState,
     context: TraceContext,
-    record: (step: Step) => void,
+    record: (step: TraceStep) => void,
     matchingOnly = false,
   ) {
     this.#state = state
@@ -120,7 +120,7 @@ export class KernelPath {
     const verdict = route.type === 'blackhole' ? 'DROP' : 'REJECT'
     const rule = `${route.type} ${route.destination}`
     const reason = `the route to ${flow.destination} is ${route.type}`
-    const by = stepOf({ hook, table: ROUTES, chain: 'main', rule, verdict, reason }, flow)
+    const by = traceStep({ hook, table: ROUTES, chain: 'main', rule, verdict, reason }, flow)
     this.#record(by)
     this.lost.push({ flow, verdict: verdict === 'DROP' ? 'drop' : 'reject', by })
   }
@@ -181,9 +181,9 @@ export class KernelPath {
     const walkOf = <AnyRule>(
       rules: RuleLanguage<AnyRule>,
       chain: string,
-      policy: Pick<Step, 'rule' | 'verdict'>,
+      policy: Pick<TraceStep, 'rule' | 'verdict'>,
     ) => {
-      const walk = new Walk(rules, hook, this.#record, this.#matchingOnly)
+      const walk = new ChainWalk(rules, hook, this.#record, this.#matchingOnly)
       return (flow: Flow) => walk.baseChain(chain, policy, flow)
     }
     const here = TABLES.filter(({ hooks }) => hooks.includes(hook))
@@ -272,10 +272,10 @@ export class KernelPath {
     flow: Flow,
     verdict: string,
     reason: string,
-  ): Step {
+  ): TraceStep {
     const rule =
       printIpvsadmSave([{ ...server, realServers: reals }]).split('\n')[reals.length] ?? ''
-    return stepOf(
+    return traceStep(
       { hook, table: 'ipvs', chain: virtualServerKey(server), rule, verdict, reason },
       flow,
     )

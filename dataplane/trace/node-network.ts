@@ -38,7 +38,7 @@ export class NodeNetwork {
     const isWithin = (own: LinkAddress) => contains(`${own.address}/${own.prefixLength}`, address)
     return (
       this.#own.has(address) ||
-      this.#links.some((link) => isLoopback(link) && link.addresses.some(isWithin)) ||
+      this.#links.some((link) => isLoopbackLink(link) && link.addresses.some(isWithin)) ||
       this.#routes.some((route) => route.type === 'local' && contains(route.destination, address))
     )
   }
@@ -96,7 +96,8 @@ export class NodeNetwork {
     if (route && lengthOf(route) > 0) return route.device
     let best: { name: string; bits: number } | undefined
     for (const link of this.#links) {
-      if (isLoopback(link) || link.name === route?.device || link.flags.includes('NOARP')) continue
+      if (isLoopbackLink(link) || link.name === route?.device || link.flags.includes('NOARP'))
+        continue
       const bits = Math.max(0, ...link.addresses.map(({ address }) => commonBits(address, source)))
       if (bits > (best?.bits ?? 0)) best = { name: link.name, bits }
     }
@@ -113,7 +114,7 @@ export class NodeNetwork {
   }
 }
 
-function isLoopback(link: Link): boolean {
+function isLoopbackLink(link: Link): boolean {
   return link.flags.includes('LOOPBACK') || link.name === 'lo'
 }
 
@@ -123,7 +124,7 @@ function lengthOf(route: Route): number {
 
 function isBroadcastOf(link: Link, address: string): boolean {
   return link.addresses.some((own) => {
-    if (own.family !== 'inet' || own.prefixLength > 30 || isLoopback(link)) return false
+    if (own.family !== 'inet' || own.prefixLength > 30 || isLoopbackLink(link)) return false
     return (
       ipaddr.IPv4.broadcastAddressFromCIDR(`${own.address}/${own.prefixLength}`).toString() ===
       address
@@ -133,7 +134,7 @@ function isBroadcastOf(link: Link, address: string): boolean {
 
 function derivedRoutes(links: readonly Link[]): Route[] {
   const routes: Route[] = []
-  const uplinks = links.filter((link) => !isLoopback(link) && !link.flags.includes('NOARP'))
+  const uplinks = links.filter((link) => !isLoopbackLink(link) && !link.flags.includes('NOARP'))
   for (const link of uplinks) {
     for (const { address, prefixLength, family } of link.addresses) {
       if (prefixLength === (family === 'inet' ? 32 : 128)) continue

@@ -2,19 +2,19 @@
 
 import { groupBy } from '../collections.ts'
 import type { Trace } from '../trace.ts'
-import { acceptsByPolicy, type Hook, type Step } from './step.ts'
+import { acceptsByPolicy, type Hook, type TraceStep } from './step.ts'
 
 /** A place on a packet's path through a node: one of the five hooks, or a step between them. */
-export type Place = Hook | 'in' | 'routing' | 'process' | 'out'
+export type PathPlace = Hook | 'in' | 'routing' | 'process' | 'out'
 
 export const isByIpvs = ({ steps }: Trace): boolean => steps.some(({ table }) => table === 'ipvs')
 
 /** From where to where the packet went; of several paths, all. */
-export function legsOf(trace: Trace): [Place, Place][] {
+export function legsOf(trace: Trace): [PathPlace, PathPlace][] {
   const { hooks, outcomes } = trace
   const has = (hook: Hook) => hooks.includes(hook)
   const isSent = hooks[0] === 'OUTPUT'
-  const legs: [boolean, Place, Place][] = [
+  const legs: [boolean, PathPlace, PathPlace][] = [
     [!isSent, 'in', 'PREROUTING'],
     [has('PREROUTING') && (has('INPUT') || has('FORWARD')), 'PREROUTING', 'routing'],
     [has('INPUT'), 'routing', 'INPUT'],
@@ -33,14 +33,14 @@ export function legsOf(trace: Trace): [Place, Place][] {
 }
 
 /** What one chain or virtual server did to the packet, or several of them alike to parts of the connections. */
-export interface Action {
+export interface TraceAction {
   table: string
   /** The chains from the hook's to the one that decided; of several, those that lead to all of them. */
   chains: string[]
   /** `DNAT to 10.244.1.6:80`, `REJECT: RULE`, `mark becomes 0x4000`. */
   text: string
   probability: number
-  steps: Step[]
+  steps: TraceStep[]
 }
 
 /** Verdicts that are no action without a change of the packet. */
@@ -49,7 +49,7 @@ const CLEARED = /^(?:connection )?mark becomes 0x0$/
 const isStop = (verdict: string): boolean => verdict === 'REJECT' || verdict === 'DROP'
 
 /** What was done to a packet at a hook. */
-export function actionsAt({ steps }: Trace, hook: Hook): Action[] {
+export function actionsAt({ steps }: Trace, hook: Hook): TraceAction[] {
   const acting = steps
     .filter((step) => step.hook === hook && step.matched && !acceptsByPolicy(step))
     // Masquerading clears the mark that requested it; the next action shows that.
@@ -64,7 +64,7 @@ export function actionsAt({ steps }: Trace, hook: Hook): Action[] {
   )
   return [...groups.values()].flatMap((group) => {
     const chains = commonPath(group.map(({ path }) => path))
-    return [...groupBy(group, ({ text }) => text)].map(([text, alike]): Action => {
+    return [...groupBy(group, ({ text }) => text)].map(([text, alike]): TraceAction => {
       const steps = alike.map(({ step }) => step)
       const probability = steps.reduce((sum, step) => sum + step.probability, 0)
       return {
@@ -78,7 +78,7 @@ export function actionsAt({ steps }: Trace, hook: Hook): Action[] {
   })
 }
 
-function describeAction({ verdict, change, rule }: Step): string {
+function describeAction({ verdict, change, rule }: TraceStep): string {
   if (isStop(verdict)) return `${verdict}: ${rule}`
   return [...(QUIET.has(verdict) ? [] : [verdict]), change ?? []].flat().join(' ')
 }
@@ -89,7 +89,7 @@ function commonPath(paths: readonly (readonly string[])[]): string[] {
   return length === -1 ? [...first] : first.slice(0, length)
 }
 
-export interface PacketEnd {
+export interface TraceOutcome {
   to?: string
   verdict: 'dnat' | 'accept' | 'reject' | 'drop'
   probability: number
@@ -99,16 +99,16 @@ export interface PacketEnd {
 }
 
 /** Where the packet ends: each destination, and what stops it, with its share. */
-export function endsOf({ outcomes, lost, verdict }: Trace): PacketEnd[] {
+export function endsOf({ outcomes, lost, verdict }: Trace): TraceOutcome[] {
   const sameChain = groupBy(lost, ({ verdict, table, chain }) => `${verdict} ${table} ${chain}`)
-  const stopped = [...sameChain.values()].map((alike): PacketEnd => {
+  const stopped = [...sameChain.values()].map((alike): TraceOutcome => {
     const [{ verdict, table, chain }] = alike as [(typeof alike)[number]]
     const probability = alike.reduce((sum, one) => sum + one.probability, 0)
     return { verdict, probability, masquerade: false, by: `${table} ${chain}` }
   })
   return [
     ...outcomes.map(
-      (outcome): PacketEnd => ({ ...outcome, verdict: verdict === 'accept' ? verdict : 'dnat' }),
+      (outcome): TraceOutcome => ({ ...outcome, verdict: verdict === 'accept' ? verdict : 'dnat' }),
     ),
     ...stopped,
   ]
@@ -118,10 +118,10 @@ export function endsOf({ outcomes, lost, verdict }: Trace): PacketEnd[] {
 export function consequenceOf({ verdict }: Trace): string {
   if (verdict === 'dnat') return ''
   if (verdict === 'accept') return UNTRANSLATED
-  return `It is ${verdict === 'reject' ? 'rejected' : 'dropped'}: ${SEEN[verdict]}.`
+  return `It is ${verdict === 'reject' ? 'rejected' : 'dropped'}: ${SENDER_SEES[verdict]}.`
 }
 
-export const SEEN = {
+export const SENDER_SEES = {
   reject: 'the sender gets "connection refused"',
   drop: 'the sender gets no answer and times out',
 }

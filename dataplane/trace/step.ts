@@ -5,7 +5,7 @@ export const HOOKS = ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']
 export type Hook = (typeof HOOKS)[number]
 
 /** One rule, policy or virtual server on the packet's path. */
-export interface Step {
+export interface TraceStep {
   hook: Hook
   /** The iptables table, `ip kube-proxy` for one of nf_tables, or `ipvs`. */
   table: string
@@ -31,11 +31,19 @@ export interface Step {
 }
 
 /** A matching step, for the packet before it. */
-export const stepOf = (
-  given: Pick<Step, 'hook' | 'table' | 'chain' | 'rule' | 'verdict' | 'reason' | 'change' | 'path'>,
+export const traceStep = (
+  given: Pick<
+    TraceStep,
+    'hook' | 'table' | 'chain' | 'rule' | 'verdict' | 'reason' | 'change' | 'path'
+  >,
   flow: Flow,
-): Step => ({ ...given, matched: true, probability: flow.probability, packet: describeFlow(flow) })
+): TraceStep => ({
+  ...given,
+  matched: true,
+  probability: flow.probability,
+  packet: describeFlow(flow),
+})
 
 /** True for the default end of a base chain, which is not informative. */
-export const acceptsByPolicy = ({ rule, verdict }: Step): boolean =>
+export const acceptsByPolicy = ({ rule, verdict }: TraceStep): boolean =>
   verdict === 'ACCEPT' && (rule.startsWith('-P ') || rule.startsWith('policy '))

@@ -3,7 +3,7 @@ import { knownRule, type Target } from '../rule.ts'
 import { applyTarget } from './apply-target.ts'
 import { describeFlow, type Flow, mergeFlows } from './flow.ts'
 import { isForOther, judgeRule, type TraceContext } from './judge-rule.ts'
-import { type Hook, type Step, stepOf } from './step.ts'
+import { type Hook, type TraceStep, traceStep } from './step.ts'
 
 /** Rules jump in a cycle. The kernel rejects such a table, so the text was edited manually. */
 export class CircleError extends Error {
@@ -14,17 +14,17 @@ export class CircleError extends Error {
 export interface HookEnd {
   flow: Flow
   verdict: 'accept' | 'drop' | 'reject'
-  by: Step
+  by: TraceStep
 }
 
 interface ChainEnd {
   flow: Flow
   verdict: HookEnd['verdict'] | 'return' | 'continue'
-  by?: Step
+  by?: TraceStep
 }
 
 /** What a rule does to a packet, or to a share of such packets. */
-export interface RuleEffect extends Pick<Step, 'reason' | 'change'> {
+export interface RuleEffect extends Pick<TraceStep, 'reason' | 'change'> {
   flow: Flow
   verdict: ChainEnd['verdict'] | 'jump' | 'goto' | 'no match'
   /** The name of the target or statement in a step; without one there is no step. */
@@ -47,16 +47,16 @@ export interface RuleLanguage<AnyRule> {
  * Traces packets through the chains of a table. If a rule matches randomly, both paths are followed, each with its probability.
  * Every evaluated rule, or only those that match, is passed to `record`.
  */
-export class Walk<AnyRule> {
+export class ChainWalk<AnyRule> {
   readonly #language: RuleLanguage<AnyRule>
   readonly #hook: Hook
-  readonly #record: (step: Step) => void
+  readonly #record: (step: TraceStep) => void
   readonly #matchingOnly: boolean
 
   constructor(
     language: RuleLanguage<AnyRule>,
     hook: Hook,
-    record: (step: Step) => void,
+    record: (step: TraceStep) => void,
     matchingOnly: boolean,
   ) {
     this.#language = language
@@ -69,11 +69,11 @@ export class Walk<AnyRule> {
    * Evaluates a base chain; its policy decides about packets that return from it. Throws CircleError.
    * @param policy the policy as a step shows it
    */
-  baseChain(chain: string, policy: Pick<Step, 'rule' | 'verdict'>, entering: Flow): HookEnd[] {
+  baseChain(chain: string, policy: Pick<TraceStep, 'rule' | 'verdict'>, entering: Flow): HookEnd[] {
     return this.#chain(chain, entering, [chain]).map(({ flow, verdict, by }): HookEnd => {
       if (verdict !== 'return' && verdict !== 'continue' && by) return { flow, verdict, by }
       const reason = 'the end of the chain: its policy'
-      const step = stepOf(
+      const step = traceStep(
         { hook: this.#hook, table: this.#language.table, chain, ...policy, reason },
         flow,
       )
@@ -112,7 +112,7 @@ export class Walk<AnyRule> {
     const matched = verdict !== 'no match'
     if (name === '' || (!matched && this.#matchingOnly)) return [{ flow, verdict: 'continue' }]
     const { table, print } = this.#language
-    const step: Step = {
+    const step: TraceStep = {
       hook: this.#hook,
       table,
       chain,

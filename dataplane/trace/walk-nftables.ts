@@ -21,7 +21,7 @@ import {
 } from './walk-chain.ts'
 
 /** A packet after some statements of a rule; without a verdict the next statement is evaluated. */
-interface State extends Pick<RuleEffect, 'flow' | 'change'> {
+interface StatementState extends Pick<RuleEffect, 'flow' | 'change'> {
   reasons: string[]
   verdict?: RuleEffect['verdict']
   chain?: string
@@ -29,7 +29,7 @@ interface State extends Pick<RuleEffect, 'flow' | 'change'> {
   name?: string
 }
 
-interface Place extends NftPlace, TraceContext {
+interface NftWalkPlace extends NftPlace, TraceContext {
   hook: Hook
 }
 
@@ -42,10 +42,10 @@ export const nftablesRules = (table: NftTable, context: TraceContext): RuleLangu
     const statements = parseNftRule(text)
     if (!statements) return [noMatch(flow, UNREADABLE)]
     const place = { hook, table, ...context }
-    let states: State[] = [{ flow, reasons: [] }]
+    let states: StatementState[] = [{ flow, reasons: [] }]
     for (const statement of statements)
       states = states.flatMap((state) =>
-        state.verdict ? [state] : evaluate(place, statement, state),
+        state.verdict ? [state] : evaluateStatement(place, statement, state),
       )
     return states.map(
       ({ reasons, verdict = 'continue', name = verdict.toUpperCase(), ...state }) => {
@@ -64,14 +64,18 @@ export const nftablesRules = (table: NftTable, context: TraceContext): RuleLangu
 /** A map without an element for the packet: the kernel goes to the next rule (NFT_BREAK of nft_lookup). */
 const NO_VALUE = 'there is no value for this packet'
 
-function evaluate(place: Place, statement: NftStatement, state: State): State[] {
+function evaluateStatement(
+  place: NftWalkPlace,
+  statement: NftStatement,
+  state: StatementState,
+): StatementState[] {
   const { flow } = state
-  const because = (reason: string, more: Partial<State> = {}): State => ({
+  const because = (reason: string, more: Partial<StatementState> = {}): StatementState => ({
     ...state,
     ...more,
     reasons: reason === '' ? state.reasons : [...state.reasons, reason],
   })
-  const changed = (change: string, flow: Flow): State =>
+  const changed = (change: string, flow: Flow): StatementState =>
     because(change, {
       flow,
       change: state.change === undefined ? change : `${state.change}, ${change}`,
@@ -93,7 +97,7 @@ function evaluate(place: Place, statement: NftStatement, state: State): State[] 
       return valuesOf(place, statement.key, flow).map(({ value, flow: taken }) => {
         const found = value === undefined ? undefined : lookUp(place.table, statement.data, value)
         const verdict = found === undefined ? undefined : parseVerdict(found)
-        const missed = `${value ?? 'the packet'} is not in ${nameOf(statement.data)}`
+        const missed = `${value ?? 'the packet'} is not in ${elementsName(statement.data)}`
         if (!verdict) return because(missed, { flow: taken, verdict: 'no match' })
         return because(chosenBy(statement.key, value), { ...verdict, flow: taken })
       })
@@ -117,10 +121,10 @@ function evaluate(place: Place, statement: NftStatement, state: State): State[] 
 }
 
 function translate(
-  place: Place,
+  place: NftWalkPlace,
   { type, to }: Extract<NftStatement, { kind: 'nat' }>,
-  state: State,
-): State[] {
+  state: StatementState,
+): StatementState[] {
   const name = type.toUpperCase()
   const option = {
     dnat: '--to-destination',
@@ -147,7 +151,7 @@ function translate(
 }
 
 function holds(
-  place: Place,
+  place: NftWalkPlace,
   { right, operator }: Extract<NftStatement, { kind: 'match' }>,
   value: string,
   flow: Flow,
@@ -181,4 +185,5 @@ function describe(expression: NftExpression): string {
 const chosenBy = (key: NftExpression, value: string | undefined): string =>
   key.kind === 'number' ? `by chance, number ${value} of ${key.modulus}` : `${value}`
 
-const nameOf = (elements: NftElements): string => ('name' in elements ? elements.name : 'the map')
+const elementsName = (elements: NftElements): string =>
+  'name' in elements ? elements.name : 'the map'

@@ -90,7 +90,7 @@ function placeIn(parents: readonly Entry[]): string {
 }
 
 /** What the nodes held at one time, and what changed since the moment before. */
-export interface Moment {
+export interface TimelinePoint {
   /** Counts from 0, and stays the same when earlier moments are no longer kept. */
   number: number
   at: number
@@ -108,10 +108,10 @@ const MOMENTS = 100
  * that could not be read it keeps what was last known, with the reason.
  */
 export function addMoment(
-  moments: readonly Moment[],
+  moments: readonly TimelinePoint[],
   at: number,
   read: readonly NodeHoldings[],
-): Moment[] {
+): TimelinePoint[] {
   const latest = moments.at(-1)
   const lastKnown = (node: string) => latest?.nodes.find((one) => one.node === node)
   const nodes = read.map((one) => {

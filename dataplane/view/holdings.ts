@@ -97,13 +97,13 @@ export function* placedEntries(
 
 /** The ids of entries that a trace or a cause names. Names become one segment of the id each, whatever they contain. */
 export const idOf = {
-  chain: (table: string, chain: string): string => under(`iptables/${segment(table)}`, chain),
-  set: (set: string): string => under('ipset', set),
+  chain: (table: string, chain: string): string => childId(`iptables/${segment(table)}`, chain),
+  set: (set: string): string => childId('ipset', set),
   /** @param key such as `TCP 10.96.0.1:443` */
-  virtualServer: (key: string): string => under('ipvs', key),
+  virtualServer: (key: string): string => childId('ipvs', key),
   /** @param table such as `ip kube-proxy` */
   nft: (table: string, part: 'chain' | 'set' | 'map', name: string): string =>
-    under(`nftables/${segment(table)}`, `${part} ${name}`),
+    childId(`nftables/${segment(table)}`, `${part} ${name}`),
 }
 
 /** The name in the last segment of an id: not of a rule, an element or an address, which are their text. */
@@ -111,7 +111,7 @@ export const nameOf = (id: string): string => decodeURIComponent(id.slice(id.las
 
 const segment = (name: string): string =>
   /[%/]/.test(name) ? name.replace(/[%/]/g, encodeURIComponent) : name
-const under = (parent: string, name: string): string => `${parent}/${segment(name)}`
+const childId = (parent: string, name: string): string => `${parent}/${segment(name)}`
 
 const group = (name: string, children: Entry[]): Entry => ({
   id: name,
@@ -137,7 +137,7 @@ function numbered(entries: Entry[]): Entry[] {
 /** @param parsed read the rules, for their references and for one id of all spellings of a rule */
 function iptablesEntries({ iptables, ipsets }: NodeState, parsed: boolean): Entry[] {
   return [...iptables].map(([table, chains]) => ({
-    id: under('iptables', table),
+    id: childId('iptables', table),
     kind: 'table',
     text: `*${table}`,
     children: [...chains.values()].map(({ name, policy, packets, rules }) => {
@@ -155,21 +155,21 @@ function iptablesEntries({ iptables, ipsets }: NodeState, parsed: boolean): Entr
           kind: 'rule',
           text,
           ...refersTo,
-          ...counted(packets),
+          ...countedPackets(packets),
         }
       })
       return {
         id,
         kind: 'chain',
         text: `:${name} ${policy}`,
-        ...counted(packets),
+        ...countedPackets(packets),
         children: numbered(children),
       }
     }),
   }))
 }
 
-const counted = (packets: number | undefined) => (packets === undefined ? {} : { packets })
+const countedPackets = (packets: number | undefined) => (packets === undefined ? {} : { packets })
 const referring = (ids: readonly string[]) =>
   ids.length === 0 ? {} : { refersTo: [...new Set(ids)] }
 
@@ -231,7 +231,7 @@ function ipvsEntries({ virtualServers }: NodeState, live: LiveConnections = new 
 
 const linkEntries = ({ links }: NodeState): Entry[] =>
   links.map(({ name, flags, addresses }) => {
-    const id = under('links', name)
+    const id = childId('links', name)
     const texts = addresses.map(({ address, prefixLength }) => `${address}/${prefixLength}`)
     return {
       id,
@@ -286,7 +286,7 @@ function nftTableEntry(table: NftTable, parsed: boolean): Entry {
     }
   })
   const children = [...chains, ...sets, ...maps]
-  return { id: under('nftables', title), kind: 'table', text: `table ${title}`, children }
+  return { id: childId('nftables', title), kind: 'table', text: `table ${title}`, children }
 }
 
 function chainText(name: string, { base }: NftChain): string {

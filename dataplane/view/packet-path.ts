@@ -8,17 +8,17 @@ import { PredictError, type PredictOptions, predict } from '../predict.ts'
 import { normaliseSpec } from '../rule.ts'
 import type { Packet } from '../trace/flow.ts'
 import {
-  type Action,
   actionsAt,
   endsOf,
   isByIpvs,
   legsOf,
-  type PacketEnd,
-  type Place,
-  SEEN,
+  type PathPlace,
+  SENDER_SEES,
+  type TraceAction,
+  type TraceOutcome,
   UNTRANSLATED,
 } from '../trace/path.ts'
-import type { Hook, Step } from '../trace/step.ts'
+import type { Hook, TraceStep } from '../trace/step.ts'
 import { stoppingPlace } from '../trace/stopping-place.ts'
 import { type Trace, tracePacket } from '../trace.ts'
 import { idOf } from './holdings.ts'
@@ -33,7 +33,7 @@ export interface PacketPath {
   /** False if the rules were predicted for a mode in which the node is not. */
   real: boolean
   /** From where to where it went, in the order of the drawing. */
-  legs: [from: Place, to: Place][]
+  legs: [from: PathPlace, to: PathPlace][]
   /** What is between INPUT and OUTPUT. */
   local: 'process' | 'IPVS'
   /** Those that it came to, in the order of the packet. */
@@ -52,7 +52,7 @@ export interface PathHook {
   actions: PathAction[]
 }
 
-export interface PathAction extends Omit<Action, 'steps'> {
+export interface PathAction extends Omit<TraceAction, 'steps'> {
   /** Ids of the entries of the node that did it (holdings.ts). */
   entries: string[]
   /** Packets that the kernel counted at this rule while a real packet was sent; absent before. */
@@ -61,7 +61,7 @@ export interface PathAction extends Omit<Action, 'steps'> {
   disagrees?: true
 }
 
-export interface PathEnd extends PacketEnd {
+export interface PathEnd extends TraceOutcome {
   /** How many of the packets that were really sent ended here, where it is known. */
   counted?: number
 }
@@ -108,7 +108,8 @@ function stopOf(trace: Trace, packet: Packet, state: NodeState, node: string): P
   const place = stoppingPlace(trace, packet, state, ` on ${node}`)
   if (place === undefined) return undefined
   const { verdict } = trace
-  const then = verdict === 'reject' || verdict === 'drop' ? SEEN[verdict].replace('the', 'The') : ''
+  const then =
+    verdict === 'reject' || verdict === 'drop' ? SENDER_SEES[verdict].replace('the', 'The') : ''
   const words = `The packet ${place}. ${then === '' ? UNTRANSLATED : `${then}.`}`
   const [by] = trace.outcomes.length === 0 ? trace.lost : []
   if (by) return { hook: by.hook, table: by.table, chain: by.chain, rule: by.rule, words }
@@ -135,7 +136,7 @@ function rememberedOf(
 
 /** The id of the entry that a step is about. */
 function entryId(
-  { table, chain, rule }: Step,
+  { table, chain, rule }: TraceStep,
   { iptables, nftables = [], foreignNftables = [] }: NodeState,
 ): string {
   if (table === 'ipvs') {

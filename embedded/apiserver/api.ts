@@ -1,6 +1,6 @@
 import type { V1ServiceSpec } from '@kubernetes/client-node'
 import { FieldErrors } from './field-errors.ts'
-import { sameJson, valueAt, wireCopy } from './json.ts'
+import { jsonAt, sameJson, wireCopy } from './json.ts'
 import {
   admitToNamespace,
   builtInNamespaces,
@@ -275,7 +275,7 @@ function checkPrecondition(
   field: string,
   asked: unknown,
 ): void {
-  const own = valueAt(metadata, field)
+  const own = jsonAt(metadata, field)
   const why = `Precondition failed: ${field} in precondition: ${asked}, in object meta: ${own}`
   if (asked !== own) throw conflict(resource, metadata.name, why)
 }

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { processor } from '../machine/kernel-package.ts'
-import { send, sendObject } from './http-messages.ts'
+import { sendBody, sendObject } from './http-messages.ts'
 import { apiVersionOf, discovered, type Resource, resources } from './resource.ts'
 import { absentKind, methodNotAllowed, unknownPath } from './status-error.ts'
 
@@ -24,11 +24,12 @@ export function serveDocument(
   if (method !== 'GET' && method !== 'HEAD') throw methodNotAllowed()
   const name = path.split('/').filter(Boolean).join('/')
   const document = documents.get(name)
-  if (/^(healthz|livez|readyz)/.test(name)) send(response, 200, 'text/plain; charset=utf-8', 'ok')
+  if (/^(healthz|livez|readyz)/.test(name))
+    sendBody(response, 200, 'text/plain; charset=utf-8', 'ok')
   else if (name.startsWith('openapi/v3/') && headers['kubectl-command'] === 'kubectl explain')
     // Of an error at this path kubectl shows only plain text, and only with some codes.
-    send(response, 406, 'text/plain', noFieldDocumentation.message)
-  else if (name === 'openapi/v2') send(response, 200, emptyOpenApiV2.type, emptyOpenApiV2.bytes)
+    sendBody(response, 406, 'text/plain', noFieldDocumentation.message)
+  else if (name === 'openapi/v2') sendBody(response, 200, emptyOpenApiV2.type, emptyOpenApiV2.bytes)
   else if (document) sendObject(response, 200, document)
   else throw unknownPath()
 }

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { isObject, type Json, type JsonObject } from './json.ts'
+import { isJsonObject, type Json, type JsonObject } from './json.ts'
 import { jsonPatch, mergePatch } from './patches.ts'
 import { decodeProtobuf } from './protobuf.ts'
 import type { Schema } from './schema.ts'
@@ -8,10 +8,10 @@ import { strategicMerge } from './strategic-merge.ts'
 
 /** Writes one object as the whole answer. */
 export function sendObject(response: ServerResponse, code: number, body: unknown): void {
-  send(response, code, 'application/json', `${JSON.stringify(body)}\n`)
+  sendBody(response, code, 'application/json', `${JSON.stringify(body)}\n`)
 }
 
-export function send(
+export function sendBody(
   response: ServerResponse,
   code: number,
   type: string,
@@ -52,9 +52,9 @@ export function wantsTable(accept = '*/*'): boolean {
   )
 }
 
-type Patch = (target: JsonObject, patch: Json, schema: Schema, typeName: string) => Json
+type PatchFunction = (target: JsonObject, patch: Json, schema: Schema, typeName: string) => Json
 
-const patches: Readonly<Record<string, Patch>> = {
+const patches: Readonly<Record<string, PatchFunction>> = {
   'application/json-patch+json': jsonPatch,
   'application/merge-patch+json': mergePatch,
   'application/strategic-merge-patch+json': strategicMerge,
@@ -81,8 +81,8 @@ export async function readObject(request: IncomingMessage, schema: Schema): Prom
   const bytes = await readBody(request)
   if (bytes.length === 0) return {}
   if (type === protobufType) return decodeProtobuf(schema, bytes)
-  const value = parseJson(bytes)
-  if (!isObject(value)) throw badRequest('the request body is no object of the API')
+  const value = parseBody(bytes)
+  if (!isJsonObject(value)) throw badRequest('the request body is no object of the API')
   return value
 }
 
@@ -96,7 +96,7 @@ export async function readPatch(
     throw absentKind('server-side apply (`kubectl apply` works without --server-side)')
   const apply = patches[mediaType(request)]
   if (!apply) throw unsupportedType(...Object.keys(patches))
-  const patch = parseJson(await readBody(request))
+  const patch = parseBody(await readBody(request))
   return (target) => apply(target, patch, schema, typeName)
 }
 
@@ -109,7 +109,7 @@ function mediaType(request: IncomingMessage): string {
   return (request.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? ''
 }
 
-function parseJson(bytes: Buffer): Json {
+function parseBody(bytes: Buffer): Json {
   try {
     return JSON.parse(String(bytes))
   } catch (error) {

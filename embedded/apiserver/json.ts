@@ -4,7 +4,7 @@ export interface JsonObject {
   [field: string]: Json | undefined
 }
 
-export function isObject(value: unknown): value is JsonObject {
+export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
@@ -18,7 +18,7 @@ export function sameJson(a: unknown, b: unknown): boolean {
   if (a === b) return true
   if (Array.isArray(a))
     return Array.isArray(b) && a.length === b.length && a.every((item, i) => sameJson(item, b[i]))
-  if (!isObject(a) || !isObject(b)) return false
+  if (!isJsonObject(a) || !isJsonObject(b)) return false
   for (const key of Object.keys(a)) if (!sameJson(a[key], b[key])) return false
   for (const key of Object.keys(b)) if (b[key] !== undefined && a[key] === undefined) return false
   return true
@@ -32,10 +32,10 @@ export function deepFreeze<T>(value: T): T {
 }
 
 /** The value at a dotted path (`metadata.name`), or undefined. */
-export function valueAt(value: unknown, path: string): unknown {
+export function jsonAt(value: unknown, path: string): unknown {
   return path
     .split('.')
-    .reduce((current, field) => (isObject(current) ? current[field] : undefined), value)
+    .reduce((current, field) => (isJsonObject(current) ? current[field] : undefined), value)
 }
 
 /** Whether a field has no value. As in Go, an empty text is none. */
@@ -48,7 +48,7 @@ export function fill(target: object, defaults: object): void {
   const fields = target as Record<string, unknown>
   for (const [name, value] of Object.entries(defaults)) {
     if (value === undefined) continue
-    if (isAbsent(fields[name])) fields[name] = isObject(value) ? {} : structuredClone(value)
-    if (isObject(value)) fill(fields[name] as object, value)
+    if (isAbsent(fields[name])) fields[name] = isJsonObject(value) ? {} : structuredClone(value)
+    if (isJsonObject(value)) fill(fields[name] as object, value)
   }
 }

@@ -1,4 +1,4 @@
-import { isObject, type Json, type JsonObject, sameJson, wireCopy } from './json.ts'
+import { isJsonObject, type Json, type JsonObject, sameJson, wireCopy } from './json.ts'
 import { badRequest, StatusError } from './status-error.ts'
 
 /** A copy with a JSON patch applied (RFC 6902). Throws 400 for an invalid patch, 422 for an operation that can't be applied. */
@@ -14,16 +14,16 @@ export function jsonPatch(target: Json, patch: Json): Json {
 }
 
 function applyOperation(root: JsonObject, operation: Json): void {
-  const { op, path, from, value } = isObject(operation) ? operation : {}
+  const { op, path, from, value } = isJsonObject(operation) ? operation : {}
   if (typeof op !== 'string' || typeof path !== 'string') {
     throw badRequest(
       `error decoding patch: "${JSON.stringify(operation)}" is no operation with op and path`,
     )
   }
   const source = () =>
-    typeof from === 'string' ? from : refuse(`operation for "${path}" has no from`)
+    typeof from === 'string' ? from : refusePatch(`operation for "${path}" has no from`)
   const given = () =>
-    value ?? (value === null ? null : refuse(`operation for "${path}" has no value`))
+    value ?? (value === null ? null : refusePatch(`operation for "${path}" has no value`))
   if (op === 'add') add(root, path, given())
   else if (op === 'remove') take(root, path)
   else if (op === 'replace') {
@@ -31,12 +31,12 @@ function applyOperation(root: JsonObject, operation: Json): void {
     add(root, path, given())
   } else if (op === 'move') add(root, path, take(root, source()))
   else if (op === 'copy') add(root, path, wireCopy(read(root, source())))
-  else if (op !== 'test') refuse(`Unexpected kind: ${op}`)
+  else if (op !== 'test') refusePatch(`Unexpected kind: ${op}`)
   else if (!sameJson(read(root, path), value ?? null))
-    refuse(`testing value ${path} failed: test failed`)
+    refusePatch(`testing value ${path} failed: test failed`)
 }
 
-function refuse(message: string): never {
+function refusePatch(message: string): never {
   throw new StatusError(
     'Invalid',
     `the server rejected our request due to an error in our request: ${message}`,
@@ -45,25 +45,27 @@ function refuse(message: string): never {
 
 /** The container of a path's last part, and this part as its key. */
 function placeOf(root: JsonObject, path: string): { container: Json[] | JsonObject; key: string } {
-  if (path !== '' && !path.startsWith('/')) refuse(`path "${path}" must begin with "/"`)
+  if (path !== '' && !path.startsWith('/')) refusePatch(`path "${path}" must begin with "/"`)
   const parts = path.split('/').map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
   const key = parts.pop() ?? ''
   let container: Json | undefined = root
   for (const part of parts) container = child(container, part, path)
-  if (!Array.isArray(container) && !isObject(container))
-    refuse(`the path "${path}" doesn't exist: missing container`)
+  if (!Array.isArray(container) && !isJsonObject(container))
+    refusePatch(`the path "${path}" doesn't exist: missing container`)
   return { container, key }
 }
 
 function child(container: Json | undefined, key: string, path: string): Json {
-  if (Array.isArray(container)) return container[indexOf(key, container.length - 1, path)] ?? null
-  if (isObject(container) && Object.hasOwn(container, key)) return container[key] ?? null
-  return refuse(`the path "${path}" doesn't exist: missing value`)
+  if (Array.isArray(container)) return container[listIndex(key, container.length - 1, path)] ?? null
+  if (isJsonObject(container) && Object.hasOwn(container, key)) return container[key] ?? null
+  return refusePatch(`the path "${path}" doesn't exist: missing value`)
 }
 
-function indexOf(key: string, last: number, path: string): number {
+function listIndex(key: string, last: number, path: string): number {
   const isIndex = /^(0|[1-9]\d*)$/.test(key) && Number(key) <= last
-  return isIndex ? Number(key) : refuse(`Unable to access invalid index: "${key}" in "${path}"`)
+  return isIndex
+    ? Number(key)
+    : refusePatch(`Unable to access invalid index: "${key}" in "${path}"`)
 }
 
 function read(root: JsonObject, path: string): Json {
@@ -83,7 +85,7 @@ function add(root: JsonObject, path: string, value: Json): void {
   const { container, key } = placeOf(root, path)
   if (Array.isArray(container))
     container.splice(
-      key === '-' ? container.length : indexOf(key, container.length, path),
+      key === '-' ? container.length : listIndex(key, container.length, path),
       0,
       value,
     )
@@ -99,8 +101,8 @@ function add(root: JsonObject, path: string, value: Json): void {
 
 /** Applies a JSON merge patch (RFC 7386) and returns the result; neither argument is changed. */
 export function mergePatch(target: Json | undefined, patch: Json): Json {
-  if (!isObject(patch)) return patch
-  const result: JsonObject = isObject(target) ? { ...target } : {}
+  if (!isJsonObject(patch)) return patch
+  const result: JsonObject = isJsonObject(target) ? { ...target } : {}
   for (const [key, value] of Object.entries(patch)) {
     if (value === null) delete result[key]
     else if (value !== undefined) result[key] = mergePatch(result[key], value)

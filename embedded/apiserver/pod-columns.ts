@@ -12,8 +12,8 @@ function statusText(pod: k8s.V1Pod): string {
     ({ state }) => state?.waiting?.reason ?? state?.terminated?.reason,
   )
   const reason = reasons.find(Boolean) ?? (own || phase)
-  if (reason !== 'Completed' || !containerStatuses.some(isReady)) return reason
-  return hasCondition(pod, 'Ready') ? 'Running' : 'NotReady'
+  if (reason !== 'Completed' || !containerStatuses.some(isContainerReady)) return reason
+  return hasPodCondition(pod, 'Ready') ? 'Running' : 'NotReady'
 }
 
 function initStatus(pod: k8s.V1Pod): string | undefined {
@@ -32,7 +32,8 @@ function initStatus(pod: k8s.V1Pod): string | undefined {
   return undefined
 }
 
-const isReady = ({ ready, state }: k8s.V1ContainerStatus) => ready && state?.running !== undefined
+const isContainerReady = ({ ready, state }: k8s.V1ContainerStatus) =>
+  ready && state?.running !== undefined
 
 /** The names of the init containers that run beside the others (KEP-753). */
 function sidecarsOf({ spec }: k8s.V1Pod): string[] {
@@ -51,7 +52,7 @@ function statusesOf(pod: k8s.V1Pod): k8s.V1ContainerStatus[] {
   ]
 }
 
-function hasCondition({ status }: k8s.V1Pod, type: string): boolean {
+function hasPodCondition({ status }: k8s.V1Pod, type: string): boolean {
   return (status?.conditions ?? []).some((own) => own.type === type && own.status === 'True')
 }
 
@@ -67,7 +68,7 @@ function restartsText(pod: k8s.V1Pod, now: Date): string {
 
 function readinessGates(pod: k8s.V1Pod): string {
   const gates = pod.spec?.readinessGates ?? []
-  const met = gates.filter(({ conditionType }) => hasCondition(pod, conditionType))
+  const met = gates.filter(({ conditionType }) => hasPodCondition(pod, conditionType))
   return gates.length > 0 ? `${met.length}/${gates.length}` : '<none>'
 }
 
@@ -76,7 +77,7 @@ export const podColumns = columns<k8s.V1Pod>({
   Name,
   Ready: (pod) => {
     const total = (pod.spec?.containers.length ?? 0) + sidecarsOf(pod).length
-    return `${statusesOf(pod).filter(isReady).length}/${total}`
+    return `${statusesOf(pod).filter(isContainerReady).length}/${total}`
   },
   Status: statusText,
   Restarts: restartsText,

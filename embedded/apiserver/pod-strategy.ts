@@ -7,7 +7,14 @@ import type {
   V1Toleration,
 } from '@kubernetes/client-node'
 import { fill, sameJson, wireCopy } from './json.ts'
-import { check, type Defaults, placesOf, type Rules, type Strategy, under } from './strategy.ts'
+import {
+  check,
+  type Defaults,
+  type FieldRules,
+  fieldsAt,
+  type Strategy,
+  under,
+} from './strategy.ts'
 
 const containers = 'containers|initContainers|ephemeralContainers[]'
 const probes = 'livenessProbe|readinessProbe|startupProbe'
@@ -56,7 +63,7 @@ export const podSpecDefaults: Defaults = {
 /** The list that contains a field. */
 const listOf = (field: string) => field.slice(0, field.lastIndexOf('['))
 
-const containerRules: Rules = {
+const containerRules: FieldRules = {
   name: [check.required, check.syntax('label'), check.unique()],
   image: [
     check.required,
@@ -89,12 +96,12 @@ const containerRules: Rules = {
   ),
 }
 
-const podSpecRules: Rules = {
+const podSpecRules: FieldRules = {
   containers: check.required,
   ...under(containers, containerRules),
   'volumes[].name': [check.required, check.syntax('label'), check.unique()],
   '': check.each<V1PodSpec>((spec, path, errors) => {
-    for (const { field, value } of placesOf(spec, `${containers}.volumeMounts[].name`, path))
+    for (const { field, value } of fieldsAt(spec, `${containers}.volumeMounts[].name`, path))
       if (!spec.volumes?.some(({ name }) => name === value))
         errors.add('FieldValueNotFound', field, `Not found: ${JSON.stringify(value)}`)
   }),
@@ -116,7 +123,7 @@ const podSpecRules: Rules = {
 }
 
 /** The rules for a workload's Pod template. */
-export const podTemplateRules: Rules = {
+export const podTemplateRules: FieldRules = {
   'metadata.labels': check.labels,
   ...under('spec', podSpecRules),
 }

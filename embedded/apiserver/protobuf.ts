@@ -9,7 +9,7 @@ import { badRequest } from './status-error.ts'
 
 const magic = Buffer.from('k8s\0')
 
-interface Field {
+interface ProtobufField {
   name: string
   /** The embedded message whose fields replace this one. */
   inline: boolean
@@ -21,9 +21,9 @@ const numbered = new Map(
   Object.entries(protobufFields).map(([name, list]) => [name, fieldsIn(list)]),
 )
 
-function fieldsIn(list: string): Map<number, Field> {
+function fieldsIn(list: string): Map<number, ProtobufField> {
   let number = 0
-  const fields = list.split(' ').map((item): [number, Field] => {
+  const fields = list.split(' ').map((item): [number, ProtobufField] => {
     const [, given, inline, name = '', zero] = /^(?:(\d+)=)?(@?)(\w+)(!?)$/.exec(item) ?? []
     number = given ? Number(given) : number + 1
     return [number, { name, inline: inline === '@', zeroIsAbsent: zero === '!' }]
@@ -47,7 +47,7 @@ export function decodeProtobuf(schema: Schema, bytes: Buffer): JsonObject {
     throw badRequest(
       `kind "${kind}" of version "${apiVersion}" is not read as protobuf, only as JSON`,
     )
-  const object = readObject(schema, className, className, asBytes(raw))
+  const object = decodeObject(schema, className, className, asBytes(raw))
   return { ...object, apiVersion, kind }
 }
 
@@ -90,14 +90,19 @@ function readMessage(bytes: Buffer): Map<number, Value[]> {
 }
 
 /** A message as the JSON object of a class; `numbers` names the list of its field numbers. */
-function readObject(schema: Schema, className: string, numbers: string, bytes: Buffer): JsonObject {
+function decodeObject(
+  schema: Schema,
+  className: string,
+  numbers: string,
+  bytes: Buffer,
+): JsonObject {
   const result: JsonObject = {}
   const fields = schema.get(className)
   for (const [number, values] of readMessage(bytes)) {
     const field = numbered.get(numbers)?.get(number)
     if (!field) continue
     if (field.inline) {
-      Object.assign(result, readObject(schema, className, field.name, asBytes(values.at(-1))))
+      Object.assign(result, decodeObject(schema, className, field.name, asBytes(values.at(-1))))
       continue
     }
     const type = fields?.get(field.name)
@@ -151,7 +156,7 @@ function readValue(schema: Schema, type: FieldType, value: Value): Json | undefi
       return isText ? String(asBytes(message.get(3)?.[0])) : Number(message.get(2)?.[0] ?? 0n)
     }
     case 'object':
-      return readObject(schema, type.name, type.name, asBytes(value))
+      return decodeObject(schema, type.name, type.name, asBytes(value))
     // The server sets times, and values of any type, which are in metadata.managedFields.
     default:
       return undefined

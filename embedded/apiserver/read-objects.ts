@@ -2,7 +2,7 @@ import { type ApiCall, flag, number } from './api-call.ts'
 import { columnsOf } from './columns.ts'
 import { apiVersionOf, type Resource } from './resource.ts'
 import { selects } from './selectors.ts'
-import { badRequest, StatusError, statusOf } from './status-error.ts'
+import { asStatusError, badRequest, StatusError } from './status-error.ts'
 import { jsonOf, type Stored, type StoreEvent } from './store.ts'
 import { tableOf } from './table.ts'
 
@@ -47,7 +47,7 @@ export function shaped(call: ApiCall, object: Stored, headers = true): object {
 }
 
 /** GET of a list: always all current objects. The API allows a server to ignore `limit` and an older `resourceVersion`. */
-export function listObjects(call: ApiCall): object {
+export function answerList(call: ApiCall): object {
   const { api, resource } = call
   revisionOf(call)
   const items = api.store.list(resource.name, call.namespace).filter(selection(call))
@@ -87,7 +87,7 @@ const backlogLimit = 64 * 1024 * 1024
  * Answers with a stream of changes, one JSON object a line: from `resourceVersion` on, or from the present state (first
  * an ADDED for every object). Bookmarks are not sent; a server may leave them out.
  */
-export function watchObjects(call: ApiCall): undefined {
+export function answerWatch(call: ApiCall): undefined {
   const { api, query, resource, response } = call
   if (flag(query, 'sendInitialEvents')) {
     // The answer of an API server without this feature: clients then list first.
@@ -100,7 +100,7 @@ export function watchObjects(call: ApiCall): undefined {
   let headers = true
   const write = (type: string, object: unknown) =>
     response.write(`${JSON.stringify({ type, object })}\n`)
-  const forward = (event: Change): void => {
+  const forward = (event: StoreChange): void => {
     const seen = transition(event, selected)
     if (!seen) return
     write(seen.type, shaped(call, seen.object, headers))
@@ -117,7 +117,7 @@ export function watchObjects(call: ApiCall): undefined {
       for (const object of api.store.list(resource.name, call.namespace))
         forward({ type: 'ADDED', object })
   } catch (error) {
-    write('ERROR', statusOf(error).status)
+    write('ERROR', asStatusError(error).status)
     response.end()
     return
   }
@@ -140,13 +140,13 @@ export function watchObjects(call: ApiCall): undefined {
   })
 }
 
-type Change = Pick<StoreEvent, 'type' | 'object' | 'previous'>
+type StoreChange = Pick<StoreEvent, 'type' | 'object' | 'previous'>
 
 /** The change as a client with selectors sees it: what no longer matches is DELETED, what newly matches is ADDED. */
 function transition(
-  { type, object, previous }: Change,
+  { type, object, previous }: StoreChange,
   selected: (object: Stored) => boolean,
-): Change | undefined {
+): StoreChange | undefined {
   const now = type !== 'DELETED' && selected(object)
   const before = previous !== undefined && selected(previous)
   if (now) return { type: before ? 'MODIFIED' : 'ADDED', object }

@@ -237,7 +237,7 @@ export type MetricsTarget = Pick<ResourceTarget, 'resource' | 'namespace' | 'nam
 export type ReviewTarget = Pick<ResourceTarget, 'resource'> & { is: 'review' }
 
 /** The target of an API path. */
-export type Target = ResourceTarget | MetricsTarget | ReviewTarget | { is: 'document' }
+export type PathTarget = ResourceTarget | MetricsTarget | ReviewTarget | { is: 'document' }
 
 /** Kinds and subresources of Kubernetes that are left out and have a substitute. */
 const substituted = new Map([
@@ -247,7 +247,7 @@ const substituted = new Map([
 ])
 
 /** Reads `/api/v1/…` and `/apis/GROUP/VERSION/…`; everything else is a `document`. Throws 404 for what this API does not have. */
-export function parsePath(path: string): Target {
+export function parsePath(path: string): PathTarget {
   const [root, ...rest] = path.split('/').filter(Boolean).map(decoded)
   const [group, version, ...place] = root === 'api' ? ['', ...rest] : rest
   if ((root !== 'api' && root !== 'apis') || place.length === 0) return { is: 'document' }

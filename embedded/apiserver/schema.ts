@@ -1,4 +1,4 @@
-import { isObject, type Json, type JsonObject } from './json.ts'
+import { isJsonObject, type Json, type JsonObject } from './json.ts'
 import { bodyKinds, type Resource, resources } from './resource.ts'
 import { badRequest, type StatusError } from './status-error.ts'
 
@@ -102,10 +102,10 @@ function readType(type: string, format: string): FieldType {
   return scalar ? { is: scalar } : { is: 'object', name: type }
 }
 
-type Kind = Pick<Resource, 'kind' | 'version' | 'schema'>
+type KindSchema = Pick<Resource, 'kind' | 'version' | 'schema'>
 
 /** 400 for an object that is not of a kind. */
-export function notOfKind({ kind, version }: Kind, why: string): StatusError {
+export function notOfKind({ kind, version }: KindSchema, why: string): StatusError {
   return badRequest(`${kind} in version "${version}" cannot be handled as a ${kind}: ${why}`)
 }
 
@@ -115,7 +115,7 @@ export function notOfKind({ kind, version }: Kind, why: string): StatusError {
  */
 export function decode(
   schema: Schema,
-  kind: Kind,
+  kind: KindSchema,
   object: JsonObject,
 ): { value: JsonObject; unknown: string[] } {
   const unknown: string[] = []
@@ -137,7 +137,7 @@ export function decode(
         if (!Array.isArray(value)) return wrong()
         return value.map((item, index) => read(item, type.items, struct, `${path}[${index}]`))
       case 'map': {
-        if (!isObject(value)) return wrong()
+        if (!isJsonObject(value)) return wrong()
         const entries = Object.entries(value).filter(
           ([, child]) => child !== null && child !== undefined,
         )
@@ -148,7 +148,7 @@ export function decode(
       case 'quantity':
         return scalars.quantity.accepts(value) ? String(value) : wrong()
       case 'object':
-        return isObject(value) ? readObject(value, type.name, path) : wrong()
+        return isJsonObject(value) ? readObject(value, type.name, path) : wrong()
       default:
         return scalars[type.is].accepts(value) ? value : wrong()
     }
@@ -163,7 +163,7 @@ export function decode(
       const type = fields.get(key)
       if (!type) unknown.push(field)
       else if (child !== null && child !== undefined)
-        result[key] = read(child, type, shortName(name), field)
+        result[key] = read(child, type, typeNameOf(name), field)
     }
     return result
   }
@@ -172,7 +172,7 @@ export function decode(
 }
 
 /** `V1PodSpec` → `PodSpec`. */
-function shortName(className: string): string {
+function typeNameOf(className: string): string {
   return className.replace(/^[A-Za-z]*?V1/, '')
 }
 
@@ -197,5 +197,5 @@ const scalars: Readonly<Record<Scalar, { goName: string; accepts: (value: Json) 
 function goName(type: FieldType): string {
   if (type.is === 'array') return `[]${goName(type.items)}`
   if (type.is === 'map') return `map[string]${goName(type.values)}`
-  return type.is === 'object' ? `v1.${shortName(type.name)}` : scalars[type.is].goName
+  return type.is === 'object' ? `v1.${typeNameOf(type.name)}` : scalars[type.is].goName
 }

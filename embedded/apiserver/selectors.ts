@@ -3,7 +3,7 @@ import {
   type LabelSelector,
   matchesSelector,
 } from '../../dataplane/label-selector.ts'
-import { valueAt } from './json.ts'
+import { jsonAt } from './json.ts'
 import type { Resource } from './resource.ts'
 import { badRequest } from './status-error.ts'
 import type { KubeObject } from './store.ts'
@@ -58,7 +58,7 @@ function parseFieldSelector(text: string, resource: Resource): (object: KubeObje
     if (!allowed.includes(path)) throw badRequest(`field label not supported: ${path}`)
     const absent = path === 'spec.unschedulable' || path === 'spec.hostNetwork' ? 'false' : ''
     return (object: KubeObject) =>
-      (String(valueAt(object, path) ?? absent) === wanted) === (operator !== '!=')
+      (String(jsonAt(object, path) ?? absent) === wanted) === (operator !== '!=')
   })
   return (object) => requirements.every((holds) => holds(object))
 }

@@ -9,11 +9,11 @@ import type { ServerTls } from './certificate.ts'
 import { serveDocument } from './documents.ts'
 import { readObject, sendObject, wantsTable } from './http-messages.ts'
 import { metricsOf } from './metrics.ts'
-import { found, listObjects, shaped, watchObjects } from './read-objects.ts'
+import { answerList, answerWatch, found, shaped } from './read-objects.ts'
 import { parsePath, type ResourceTarget } from './resource.ts'
 import { reviewOf } from './reviews.ts'
 import type { Schema } from './schema.ts'
-import { badRequest, methodNotAllowed, StatusError, statusOf } from './status-error.ts'
+import { asStatusError, badRequest, methodNotAllowed, StatusError } from './status-error.ts'
 import { serveUpgrade } from './streaming.ts'
 import type { Upgrade } from './streaming-protocols.ts'
 import {
@@ -58,7 +58,9 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     socket.on('close', () => sockets.delete(socket))
   })
   server.on('request', (request, response) => {
-    serve(options, request, response).catch((error: unknown) => fail(options, response, error))
+    serve(options, request, response).catch((error: unknown) =>
+      replyError(options, response, error),
+    )
   })
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on('error', () => socket.destroy())
@@ -69,7 +71,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       response.assignSocket(socket as Socket)
       response.shouldKeepAlive = false
       response.on('finish', () => socket.end())
-      fail(options, response, error)
+      replyError(options, response, error)
     })
   })
   // Watches and logs may be idle for a long time; TCP detects clients that have gone.
@@ -126,8 +128,8 @@ function admit({ url = '/', headers }: IncomingMessage, token: string) {
   return { target: parsePath(path), path, query }
 }
 
-function fail({ log }: ApiServerOptions, response: ServerResponse, error: unknown): void {
-  const { status, code } = statusOf(error)
+function replyError({ log }: ApiServerOptions, response: ServerResponse, error: unknown): void {
+  const { status, code } = asStatusError(error)
   if (code === 500)
     log?.(`API server: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
   if (response.headersSent) response.destroy()
@@ -138,7 +140,7 @@ function fail({ log }: ApiServerOptions, response: ServerResponse, error: unknow
 type Handler = (call: ApiCall) => object | undefined | Promise<object | undefined>
 
 const ofObject: Readonly<Record<string, Handler>> = {
-  GET: (call) => (flag(call.query, 'watch') ? watchObjects(call) : shaped(call, found(call))),
+  GET: (call) => (flag(call.query, 'watch') ? answerWatch(call) : shaped(call, found(call))),
   PUT: updateObject,
   PATCH: updateObject,
 }
@@ -146,7 +148,7 @@ const ofObject: Readonly<Record<string, Handler>> = {
 /** The handlers by method: of a list, of one object, and of each subresource. */
 const handlers: Readonly<Record<string, Readonly<Record<string, Handler>>>> = {
   list: {
-    GET: (call) => (flag(call.query, 'watch') ? watchObjects(call) : listObjects(call)),
+    GET: (call) => (flag(call.query, 'watch') ? answerWatch(call) : answerList(call)),
     POST: createObject,
   },
   object: { ...ofObject, DELETE: deleteObject },

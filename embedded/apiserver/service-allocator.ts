@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { isIPv4 } from 'node:net'
 import type { V1ServicePort, V1ServiceSpec } from '@kubernetes/client-node'
-import { toAddress, toNumber } from '../../host/address-pool.ts'
+import { numberToAddress, toNumber } from '../../host/address-pool.ts'
 import type { FieldErrors } from './field-errors.ts'
 
 export interface ServiceRanges {
@@ -87,11 +87,11 @@ function allocateClusterIP(
       base,
       size,
       band,
-      (number) => isUsable(number) && !taken.has(toAddress(number)),
+      (number) => isUsable(number) && !taken.has(numberToAddress(number)),
     )
     if (free === undefined)
       errors.invalid('spec.clusterIPs', [], 'failed to allocate a serviceIP: range is full')
-    else spec.clusterIP = toAddress(free)
+    else spec.clusterIP = numberToAddress(free)
   } else if (isIPv4(asked)) {
     const reason = taken.has(asked)
       ? 'provided IP is already allocated'

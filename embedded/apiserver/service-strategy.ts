@@ -4,7 +4,7 @@ import ipaddr from 'ipaddr.js'
 import { type FieldErrors, syntaxFaults } from './field-errors.ts'
 import { fill } from './json.ts'
 import { hasNodePorts, needsClusterIP, needsHealthCheckPort } from './service-allocator.ts'
-import { check, placesOf, type Rules, type Strategy } from './strategy.ts'
+import { check, type FieldRules, fieldsAt, type Strategy } from './strategy.ts'
 
 const protocol = check.oneOf('TCP', 'UDP', 'SCTP')
 const ipFault = 'must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)'
@@ -12,7 +12,7 @@ const cidrFault = 'must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/6
 const isIn = (range: string) => (address: string) =>
   isIP(address) !== 0 && ipaddr.parse(address).range() === range
 
-const serviceRules: Rules = {
+const serviceRules: FieldRules = {
   'spec.type': check.oneOf('ClusterIP', 'ExternalName', 'LoadBalancer', 'NodePort'),
   'spec.selector': check.labels,
   'spec.ports[].name': [check.syntax('label'), check.unique()],
@@ -179,7 +179,7 @@ export const endpointSliceStrategy: Strategy<k8s.V1EndpointSlice> = {
     'ports[].port': check.port,
     '': check.each<k8s.V1EndpointSlice>((slice, _, errors) => {
       const version = { IPv4: 4, IPv6: 6 }[slice.addressType]
-      for (const { field, value } of placesOf(slice, 'endpoints[].addresses[]'))
+      for (const { field, value } of fieldsAt(slice, 'endpoints[].addresses[]'))
         if (version && isIP(String(value)) !== version)
           errors.invalid(field, value, `must be an ${slice.addressType} address`)
     }),

@@ -23,7 +23,7 @@ export interface StatusCause {
   field: string
 }
 
-interface Details {
+interface StatusDetails {
   name?: string
   group?: string
   kind?: string
@@ -33,9 +33,9 @@ interface Details {
 /** An API error as a meta/v1 Status. */
 export class StatusError extends Error {
   readonly reason: Reason
-  readonly details: Details
+  readonly details: StatusDetails
 
-  constructor(reason: Reason, message: string, details: Details = {}) {
+  constructor(reason: Reason, message: string, details: StatusDetails = {}) {
     super(message)
     this.name = 'StatusError'
     this.reason = reason
@@ -69,7 +69,7 @@ interface Named {
   kind: string
 }
 
-const detailsOf = ({ name: kind, group }: Named, name: string): Details => ({
+const detailsOf = ({ name: kind, group }: Named, name: string): StatusDetails => ({
   name,
   ...(group && { group }),
   kind,
@@ -130,7 +130,7 @@ export function absentKind(kind: string): StatusError {
 }
 
 /** Any error as a StatusError: one of another class is internal. */
-export function statusOf(error: unknown): StatusError {
+export function asStatusError(error: unknown): StatusError {
   if (error instanceof StatusError) return error
   const message = messageOf(error)
   return new StatusError('InternalError', `Internal error occurred: ${message}`, {

@@ -42,7 +42,7 @@ export interface StoreEvent {
 /** Number of changes that are kept for resumed watches. */
 const historyLength = 20_000
 
-function keyOf({ namespace, name }: Pick<ObjectMeta, 'namespace' | 'name'>): string {
+function storeKey({ namespace, name }: Pick<ObjectMeta, 'namespace' | 'name'>): string {
   return `${namespace ?? ''}/${name}`
 }
 
@@ -68,7 +68,7 @@ export class Store {
     namespace: string | undefined,
     name: string,
   ): T | undefined {
-    return this.table(resource).get(keyOf({ namespace, name })) as T | undefined
+    return this.table(resource).get(storeKey({ namespace, name })) as T | undefined
   }
 
   /** All objects of a resource, in no particular order: many times faster than `list` where there are thousands. */
@@ -82,7 +82,7 @@ export class Store {
       ({ metadata }) => (namespace ?? metadata.namespace) === metadata.namespace,
     )
     return found.sort((left, right) =>
-      keyOf(left.metadata) < keyOf(right.metadata) ? -1 : 1,
+      storeKey(left.metadata) < storeKey(right.metadata) ? -1 : 1,
     ) as KubeObject[] as T[]
   }
 
@@ -115,7 +115,7 @@ export class Store {
 
   private record(resource: string, given: Stored, isGone: boolean): Stored {
     const table = this.table(resource)
-    const key = keyOf(given.metadata)
+    const key = storeKey(given.metadata)
     const previous = table.get(key)
     const revision = ++this.current
     const object = deepFreeze({

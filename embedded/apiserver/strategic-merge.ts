@@ -1,4 +1,4 @@
-import { isObject, type Json, type JsonObject, sameJson } from './json.ts'
+import { isJsonObject, type Json, type JsonObject, sameJson } from './json.ts'
 import { innermost, type Schema } from './schema.ts'
 import { badRequest } from './status-error.ts'
 
@@ -55,7 +55,7 @@ export function strategicMerge(
       const inner = fieldType && innermost(fieldType)
       const innerName = inner?.is === 'object' ? inner.name : undefined
       let merged: Json | undefined = value
-      if (isObject(value)) merged = mergeObject(innerName, objectOf(result[key]), value)
+      if (isJsonObject(value)) merged = mergeObject(innerName, objectOf(result[key]), value)
       else if (Array.isArray(value))
         merged = mergeList(`${type}.${key}`, innerName, listOf(result[key]), value)
       if (merged === undefined || merged === null) delete result[key]
@@ -77,18 +77,18 @@ export function strategicMerge(
     const key = patchKeys[field]
     if (key === undefined) return changes
     const replaces = changes.some(
-      (item) => isObject(item) && item.$patch === 'replace' && item[key] === undefined,
+      (item) => isJsonObject(item) && item.$patch === 'replace' && item[key] === undefined,
     )
     let result: Json[] = replaces ? [] : [...items]
     for (const item of changes) {
-      const value = isObject(item) ? item[key] : undefined
-      if (!isObject(item) || value === undefined) {
-        if (isObject(item) && item.$patch === 'replace') continue
+      const value = isJsonObject(item) ? item[key] : undefined
+      if (!isJsonObject(item) || value === undefined) {
+        if (isJsonObject(item) && item.$patch === 'replace') continue
         throw badRequest(
           `map: ${JSON.stringify(item)} in ${field} does not contain declared merge key: ${key}`,
         )
       }
-      const isSame = (own: Json) => isObject(own) && sameJson(own[key], value)
+      const isSame = (own: Json) => isJsonObject(own) && sameJson(own[key], value)
       const index = result.findIndex(isSame)
       const merged = mergeObject(itemType, objectOf(result[index]), item)
       if (merged === undefined) result = result.filter((own) => !isSame(own))
@@ -98,12 +98,12 @@ export function strategicMerge(
     return result
   }
 
-  if (!isObject(patch))
+  if (!isJsonObject(patch))
     throw badRequest('error decoding patch: json: cannot unmarshal the patch into an object')
   return mergeObject(typeName, target, patch) ?? {}
 }
 
-const objectOf = (value: Json | undefined) => (isObject(value) ? value : {})
+const objectOf = (value: Json | undefined) => (isJsonObject(value) ? value : {})
 const listOf = (value: Json | undefined) => (Array.isArray(value) ? value : [])
 
 function applyListDirectives(
@@ -126,7 +126,9 @@ function applyListDirectives(
 /** Items listed in `order` are in that order; others keep their position relative to their old neighbours. */
 function reorder(list: Json[], order: Json[], before: Json[], key: string | undefined): Json[] {
   const same = (a: Json, b: Json): boolean =>
-    key !== undefined && isObject(a) && isObject(b) ? sameJson(a[key], b[key]) : sameJson(a, b)
+    key !== undefined && isJsonObject(a) && isJsonObject(b)
+      ? sameJson(a[key], b[key])
+      : sameJson(a, b)
   const rank = (items: Json[], item: Json): number => items.findIndex((other) => same(other, item))
   const ordered = list
     .filter((item) => rank(order, item) >= 0)

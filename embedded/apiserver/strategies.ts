@@ -1,6 +1,6 @@
 import type { V1Namespace, V1Secret } from '@kubernetes/client-node'
 import { type FieldErrors, syntaxFaults } from './field-errors.ts'
-import { fill, sameJson, valueAt } from './json.ts'
+import { fill, jsonAt, sameJson } from './json.ts'
 import { podStrategy } from './pod-strategy.ts'
 import type { Resource } from './resource.ts'
 import { endpointSliceStrategy, serviceStrategy } from './service-strategy.ts'
@@ -9,8 +9,8 @@ import {
   applyDefaults,
   applyRules,
   check,
+  type FieldRules,
   metadataRules,
-  type Rules,
   type Strategy,
 } from './strategy.ts'
 import {
@@ -21,7 +21,7 @@ import {
   replicaSetStrategy,
 } from './workload-strategy.ts'
 
-const dataRules: Rules = {
+const dataRules: FieldRules = {
   data: check.each<object>((data, field, errors) => {
     for (const key of Object.keys(data))
       errors.invalid(`${field}[${key}]`, key, ...syntaxFaults(key, 'dataKey'))
@@ -87,8 +87,8 @@ export function validate(
   applyRules(object, rules, errors)
   if (!old) return
   for (const field of fixed) {
-    const value = valueAt(object, field)
-    if (!sameJson(value, valueAt(old, field))) errors.invalid(field, value, 'field is immutable')
+    const value = jsonAt(object, field)
+    if (!sameJson(value, jsonAt(old, field))) errors.invalid(field, value, 'field is immutable')
   }
   validateUpdate?.(object, old, errors)
 }

@@ -5,7 +5,7 @@ import {
   type Syntax,
   syntaxFaults,
 } from './field-errors.ts'
-import { fill, isAbsent, isObject } from './json.ts'
+import { fill, isAbsent, isJsonObject } from './json.ts'
 
 /**
  * What the API fills in and checks before it stores an object of one kind: mostly data, values and checks by the pattern of the
@@ -15,7 +15,7 @@ export interface Strategy<T> {
   defaults?: Defaults
   /** Fills in what depends on several fields or on the old state. */
   prepare?(object: T, old?: T): void
-  rules?: Rules
+  rules?: FieldRules
   /** The paths of fields that an update can't change. */
   fixed?: readonly string[]
   /** Finds other faults of an update. */
@@ -23,16 +23,16 @@ export interface Strategy<T> {
 }
 
 /** A field of an object with its path, as messages name it. */
-interface Place {
+interface FieldPlace {
   field: string
   value: unknown
 }
 
 /** Finds the faults of the fields that one pattern names. Absent fields have none, unless they are `required`. */
-export type Check = (errors: FieldErrors, places: readonly Place[]) => void
+export type FieldCheck = (errors: FieldErrors, places: readonly FieldPlace[]) => void
 
 /** Checks by pattern. */
-export type Rules = Readonly<Record<string, Check | readonly Check[]>>
+export type FieldRules = Readonly<Record<string, FieldCheck | readonly FieldCheck[]>>
 
 /** The values of an object's fields that are left open, by the pattern of the object; a function gets the object first. */
 export type Defaults = Readonly<
@@ -43,23 +43,23 @@ export type Defaults = Readonly<
  * The fields that a pattern such as `containers|initContainers[].ports[].name` names: `[]` means every item, `|` separates names. A
  * field may be absent, the objects around it may not.
  */
-export function placesOf(object: unknown, pattern: string, path = ''): Place[] {
+export function fieldsAt(object: unknown, pattern: string, path = ''): FieldPlace[] {
   if (pattern === '') return [{ field: path, value: object }]
-  if (!isObject(object)) return []
+  if (!isJsonObject(object)) return []
   const end = pattern.indexOf('.')
   const [step, rest] = end < 0 ? [pattern, ''] : [pattern.slice(0, end), pattern.slice(end + 1)]
   const isList = step.endsWith('[]')
   return (isList ? step.slice(0, -2) : step).split('|').flatMap((name) => {
     const [field, value] = [path ? `${path}.${name}` : name, object[name]]
-    if (!isList) return placesOf(value, rest, field)
+    if (!isList) return fieldsAt(value, rest, field)
     return Array.isArray(value)
-      ? value.flatMap((item, index) => placesOf(item, rest, `${field}[${index}]`))
+      ? value.flatMap((item, index) => fieldsAt(item, rest, `${field}[${index}]`))
       : []
   })
 }
 
 /** The same defaults or rules for an object at a path of another one. */
-export function under<T extends Defaults | Rules>(path: string, table: T): T {
+export function under<T extends Defaults | FieldRules>(path: string, table: T): T {
   const entries = Object.entries(table).map(([pattern, entry]) => [
     pattern ? `${path}.${pattern}` : path,
     entry,
@@ -70,52 +70,55 @@ export function under<T extends Defaults | Rules>(path: string, table: T): T {
 /** Fills in the fields of an object that are left open. */
 export function applyDefaults(object: object, defaults: Defaults): void {
   for (const [pattern, values] of Object.entries(defaults))
-    for (const { value } of placesOf(object, pattern))
-      if (isObject(value))
+    for (const { value } of fieldsAt(object, pattern))
+      if (isJsonObject(value))
         fill(value, typeof values === 'function' ? values(value as never) : values)
 }
 
 /** Finds all faults of an object. */
-export function applyRules(object: object, rules: Rules, errors: FieldErrors): void {
+export function applyRules(object: object, rules: FieldRules, errors: FieldErrors): void {
   for (const [pattern, checks] of Object.entries(rules)) {
-    const places = placesOf(object, pattern)
+    const places = fieldsAt(object, pattern)
     if (places.length > 0) for (const check of [checks].flat()) check(errors, places)
   }
 }
 
 /** Looks at each field that is present. */
 const each =
-  <T>(look: (value: T, field: string, errors: FieldErrors) => void): Check =>
+  <T>(look: (value: T, field: string, errors: FieldErrors) => void): FieldCheck =>
   (errors, places) => {
     for (const { field, value } of places) if (!isAbsent(value)) look(value as T, field, errors)
   }
 
 /** Fields whose values have faults, in Kubernetes' words. */
-const faults = <T>(faultsOf: (value: T) => readonly string[]): Check =>
+const faults = <T>(faultsOf: (value: T) => readonly string[]): FieldCheck =>
   each<T>((value, field, errors) => errors.invalid(field, value, ...faultsOf(value)))
 
 /** No field may have such a value. */
-const not = <T>(isWrong: (value: T) => boolean, fault: string): Check =>
+const not = <T>(isWrong: (value: T) => boolean, fault: string): FieldCheck =>
   faults<T>((value) => (isWrong(value) ? [fault] : []))
 
 /** The field must be present, and a list must not be empty. */
-const required: Check = (errors, places) => {
+const required: FieldCheck = (errors, places) => {
   for (const { field, value } of places)
     if (isAbsent(value) || (Array.isArray(value) && value.length === 0)) errors.required(field)
 }
 
-const oneOf = (...supported: string[]): Check =>
+const oneOf = (...supported: string[]): FieldCheck =>
   each<string>((value, field, errors) => {
     const choices = supported.toSorted().map((choice) => JSON.stringify(choice))
     const message = `Unsupported value: ${JSON.stringify(value)}: supported values: ${choices.join(', ')}`
     if (!supported.includes(value)) errors.add('FieldValueNotSupported', field, message)
   })
 
-const syntax = (name: Syntax): Check => faults<string>((text) => syntaxFaults(text, name))
+const syntax = (name: Syntax): FieldCheck => faults<string>((text) => syntaxFaults(text, name))
 
 /** No two fields have the same value, or the same part of it: all fields, or those of one scope. */
 const unique =
-  <T>(partOf: (value: T) => unknown = (value) => value, scopeOf = (_field: string) => ''): Check =>
+  <T>(
+    partOf: (value: T) => unknown = (value) => value,
+    scopeOf = (_field: string) => '',
+  ): FieldCheck =>
   (errors, places) => {
     const seen = new Set<string>()
     for (const { field, value } of places) {
@@ -148,7 +151,7 @@ const labels = each<Record<string, string>>((own, field, errors) => {
 export const check = { each, labels, not, notNegative, oneOf, port, required, syntax, unique }
 
 /** The rules for the metadata of every kind. */
-export const metadataRules = (nameSyntax: Syntax): Rules => ({
+export const metadataRules = (nameSyntax: Syntax): FieldRules => ({
   'metadata.name': [required, syntax(nameSyntax)],
   'metadata.labels': labels,
   'metadata.annotations': each<object>((own, field, errors) => {

@@ -8,10 +8,10 @@ import { OUTSIDE } from '../../host/outside.ts'
 import type { GuestProcess, SpawnOptions } from '../machine/machine.ts'
 import type { Api, KubeObject } from './api.ts'
 import { type ExecRequest, flag, type NodeBackend, type StartCommand } from './api-call.ts'
-import type { ResourceTarget, Target } from './resource.ts'
+import type { PathTarget, ResourceTarget } from './resource.ts'
 import type { SpdyStream } from './spdy.ts'
 import { badRequest, messageOf } from './status-error.ts'
-import { placesOf } from './strategy.ts'
+import { fieldsAt } from './strategy.ts'
 import {
   acceptCommand,
   acceptStreams,
@@ -24,7 +24,7 @@ import { containerOf } from './subresources.ts'
 export interface UpgradeCall extends Upgrade {
   api: Api
   backend: NodeBackend
-  target: Target
+  target: PathTarget
   query: URLSearchParams
 }
 
@@ -238,7 +238,7 @@ function nodeInReach(
   { namespace, name }: { namespace: string; name: string },
 ): string | undefined {
   const spec = api.get<KubeObject & Pick<V1Pod, 'spec'>>('pods', namespace, name)?.spec
-  const privileges = placesOf(
+  const privileges = fieldsAt(
     spec,
     'containers|initContainers|ephemeralContainers[].securityContext.privileged',
   )

@@ -7,7 +7,7 @@ import type { JsonObject } from './json.ts'
 import { found } from './read-objects.ts'
 import { badRequest } from './status-error.ts'
 import type { KubeObject, Stored } from './store.ts'
-import { placesOf } from './strategy.ts'
+import { fieldsAt } from './strategy.ts'
 import { deleteOptions, requestedObject, writeOptions } from './write-objects.ts'
 
 interface Scalable {
@@ -106,7 +106,7 @@ export function containerOf(
 ): string {
   const spec = api.get<KubeObject & Pick<V1Pod, 'spec'>>('pods', namespace, name)?.spec
   const namesOf = (list: string) =>
-    placesOf(spec, `${list}[].name`).map(({ value }) => String(value))
+    fieldsAt(spec, `${list}[].name`).map(({ value }) => String(value))
   const [names, init] = [namesOf('containers'), namesOf('initContainers')]
   if (asked) {
     if ([...names, ...init, ...namesOf('ephemeralContainers')].includes(asked)) return asked

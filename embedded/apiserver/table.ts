@@ -1,4 +1,4 @@
-import { valueAt } from './json.ts'
+import { jsonAt } from './json.ts'
 import type { Stored } from './store.ts'
 
 /** What a column shows of an object in its JSON form, in which dates are text: the value at a path, or a function's result. */
@@ -34,7 +34,7 @@ export function wide<T>(
 
 /** The value at a path of an object, or a substitute for an absent or empty one. */
 export function or(absent: string | number, path: string): (object: unknown) => string | number {
-  return (object) => (valueAt(object, path) as string | number | undefined) || absent
+  return (object) => (jsonAt(object, path) as string | number | undefined) || absent
 }
 
 /** How long ago a time was, as kubectl prints it: `5s`, `3m12s`, `7h5m`, `20d`. */
@@ -60,7 +60,7 @@ function pair(large: number, largeUnit: string, small: number, smallUnit: string
 // The columns of every kind.
 export const Name = 'metadata.name'
 export const Age = (object: unknown, now: Date) =>
-  ageOf(valueAt(object, 'metadata.creationTimestamp'), now)
+  ageOf(jsonAt(object, 'metadata.creationTimestamp'), now)
 
 /** Objects as the table that kubectl prints; without headers for all but the first event of a watch. */
 export function tableOf(

@@ -4,7 +4,7 @@ import { matchesSelector } from '../../dataplane/label-selector.ts'
 import { fill } from './json.ts'
 import { podSpecDefaults, podTemplateRules } from './pod-strategy.ts'
 import { messageOf } from './status-error.ts'
-import { check, type Defaults, type Rules, type Strategy, under } from './strategy.ts'
+import { check, type Defaults, type FieldRules, type Strategy, under } from './strategy.ts'
 
 type Rolling = { maxSurge?: number | string; maxUnavailable?: number | string }
 
@@ -16,7 +16,7 @@ const percentFault =
   "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
 
 /** The rules for the specification of a Deployment, ReplicaSet or DaemonSet. */
-const workloadRules: Rules = {
+const workloadRules: FieldRules = {
   selector: check.required,
   'selector.matchLabels': check.labels,
   ...under('template', podTemplateRules),
@@ -83,7 +83,7 @@ export const daemonSetStrategy = workload(
   { currentNumberScheduled: 0, desiredNumberScheduled: 0, numberMisscheduled: 0, numberReady: 0 },
 )
 
-const jobSpecRules: Rules = {
+const jobSpecRules: FieldRules = {
   ...under('template', podTemplateRules),
   'template.spec.restartPolicy': check.oneOf('OnFailure', 'Never'),
   completionMode: check.oneOf('NonIndexed'),

@@ -2,7 +2,7 @@ import type { V1DeleteOptions } from '@kubernetes/client-node'
 import type { DeleteOptions, WriteOptions } from './api.ts'
 import { type ApiCall, number } from './api-call.ts'
 import { readObject, readPatch, warn } from './http-messages.ts'
-import { isObject, type JsonObject } from './json.ts'
+import { isJsonObject, type JsonObject } from './json.ts'
 import { found, shaped } from './read-objects.ts'
 import { apiVersionOf, type Resource } from './resource.ts'
 import { decode, notOfKind } from './schema.ts'
@@ -26,19 +26,19 @@ export async function updateObject(call: ApiCall): Promise<object> {
   return shaped(call, api.update(resource.name, object, subresource, writeOptions(call)))
 }
 
-type Kind = Pick<Resource, 'kind' | 'group' | 'version' | 'schema'>
+type RequestedKind = Pick<Resource, 'kind' | 'group' | 'version' | 'schema'>
 
 /** The object that a request contains, or that a PATCH makes of the present one. Throws 400 for another kind or name than those of the path. */
 export async function requestedObject(
   call: ApiCall,
-  kind: Kind,
+  kind: RequestedKind,
   present = (): JsonObject => ({}),
 ): Promise<Stored> {
   const { request, schema, namespace, name } = call
   const patch =
     request.method === 'PATCH' ? await readPatch(request, schema, kind.schema) : undefined
   const body = patch ? patch(present()) : await readObject(request, schema)
-  if (!isObject(body)) throw badRequest('the patch leaves no object')
+  if (!isJsonObject(body)) throw badRequest('the patch leaves no object')
   const object = decoded(call, kind, body)
   const { metadata } = object
   if (metadata.name !== name)
@@ -57,7 +57,7 @@ export async function deleteObject(call: ApiCall): Promise<object> {
 }
 
 /** The object of a kind in a request. The answer warns about fields that the kind doesn't have. */
-function decoded(call: ApiCall, own: Kind, body: JsonObject): Stored {
+function decoded(call: ApiCall, own: RequestedKind, body: JsonObject): Stored {
   const { kind } = own
   const version = apiVersionOf(own)
   if ((body.kind ?? kind) !== kind || (body.apiVersion ?? version) !== version) {

@@ -6,13 +6,13 @@ import {
   byCreation,
   countsAbove0,
   type DaemonSet,
-  isReady,
+  hasReadyCondition,
   isTerminal,
   isTerminating,
-  type Node,
+  type NodeObject,
   type Pod,
 } from './resources.ts'
-import { countOf } from './rollout.ts'
+import { resolveCount } from './rollout.ts'
 
 /** The label of a daemon Pod with the hash of its template. */
 const hashLabel = 'controller-revision-hash'
@@ -23,7 +23,7 @@ export function startDaemonSetController(context: ControllerContext): void {
   const control = new PodControl(api, 'daemonset-controller')
 
   const queue = context.reconcile<DaemonSet>('daemonsets', (daemonSet) => {
-    const nodes = api.list<Node>('nodes')
+    const nodes = api.list<NodeObject>('nodes')
     const hash = templateHash(daemonSet.spec.template)
     const read = () => ({
       daemonSet,
@@ -32,12 +32,12 @@ export function startDaemonSetController(context: ControllerContext): void {
       pods: claim<Pod>(api, daemonSet, 'pods').sort(byCreation),
     })
     manage(control, read())
-    update(control, read())
-    writeStatus(api, 'daemonsets', daemonSet, statusOf(read()))
+    updatePods(control, read())
+    writeStatus(api, 'daemonsets', daemonSet, daemonSetStatus(read()))
   })
 
   watchOwned(context, queue, 'pods', 'daemonsets')
-  context.watch<Node>('nodes', (type, node, previous) => {
+  context.watch<NodeObject>('nodes', (type, node, previous) => {
     for (const daemonSet of api.list<DaemonSet>('daemonsets')) {
       const changed =
         !previous ||
@@ -49,24 +49,24 @@ export function startDaemonSetController(context: ControllerContext): void {
 }
 
 /** The state of one DaemonSet: its Pods, the oldest first, and the hash of its current template. */
-interface State {
+interface DaemonSetState {
   daemonSet: DaemonSet
-  nodes: readonly Node[]
+  nodes: readonly NodeObject[]
   pods: readonly Pod[]
   hash: string
 }
 
-const podsOn = (pods: readonly Pod[], node: Node) =>
+const podsOn = (pods: readonly Pod[], node: NodeObject) =>
   pods.filter(({ spec }) => spec.nodeName === node.metadata.name)
 const isOld = ({ metadata }: Pod, hash: string): boolean => metadata.labels?.[hashLabel] !== hash
-const isLive = (pod: Pod): boolean => !isTerminating(pod)
+const isStaying = (pod: Pod): boolean => !isTerminating(pod)
 
 /** The nodes that need a Pod. */
-const wantedNodes = ({ daemonSet, nodes }: State) =>
+const wantedNodes = ({ daemonSet, nodes }: DaemonSetState) =>
   nodes.filter((node) => placement(daemonSet, node) === 'run')
 
 /** Creates missing Pods, bound to their node, and deletes Pods that have ended, are duplicates, or run on a wrong node. */
-function manage(control: PodControl, { daemonSet, nodes, pods, hash }: State): void {
+function manage(control: PodControl, { daemonSet, nodes, pods, hash }: DaemonSetState): void {
   const { metadata, spec } = daemonSet.spec.template
   const labels = { ...metadata?.labels, [hashLabel]: hash }
   for (const node of nodes) {
@@ -77,7 +77,7 @@ function manage(control: PodControl, { daemonSet, nodes, pods, hash }: State): v
         metadata: { ...metadata, labels },
         spec: { ...spec, nodeName: node.metadata.name },
       })
-    const live = present.filter(isLive)
+    const live = present.filter(isStaying)
     const running = live.filter((pod) => !isTerminal(pod))
     const surplus = where === 'leave' ? running : running.slice(1)
     for (const pod of [...live.filter(isTerminal), ...surplus]) control.delete(daemonSet, pod)
@@ -85,32 +85,32 @@ function manage(control: PodControl, { daemonSet, nodes, pods, hash }: State): v
 }
 
 /** Deletes Pods of an earlier template (pkg/controller/daemon/update.go): those that are not ready, then ready ones up to maxUnavailable. */
-function update(control: PodControl, state: State): void {
+function updatePods(control: PodControl, state: DaemonSetState): void {
   const { daemonSet, pods, hash } = state
   const { updateStrategy } = daemonSet.spec
   if (updateStrategy?.type === 'OnDelete') return
   const wanted = wantedNodes(state)
   const { maxUnavailable = 1 } = updateStrategy?.rollingUpdate ?? {}
   // It is 0 where maxSurge is set, which would start the new Pod beside the old one; here one Pod at a time is replaced.
-  const limit = countOf(maxUnavailable, wanted.length, Math.ceil) || 1
+  const limit = resolveCount(maxUnavailable, wanted.length, Math.ceil) || 1
   const only = wanted.flatMap((node) => {
-    const live = podsOn(pods, node).filter(isLive)
+    const live = podsOn(pods, node).filter(isStaying)
     return live.length === 1 ? live : []
   })
-  const broken = only.filter((pod) => !isReady(pod) && isOld(pod, hash))
-  const unavailable = wanted.length - only.filter(isReady).length - broken.length
-  const ready = only.filter((pod) => isReady(pod) && isOld(pod, hash))
+  const broken = only.filter((pod) => !hasReadyCondition(pod) && isOld(pod, hash))
+  const unavailable = wanted.length - only.filter(hasReadyCondition).length - broken.length
+  const ready = only.filter((pod) => hasReadyCondition(pod) && isOld(pod, hash))
   for (const pod of [...broken, ...ready.slice(0, Math.max(0, limit - unavailable))])
     control.delete(daemonSet, pod)
 }
 
-function statusOf(state: State): NonNullable<DaemonSet['status']> {
+function daemonSetStatus(state: DaemonSetState): NonNullable<DaemonSet['status']> {
   const { daemonSet, nodes, pods, hash } = state
   const wanted = wantedNodes(state)
   const scheduled = wanted.flatMap((node) => podsOn(pods, node).slice(0, 1))
   // A Pod that is being deleted counts as scheduled, but not as ready.
-  const live = scheduled.filter(isLive)
-  const ready = live.filter(isReady).length
+  const live = scheduled.filter(isStaying)
+  const ready = live.filter(hasReadyCondition).length
   return {
     currentNumberScheduled: scheduled.length,
     numberMisscheduled: nodes.filter(
@@ -128,7 +128,7 @@ function statusOf(state: State): NonNullable<DaemonSet['status']> {
 }
 
 /** `run`: the node needs a Pod, also if it is cordoned; `stay`: a Pod may stay, but none would be started; `leave`: neither. */
-function placement({ spec: { template } }: DaemonSet, node: Node): 'run' | 'stay' | 'leave' {
+function placement({ spec: { template } }: DaemonSet, node: NodeObject): 'run' | 'stay' | 'leave' {
   const { spec } = template
   if (!spec || (spec.nodeName && spec.nodeName !== node.metadata.name) || !matchesNode(node, spec))
     return 'leave'

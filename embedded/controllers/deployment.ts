@@ -3,7 +3,7 @@ import { EventRecorder } from './events.ts'
 import { claim, controllerReference, watchOwned } from './ownership.ts'
 import { podTemplateHashLabel, sameTemplate, templateHash } from './pod-control.ts'
 import { byCreation, type Deployment, type ReplicaSet } from './resources.ts'
-import { desired, nextSizes, type Rollout, statusOf } from './rollout.ts'
+import { deploymentStatus, desired, nextSizes, type Rollout } from './rollout.ts'
 
 /** Rolls Deployments out through ReplicaSets, step by step as their Pods become available. */
 export function startDeploymentController(context: ControllerContext): void {
@@ -18,7 +18,7 @@ export function startDeploymentController(context: ControllerContext): void {
     const rollout = scale(
       recordRevision({ deployment, current, old: sets.filter((set) => set !== found) }),
     )
-    writeStatus(api, 'deployments', deployment, statusOf(rollout))
+    writeStatus(api, 'deployments', deployment, deploymentStatus(rollout))
   })
 
   /** Creates the ReplicaSet of the current template, without Pods. */

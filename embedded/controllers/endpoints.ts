@@ -4,12 +4,12 @@ import { sameJson } from '../apiserver/json.ts'
 import { type ControllerContext, keyOf, splitKey } from './context.ts'
 import { controllerReference } from './ownership.ts'
 import {
-  type EndpointSlice,
+  type EndpointSliceObject,
   type Endpoints,
-  isReady,
+  hasReadyCondition,
   isTerminal,
   type Pod,
-  type Service,
+  type ServiceObject,
 } from './resources.ts'
 import { endpointsOf, planSlices, podSelector, type SliceContent } from './slice-plan.ts'
 
@@ -26,22 +26,22 @@ export function startEndpointsController(context: ControllerContext): void {
 
   const queue = context.queue((key) => {
     const { namespace, name } = splitKey(key)
-    const service = api.get<Service>('services', namespace, name)
+    const service = api.get<ServiceObject>('services', namespace, name)
     const selector = service && podSelector(service)
     if (!service && api.get('endpoints', namespace, name)) api.delete('endpoints', namespace, name)
     if (!selector || service.metadata.deletionTimestamp) return
     const contents = endpointsOf(api, service, selector)
     const slices = api.store
-      .all<EndpointSlice>('endpointslices')
+      .all<EndpointSliceObject>('endpointslices')
       .filter((slice) => ownService(slice) === key)
     writeSlices(api, service, slices, contents)
     writeEndpoints(api, service, contents)
   })
 
-  context.watch<Service>('services', (_type, service) => queue.add(keyOf(service)))
+  context.watch<ServiceObject>('services', (_type, service) => queue.add(keyOf(service)))
   context.watch<Pod>('pods', (type, pod, previous) => {
     if (type === 'MODIFIED' && previous && sameJson(view(previous), view(pod))) return
-    for (const service of api.store.all<Service>('services')) {
+    for (const service of api.store.all<ServiceObject>('services')) {
       if (service.metadata.namespace !== pod.metadata.namespace) continue
       const selector = podSelector(service)
       const isSelected = (state: Pod | undefined) =>
@@ -50,7 +50,7 @@ export function startEndpointsController(context: ControllerContext): void {
     }
   })
   // Restores slices that other clients changed or deleted.
-  context.watch<EndpointSlice>('endpointslices', (type, object, previous) => {
+  context.watch<EndpointSliceObject>('endpointslices', (type, object, previous) => {
     if (type === 'ADDED') return
     for (const slice of previous ? [previous, object] : [object]) {
       const service = ownService(slice)
@@ -69,7 +69,7 @@ function view(pod: Pod) {
     labels,
     deletionTimestamp,
     isTerminal(pod),
-    isReady(pod),
+    hasReadyCondition(pod),
     status?.podIP,
     nodeName,
     hostname,
@@ -79,23 +79,23 @@ function view(pod: Pod) {
 }
 
 /** The key of the Service for which this controller made the slice, if it did. */
-function ownService({ metadata: { namespace, labels } }: EndpointSlice): string | undefined {
+function ownService({ metadata: { namespace, labels } }: EndpointSliceObject): string | undefined {
   const service = labels?.[serviceLabel]
   return service && labels?.[managerLabel] === manager ? `${namespace}/${service}` : undefined
 }
 
-const isHeadless = ({ spec }: Service): boolean => spec.clusterIP === 'None'
+const isHeadless = ({ spec }: ServiceObject): boolean => spec.clusterIP === 'None'
 
 /** The labels of both kinds of objects: the Service's own, and whether it is headless, by which kube-proxy selects. */
-const labelsOf = (service: Service) => ({
+const labelsOf = (service: ServiceObject) => ({
   ...service.metadata.labels,
   ...(isHeadless(service) && { [headlessLabel]: '' }),
 })
 
 function writeSlices(
   api: Api,
-  service: Service,
-  existing: readonly EndpointSlice[],
+  service: ServiceObject,
+  existing: readonly EndpointSliceObject[],
   contents: readonly SliceContent[],
 ): void {
   const { namespace, name } = service.metadata
@@ -125,7 +125,7 @@ function writeSlices(
   for (const { metadata } of surplus) api.delete('endpointslices', namespace, metadata.name)
 }
 
-function writeEndpoints(api: Api, service: Service, contents: readonly SliceContent[]): void {
+function writeEndpoints(api: Api, service: ServiceObject, contents: readonly SliceContent[]): void {
   const { namespace, name } = service.metadata
   const subsets = contents.flatMap((content) => subsetOf(content, service))
   const labels = labelsOf(service)
@@ -142,7 +142,7 @@ function writeEndpoints(api: Api, service: Service, contents: readonly SliceCont
 /** The addresses of one group of ports, ready and not ready apart; Pods being deleted are left out unless they are ready. */
 function subsetOf(
   { ports, endpoints }: SliceContent,
-  service: Service,
+  service: ServiceObject,
 ): NonNullable<Endpoints['subsets']> {
   const shown = endpoints.filter(({ conditions }) => conditions?.ready || !conditions?.terminating)
   if (shown.length === 0 || (ports.length === 0 && !isHeadless(service))) return []

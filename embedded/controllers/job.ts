@@ -8,8 +8,8 @@ import {
   byCreation,
   type CronJob,
   countsAbove0,
+  hasReadyCondition,
   isActive,
-  isReady,
   type Job,
   type Pod,
 } from './resources.ts'
@@ -18,10 +18,10 @@ import {
 const firstDelayMs = 10_000
 const longestDelayMs = 600_000
 
-type Condition = NonNullable<NonNullable<Job['status']>['conditions']>[number]
+type JobCondition = NonNullable<NonNullable<Job['status']>['conditions']>[number]
 
 /** The condition of a Job that has ended. */
-const endOf = (job: Job): Condition | undefined =>
+const endOf = (job: Job): JobCondition | undefined =>
   job.status?.conditions?.find(
     ({ type, status }) => (type === 'Complete' || type === 'Failed') && status === 'True',
   )
@@ -54,7 +54,7 @@ export function startJobController(context: ControllerContext): void {
         conditions: [{ ...end, status: 'True', lastProbeTime: now, lastTransitionTime: now }],
       }),
       ...(active.length > 0 &&
-        !end && { active: active.length, ready: active.filter(isReady).length }),
+        !end && { active: active.length, ready: active.filter(hasReadyCondition).length }),
       ...countsAbove0({ succeeded: succeeded.length, failed: failed.length }),
     })
     if (end === complete) recorder.event(job, 'Normal', 'Completed', end.message)

@@ -13,20 +13,20 @@ import {
   compareRanks,
   isTerminal,
   isTerminating,
-  type Node,
+  type NodeObject,
   type Pod,
 } from './resources.ts'
 
 /** Whether a node meets all requirements of a term on its labels; a term without any matches no node. */
 function matchesTerm(
-  { metadata }: Node,
+  { metadata }: NodeObject,
   { matchExpressions = [] }: AsJson<V1NodeSelectorTerm>,
 ): boolean {
   return matchExpressions.length > 0 && matchesSelector({ matchExpressions }, metadata.labels)
 }
 
 /** Whether a node satisfies a Pod's nodeSelector and its required node affinity (any one of the terms). */
-export function matchesNode(node: Node, spec: AsJson<V1PodSpec>): boolean {
+export function matchesNode(node: NodeObject, spec: AsJson<V1PodSpec>): boolean {
   if (!hasLabels(node.metadata.labels, spec.nodeSelector ?? {})) return false
   const required = spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution
   return (
@@ -46,7 +46,7 @@ function tolerates(toleration: Toleration, taint: Taint): boolean {
 }
 
 /** The node's taints that no toleration covers, without those of effect PreferNoSchedule. */
-export function untolerated({ spec }: Node, tolerations: readonly Toleration[]): Taint[] {
+export function untolerated({ spec }: NodeObject, tolerations: readonly Toleration[]): Taint[] {
   return (spec.taints ?? []).filter(
     (taint) =>
       taint.effect !== 'PreferNoSchedule' &&
@@ -56,7 +56,7 @@ export function untolerated({ spec }: Node, tolerations: readonly Toleration[]):
 
 /** The input of one scheduling decision. */
 export interface SchedulingView {
-  nodes: readonly Node[]
+  nodes: readonly NodeObject[]
   /** Those that have not ended. */
   pods: readonly Pod[]
 }
@@ -66,7 +66,7 @@ export function readSchedulingView(api: Api): SchedulingView {
   return { nodes: api.list('nodes'), pods: api.list<Pod>('pods').filter((pod) => !isTerminal(pod)) }
 }
 
-type Predicate = (pod: Pod, node: Node, view: SchedulingView) => boolean
+type Predicate = (pod: Pod, node: NodeObject, view: SchedulingView) => boolean
 
 const unschedulableTaint = { key: 'node.kubernetes.io/unschedulable', effect: 'NoSchedule' }
 const defaultMaxPods = 110
@@ -103,7 +103,7 @@ const obstacles: readonly [string, Predicate][] = [
 ]
 
 /** The first reason why the Pod can't go to the node. */
-export function obstacle(pod: Pod, node: Node, view: SchedulingView): string | undefined {
+export function obstacle(pod: Pod, node: NodeObject, view: SchedulingView): string | undefined {
   return obstacles.find(([, prevents]) => prevents(pod, node, view))?.[0]
 }
 
@@ -117,14 +117,14 @@ export function unschedulableMessage(reasons: readonly string[]): string {
 }
 
 /** The Pods of a node that have not ended. */
-function podsOn({ metadata }: Node, { pods }: SchedulingView): Pod[] {
+function podsOn({ metadata }: NodeObject, { pods }: SchedulingView): Pod[] {
   return pods.filter(({ spec }) => spec.nodeName === metadata.name)
 }
 
 // topologySpreadConstraints, as in the scheduler's PodTopologySpread plugin.
 
 /** Whether a DoNotSchedule constraint forbids the node: it lacks the key, or the skew would become too large. */
-function isTooUneven(pod: Pod, node: Node, view: SchedulingView): boolean {
+function isTooUneven(pod: Pod, node: NodeObject, view: SchedulingView): boolean {
   return (pod.spec.topologySpreadConstraints ?? []).some((constraint) => {
     const { topologyKey, labelSelector, maxSkew, whenUnsatisfiable } = constraint
     if (whenUnsatisfiable !== 'DoNotSchedule') return false
@@ -148,7 +148,7 @@ type Scope = Pick<AsJson<V1PodAffinityTerm>, 'topologyKey' | 'labelSelector' | '
 function matchesInDomain(
   { topologyKey, labelSelector, namespaces }: Scope,
   pod: Pod,
-  node: Node,
+  node: NodeObject,
   view: SchedulingView,
 ): number {
   const domain = node.metadata.labels?.[topologyKey]
@@ -165,7 +165,7 @@ function matchesInDomain(
 }
 
 /** What makes a node less suitable, the most important first: Pods that a rule keeps apart, Pods of the same controller, all Pods. */
-function penalties(pod: Pod, node: Node, view: SchedulingView): number[] {
+function penalties(pod: Pod, node: NodeObject, view: SchedulingView): number[] {
   const owner = controllerOf(pod)?.uid
   const soft = (pod.spec.topologySpreadConstraints ?? []).filter(
     ({ whenUnsatisfiable }) => whenUnsatisfiable === 'ScheduleAnyway',
@@ -191,9 +191,9 @@ function penalties(pod: Pod, node: Node, view: SchedulingView): number[] {
 /** The best of the nodes that a Pod fits on; of equal nodes the first by name, so that the decision is deterministic. */
 export function bestNode(
   pod: Pod,
-  candidates: readonly Node[],
+  candidates: readonly NodeObject[],
   view: SchedulingView,
-): Node | undefined {
+): NodeObject | undefined {
   const ranked = candidates.map((node) => ({
     node,
     ranks: [...penalties(pod, node, view), node.metadata.name],

@@ -5,8 +5,8 @@ import {
   byCreation,
   compareRanks,
   countsAbove0,
+  hasReadyCondition,
   isActive,
-  isReady,
   isTerminal,
   type Pod,
   type ReplicaSet,
@@ -20,7 +20,7 @@ export function startReplicaSetController(context: ControllerContext): void {
   const queue = context.reconcile<ReplicaSet>('replicasets', (replicaSet) => {
     const owned = () => claim<Pod>(api, replicaSet, 'pods')
     manage(control, replicaSet, owned().filter(isActive))
-    writeStatus(api, 'replicasets', replicaSet, statusOf(replicaSet, owned()))
+    writeStatus(api, 'replicasets', replicaSet, replicaSetStatus(replicaSet, owned()))
   })
   watchOwned(context, queue, 'pods', 'replicasets')
 }
@@ -39,7 +39,7 @@ export function deletionOrder(pods: readonly Pod[]): Pod[] {
   const ranks = (pod: Pod) => [
     pod.spec.nodeName ? 1 : 0,
     pod.status?.phase === 'Running' ? 1 : 0,
-    isReady(pod) ? 1 : 0,
+    hasReadyCondition(pod) ? 1 : 0,
     -pods.filter((other) => other.spec.nodeName === pod.spec.nodeName).length,
   ]
   return pods.toSorted(
@@ -47,9 +47,9 @@ export function deletionOrder(pods: readonly Pod[]): Pod[] {
   )
 }
 
-function statusOf({ metadata }: ReplicaSet, pods: readonly Pod[]): ReplicaSet['status'] {
+function replicaSetStatus({ metadata }: ReplicaSet, pods: readonly Pod[]): ReplicaSet['status'] {
   const active = pods.filter(isActive)
-  const ready = active.filter(isReady).length
+  const ready = active.filter(hasReadyCondition).length
   return {
     replicas: active.length,
     observedGeneration: metadata.generation ?? 0,

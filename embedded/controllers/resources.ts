@@ -13,22 +13,22 @@ export type AsJson<T> = T extends Date
       : T
 
 /** A kind with a specification, as the API stores it. */
-type Kind<T extends { spec?: unknown; status?: unknown }> = KubeObject & {
+type StoredKind<T extends { spec?: unknown; status?: unknown }> = KubeObject & {
   spec: AsJson<NonNullable<T['spec']>>
   status?: AsJson<NonNullable<T['status']>>
 }
 
 export type PodTemplate = AsJson<k8s.V1PodTemplateSpec>
-export type Pod = Kind<k8s.V1Pod>
-export type ReplicaSet = Kind<k8s.V1ReplicaSet>
-export type Deployment = Kind<k8s.V1Deployment>
-export type DaemonSet = Kind<k8s.V1DaemonSet>
-export type Job = Kind<k8s.V1Job>
-export type CronJob = Kind<k8s.V1CronJob>
-export type Service = Kind<k8s.V1Service>
-export type Node = Kind<k8s.V1Node>
+export type Pod = StoredKind<k8s.V1Pod>
+export type ReplicaSet = StoredKind<k8s.V1ReplicaSet>
+export type Deployment = StoredKind<k8s.V1Deployment>
+export type DaemonSet = StoredKind<k8s.V1DaemonSet>
+export type Job = StoredKind<k8s.V1Job>
+export type CronJob = StoredKind<k8s.V1CronJob>
+export type ServiceObject = StoredKind<k8s.V1Service>
+export type NodeObject = StoredKind<k8s.V1Node>
 export type Event = KubeObject & Omit<AsJson<k8s.CoreV1Event>, 'apiVersion' | 'kind' | 'metadata'>
-export type Endpoint = AsJson<k8s.V1Endpoint>
+export type SliceEndpoint = AsJson<k8s.V1Endpoint>
 /** A port as slices carry it: `name` is always set, empty for an unnamed port. */
 export interface SlicePort {
   name: string
@@ -36,9 +36,9 @@ export interface SlicePort {
   protocol: string
   appProtocol?: string
 }
-export type EndpointSlice = KubeObject & {
+export type EndpointSliceObject = KubeObject & {
   addressType: string
-  endpoints?: Endpoint[]
+  endpoints?: SliceEndpoint[]
   ports?: SlicePort[]
 }
 export type Endpoints = KubeObject & { subsets?: AsJson<k8s.V1EndpointSubset>[] }
@@ -48,7 +48,7 @@ export type ConfigMap = KubeObject & { data?: Record<string, string> }
 // pkg/controller.
 
 /** The kubelet last reported that the Pod, or its node, is Ready. */
-export function isReady({ status }: Pod | Node): boolean {
+export function hasReadyCondition({ status }: Pod | NodeObject): boolean {
   return (
     status?.conditions?.some(
       (condition) => condition.type === 'Ready' && condition.status === 'True',
@@ -93,7 +93,7 @@ export function byCreation(
   return compareRanks([left.creationTimestamp, left.name], [right.creationTimestamp, right.name])
 }
 
-interface Condition {
+interface StatusCondition {
   type: string
   status: string
   reason?: string
@@ -102,11 +102,11 @@ interface Condition {
 }
 
 /** An object's conditions after an owner reports `own`: equal ones keep their times, those of other owners stay. */
-export function withConditions<T extends Condition>(
+export function withConditions<T extends StatusCondition>(
   before: readonly T[] = [],
   own: readonly T[],
 ): T[] {
-  const stated = ({ status, reason, message }: Condition) => ({ status, reason, message })
+  const stated = ({ status, reason, message }: StatusCondition) => ({ status, reason, message })
   const next = own.map((condition) => {
     const old = before.find(({ type }) => type === condition.type)
     if (old && sameJson(stated(old), stated(condition))) return old

@@ -30,7 +30,7 @@ function allSets({ current, old }: Rollout): ReplicaSet[] {
 }
 
 /** `3` or `"25%"` of `total`; a percentage is rounded by `round`. */
-export function countOf(
+export function resolveCount(
   value: number | string | undefined,
   total: number,
   round: (count: number) => number,
@@ -46,8 +46,8 @@ export function rolloutBounds({ spec }: Deployment): { surge: number; unavailabl
   if (spec.strategy?.type === 'Recreate') return { surge: 0, unavailable: 0 }
   const replicas = spec.replicas ?? 1
   const { maxSurge = '25%', maxUnavailable = '25%' } = spec.strategy?.rollingUpdate ?? {}
-  const surge = countOf(maxSurge, replicas, Math.ceil)
-  const unavailable = countOf(maxUnavailable, replicas, Math.floor)
+  const surge = resolveCount(maxSurge, replicas, Math.ceil)
+  const unavailable = resolveCount(maxUnavailable, replicas, Math.floor)
   return {
     surge,
     unavailable: Math.min(surge === 0 && unavailable === 0 ? 1 : unavailable, replicas),
@@ -111,11 +111,11 @@ function nextOldReplicas(rollout: Rollout): Map<string, number> {
 
 // The status of a Deployment.
 
-type Condition = AsJson<V1DeploymentCondition>
+type DeploymentCondition = AsJson<V1DeploymentCondition>
 type DeploymentStatus = NonNullable<Deployment['status']>
 
 /** The status of a Deployment: counts, and the conditions Available and Progressing with Kubernetes' reasons. */
-export function statusOf(rollout: Rollout): DeploymentStatus {
+export function deploymentStatus(rollout: Rollout): DeploymentStatus {
   const { deployment, current } = rollout
   const sets = allSets(rollout)
   const availableReplicas = total(sets, available)
@@ -155,12 +155,15 @@ function condition(
   status: 'True' | 'False' | 'Unknown',
   reason: string,
   message: string,
-): Condition {
+): DeploymentCondition {
   return { type, status, reason, message, lastUpdateTime: timestamp() }
 }
 
 /** The Progressing condition, which `kubectl rollout status` reads; progressDeadlineSeconds is not enforced. */
-function progressOf({ deployment, current }: Rollout, status: DeploymentStatus): Condition {
+function progressOf(
+  { deployment, current }: Rollout,
+  status: DeploymentStatus,
+): DeploymentCondition {
   if (deployment.spec.paused)
     return condition('Progressing', 'Unknown', 'DeploymentPaused', 'Deployment is paused')
   const { updatedReplicas = 0, replicas = 0, availableReplicas = 0 } = status

@@ -2,7 +2,13 @@ import { sameJson } from '../apiserver/json.ts'
 import { type ControllerContext, keyOf, splitKey, writeStatus } from './context.ts'
 import { EventRecorder } from './events.ts'
 import { bestNode, obstacle, readSchedulingView, unschedulableMessage } from './placement.ts'
-import { isTerminal, isTerminating, type Node, type Pod, withConditions } from './resources.ts'
+import {
+  isTerminal,
+  isTerminating,
+  type NodeObject,
+  type Pod,
+  withConditions,
+} from './resources.ts'
 
 const schedulerName = 'default-scheduler'
 
@@ -57,9 +63,9 @@ export function startScheduler(context: ControllerContext): void {
     if (type !== 'DELETED' && wantsNode(pod)) queue.add(keyOf(pod))
     else retries.add('pods')
   })
-  context.watch<Node>('nodes', (type, node, previous) => {
+  context.watch<NodeObject>('nodes', (type, node, previous) => {
     // Not its heartbeat.
-    const facts = ({ metadata: { labels }, spec, status }: Node) => [
+    const facts = ({ metadata: { labels }, spec, status }: NodeObject) => [
       labels,
       spec,
       status?.allocatable,

@@ -1,18 +1,18 @@
 import { hasLabels, type Labels } from '../../dataplane/label-selector.ts'
 import type { Api } from '../apiserver/api.ts'
 import {
-  type Endpoint,
-  type EndpointSlice,
-  isReady,
+  type EndpointSliceObject,
+  hasReadyCondition,
   isTerminal,
   isTerminating,
   type Pod,
-  type Service,
+  type ServiceObject,
+  type SliceEndpoint,
   type SlicePort,
 } from './resources.ts'
 
 /** The selector by which the Service finds its Pods; undefined for a Service without a selector, whose endpoints are managed elsewhere. */
-export function podSelector({ spec }: Service): Labels | undefined {
+export function podSelector({ spec }: ServiceObject): Labels | undefined {
   if (spec.type === 'ExternalName' || !spec.selector || Object.keys(spec.selector).length === 0)
     return undefined
   return spec.selector
@@ -21,11 +21,11 @@ export function podSelector({ spec }: Service): Labels | undefined {
 /** Endpoints that listen on the same ports. */
 export interface SliceContent {
   ports: SlicePort[]
-  endpoints: Endpoint[]
+  endpoints: SliceEndpoint[]
 }
 
 /** The endpoints of a Service, by the ports they listen on: its selected Pods that have not ended and have an address. */
-export function endpointsOf(api: Api, service: Service, selector: Labels): SliceContent[] {
+export function endpointsOf(api: Api, service: ServiceObject, selector: Labels): SliceContent[] {
   const groups = new Map<string, SliceContent>()
   for (const pod of api.list<Pod>('pods', { namespace: service.metadata.namespace })) {
     if (!hasLabels(pod.metadata.labels, selector) || isTerminal(pod) || !pod.status?.podIP) continue
@@ -38,10 +38,10 @@ export function endpointsOf(api: Api, service: Service, selector: Labels): Slice
 }
 
 /** A Pod as an endpoint: `serving` is its readiness, `ready` leaves out Pods being deleted, unless the Service publishes all. */
-function toEndpoint(pod: Pod, service: Service): Endpoint {
+function toEndpoint(pod: Pod, service: ServiceObject): SliceEndpoint {
   const { metadata, spec, status } = pod
   const { namespace, name, uid } = metadata
-  const [serving, terminating] = [isReady(pod), isTerminating(pod)]
+  const [serving, terminating] = [hasReadyCondition(pod), isTerminating(pod)]
   const ready = service.spec.publishNotReadyAddresses === true || (serving && !terminating)
   return {
     addresses: [status?.podIP ?? ''],
@@ -53,7 +53,7 @@ function toEndpoint(pod: Pod, service: Service): Endpoint {
 }
 
 /** The Service's ports on one Pod. A named target port is that of a container with this name and protocol; an unknown one is left out. */
-function portsOn(pod: Pod, service: Service): SlicePort[] {
+function portsOn(pod: Pod, service: ServiceObject): SlicePort[] {
   return (service.spec.ports ?? []).flatMap(
     ({ name = '', port, protocol = 'TCP', targetPort = port, appProtocol }) => {
       const number =
@@ -81,13 +81,13 @@ function portsKey(ports: readonly SlicePort[] = []): string {
 
 /** The slice that gets each content, a new one if there is none, and the slices to remove. */
 export interface SlicePlan {
-  wanted: { content: SliceContent; slice?: EndpointSlice | undefined }[]
-  surplus: EndpointSlice[]
+  wanted: { content: SliceContent; slice?: EndpointSliceObject | undefined }[]
+  surplus: EndpointSliceObject[]
 }
 
 /** Assigns the wanted contents to slices: one for each set of ports, reusing others. A Service without endpoints keeps an empty one. */
 export function planSlices(
-  existing: readonly EndpointSlice[],
+  existing: readonly EndpointSliceObject[],
   contents: readonly SliceContent[],
 ): SlicePlan {
   const wanted = (contents.length > 0 ? contents : [{ ports: [], endpoints: [] }]).map(

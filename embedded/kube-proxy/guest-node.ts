@@ -9,7 +9,7 @@ import type { ExecResult } from '../../host/shell-word.ts'
 import type { GuestProcess, Machine, Placement } from '../machine/machine.ts'
 
 /** One command of a script, with its standard input. A step without input is skipped. */
-export interface Step {
+export interface NodeCommand {
   command: string
   input: string
   /** If this step fails, the following ones are not run. */
@@ -44,7 +44,7 @@ const readers = {
     parse: (text: string) => text.trim().split('\n').flatMap(parseNftList),
   },
 }
-type Part = keyof typeof readers
+type ReadablePart = keyof typeof readers
 
 const commandDeadlineMs = 120_000
 
@@ -69,7 +69,7 @@ export class GuestNode {
   }
 
   /** Runs the steps that have input, one after the other, in one shell. */
-  async apply(steps: readonly Step[]): Promise<StepsResult> {
+  async apply(steps: readonly NodeCommand[]): Promise<StepsResult> {
     const due = steps.filter(({ input }) => input !== '')
     if (due.length === 0) return { ok: true, errors: [] }
     const lines = ['failed=0 complained=0']
@@ -90,7 +90,7 @@ export class GuestNode {
   }
 
   /** Reads parts of the node's state, again if one is invalid: iptables-save (legacy) prints a table twice if another one is registered. */
-  async read(...parts: readonly Part[]): Promise<NodeState> {
+  async read(...parts: readonly ReadablePart[]): Promise<NodeState> {
     const script = parts.map((part) => `${readers[part].command}; echo '${mark}'\n`).join('')
     for (let attempt = 1; ; attempt++) {
       const { stdout } = await this.run(script)

@@ -15,7 +15,7 @@ interface HealthCheck {
 }
 
 /** The health checks of one node. */
-export function healthChecks(services: readonly ServicePort[]): HealthCheck[] {
+export function nodeHealthChecks(services: readonly ServicePort[]): HealthCheck[] {
   const local = new Map<number, Set<string>>()
   const checks = new Map<number, HealthCheck>()
   for (const service of services) {

@@ -3,7 +3,7 @@ import { isServiceChain } from '../../dataplane/kube-proxy/chain-names.ts'
 import { isBuiltIn } from '../../dataplane/kube-proxy/ruleset-builder.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { restoreCommand, type StepsResult } from './guest-node.ts'
-import { type Change, hourMs, Proxier } from './proxier.ts'
+import { hourMs, Proxier, type SyncChange } from './proxier.ts'
 
 const CANARY = 'KUBE-PROXY-CANARY'
 /** The exit code of iptables if it could not get the lock (RESOURCE_PROBLEM). */
@@ -30,7 +30,7 @@ export class IptablesProxier extends Proxier {
     return this.context.guest.read('iptables', 'links')
   }
 
-  protected write(change: Change): Promise<StepsResult> {
+  protected write(change: SyncChange): Promise<StepsResult> {
     const [wanted, held] = [change.wanted.iptables, change.held.iptables]
     const input = change.full
       ? fullInput(wanted, held, staleChains(wanted.get('nat'), held.get('nat')))
@@ -72,9 +72,9 @@ function changedInput(wanted: Ruleset, programmed: Ruleset): string {
   return input
 }
 
-type Rules = readonly { spec: string }[]
+type RuleLines = readonly { spec: string }[]
 
-const sameRules = (one: Rules, other: Rules | undefined) =>
+const sameRules = (one: RuleLines, other: RuleLines | undefined) =>
   one === other ||
   (one.length === other?.length && one.every(({ spec }, index) => spec === other[index]?.spec))
 
@@ -126,7 +126,7 @@ export function tableInput(
 }
 
 /** The predicted order is that of an empty node, on which the last jump created is the first one. */
-function missingJumps(chain: string, wanted: Rules, held: Rules): string[] {
+function missingJumps(chain: string, wanted: RuleLines, held: RuleLines): string[] {
   const present = new Set(held.map(({ spec }) => spec))
   return wanted
     .filter(({ spec }) => !present.has(spec))

@@ -13,7 +13,7 @@ import { DUMMY_LINK } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { type GuestNode, restoreCommand, type StepsResult, type Sysctl } from './guest-node.ts'
 import { fullInput } from './iptables-proxier.ts'
-import { type Change, Proxier } from './proxier.ts'
+import { Proxier, type SyncChange } from './proxier.ts'
 import { type Logger, StartFailure } from './settings.ts'
 
 const ownSysctls: readonly Sysctl[] = [
@@ -51,7 +51,7 @@ export class IpvsProxier extends Proxier {
     return this.context.guest.read('iptables', 'ipsets', 'virtualServers', 'links')
   }
 
-  protected async write({ wanted, held, full }: Change): Promise<StepsResult> {
+  protected async write({ wanted, held, full }: SyncChange): Promise<StepsResult> {
     const { guest, settings } = this.context
     // What was programmed has none of the draining real servers: a genuine kube-proxy reads the node in each sync.
     const { virtualServers } =
@@ -199,11 +199,12 @@ export interface ServerChange {
   excludeCIDRs: readonly string[]
 }
 
-const serviceOf = (server: VirtualServer) =>
+const ipvsServiceText = (server: VirtualServer) =>
   printIpvsadmSave([{ ...server, realServers: [] }])
     .slice('-A '.length)
     .trimEnd()
-const bareService = (server: VirtualServer) => serviceOf(server).split(' ').slice(0, 2).join(' ')
+const bareService = (server: VirtualServer) =>
+  ipvsServiceText(server).split(' ').slice(0, 2).join(' ')
 
 /**
  * The changes of virtual servers in a sync (pkg/proxy/ipvs syncService, syncEndpoint, cleanLegacyService), as inputs of `ipvsadm -R`: `add`
@@ -218,7 +219,8 @@ export function serverInputs(change: ServerChange): { add: string; remove: strin
     left.delete(virtualServerKey(server))
     if (!present) add += printIpvsadmSave([server])
     else {
-      if (serviceOf(present) !== serviceOf(server)) add += `-E ${serviceOf(server)}\n`
+      if (ipvsServiceText(present) !== ipvsServiceText(server))
+        add += `-E ${ipvsServiceText(server)}\n`
       add += realServerLines(server, present, change)
     }
   }

@@ -7,7 +7,7 @@ import type { KubeObject } from '../apiserver/api.ts'
 import type { BuiltinContainer, BuiltinContext } from '../kubelet/images/registry.ts'
 import { ConntrackCleanup } from './conntrack-cleanup.ts'
 import { GuestNode, prepareNode } from './guest-node.ts'
-import { HealthServer, healthChecks } from './health-server.ts'
+import { HealthServer, nodeHealthChecks } from './health-server.ts'
 import { IptablesProxier } from './iptables-proxier.ts'
 import { IpvsProxier } from './ipvs-proxier.ts'
 import { NftablesProxier } from './nftables-proxier.ts'
@@ -173,7 +173,7 @@ export class KubeProxy implements BuiltinContainer {
       features,
     )
     await Promise.all([
-      this.health.serve(settings, healthChecks(ports)),
+      this.health.serve(settings, nodeHealthChecks(ports)),
       proxier.sync(objects, periodic),
     ])
     await this.conntrack.after(ports, proxier.addresses)

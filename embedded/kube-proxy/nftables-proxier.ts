@@ -4,7 +4,7 @@ import { printVirtualServerDeletions } from '../../dataplane/kube-proxy/mode-own
 import { printNftTransactions } from '../../dataplane/nft-transaction.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { type GuestNode, NFTABLES_MARK, restoreCommand, type StepsResult } from './guest-node.ts'
-import { type Change, hourMs, Proxier } from './proxier.ts'
+import { hourMs, Proxier, type SyncChange } from './proxier.ts'
 import { StartFailure } from './settings.ts'
 
 /** kube-proxy itself tries a table (pkg/proxy/nftables, getNFTablesInterface); `nft --check` asks the kernel and changes nothing. */
@@ -32,7 +32,7 @@ export class NftablesProxier extends Proxier {
     return this.context.guest.read('nftables', 'links')
   }
 
-  protected write({ wanted, held, full }: Change): Promise<StepsResult> {
+  protected write({ wanted, held, full }: SyncChange): Promise<StepsResult> {
     const scripts = (wanted.nftables ?? []).flatMap((table) =>
       printNftTransactions(
         held.nftables?.find(({ family }) => family === table.family),

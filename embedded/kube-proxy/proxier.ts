@@ -20,7 +20,7 @@ export interface ProxierContext {
 }
 
 /** What one sync writes. */
-export interface Change {
+export interface SyncChange {
   /** Predicted from `objects`. */
   wanted: NodeState
   held: NodeState
@@ -64,7 +64,7 @@ export abstract class Proxier {
   /** Reads the parts of the node that this mode writes. */
   protected abstract read(): Promise<NodeState>
   /** Writes the differences. */
-  protected abstract write(change: Change): Promise<StepsResult>
+  protected abstract write(change: SyncChange): Promise<StepsResult>
   /** Source line and message of kube-proxy's log entry for a failed sync. */
   protected abstract readonly failure: readonly [place: string, message: string]
 

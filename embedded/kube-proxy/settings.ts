@@ -59,9 +59,9 @@ export function readSettings(text: string, version = gitVersion): Settings {
       `failed validate: KubeProxyConfiguration.Mode: Invalid value: ${JSON.stringify(raw.mode)}: must be iptables,ipvs,nftables or blank (blank means the best-available proxy [currently iptables])`,
     )
   const own = (mode === 'ipvs' ? raw.ipvs : mode === 'nftables' ? raw.nftables : raw.iptables) ?? {}
-  const config = configOf(text, raw)
+  const config = settingsConfig(text, raw)
   const seconds = (text: string | undefined, usual: number) =>
-    (duration(text) ?? usual * 1000) / 1000
+    (parseDuration(text) ?? usual * 1000) / 1000
   const sysctls: Sysctl[] = [
     [
       'net/netfilter/nf_conntrack_tcp_timeout_established',
@@ -77,8 +77,8 @@ export function readSettings(text: string, version = gitVersion): Settings {
     config,
     mode,
     sysctls: sysctls.filter(([, value]) => value > 0),
-    syncPeriodMs: duration(own.syncPeriod) || 30_000,
-    minSyncPeriodMs: duration(own.minSyncPeriod) ?? (mode === 'ipvs' ? 0 : 1000),
+    syncPeriodMs: parseDuration(own.syncPeriod) || 30_000,
+    minSyncPeriodMs: parseDuration(own.minSyncPeriod) ?? (mode === 'ipvs' ? 0 : 1000),
     healthzPort: port(raw.healthzBindAddress, 10_256),
     metricsPort: port(raw.metricsBindAddress, 10_249),
   }
@@ -101,7 +101,7 @@ const isMode = (text: string, version: string): text is Settings['mode'] =>
   (text === 'userspace' && featuresOf(version).userspace)
 
 /** The scheduler's name is not validated: kube-proxy accepts any name since 1.27 and tests it in the kernel. */
-function configOf(text: string, raw: Raw): KubeProxyConfig {
+function settingsConfig(text: string, raw: Raw): KubeProxyConfig {
   const scheduler = raw.ipvs?.scheduler
   try {
     const usable = scheduler
@@ -123,7 +123,7 @@ function configOf(text: string, raw: Raw): KubeProxyConfig {
 const units: Record<string, number> = { h: 3_600_000, m: 60_000, s: 1000, ms: 1 }
 
 /** Milliseconds of a Go duration such as `1m30s`; undefined if it is missing or invalid. */
-export function duration(text: string | undefined): number | undefined {
+export function parseDuration(text: string | undefined): number | undefined {
   if (typeof text !== 'string' || !/^(\d+(\.\d+)?(h|ms|m|s))+$/.test(text)) return undefined
   let total = 0
   for (const [, number, unit] of text.matchAll(/(\d+(?:\.\d+)?)(h|ms|m|s)/g))
@@ -137,11 +137,11 @@ function port(address: string | undefined, fallback: number): number {
 }
 
 /** klog's severity letters. */
-export type Severity = 'I' | 'W' | 'E' | 'F'
+export type LogSeverity = 'I' | 'W' | 'E' | 'F'
 
 /** One line in klog's text format: `I1121 00:38:05.726171       1 server_linux.go:165] "Using iptables Proxier" ipFamily="IPv4"`. */
 export function klogLine(
-  severity: Severity,
+  severity: LogSeverity,
   place: string,
   message: string,
   values: Record<string, unknown> = {},
@@ -154,7 +154,7 @@ export function klogLine(
 
 /** Writes log lines of one kube-proxy. */
 export type Logger = (
-  severity: Severity,
+  severity: LogSeverity,
   place: string,
   message: string,
   values?: Record<string, unknown>,

@@ -10,7 +10,7 @@ import { projectRoot } from '../../host/layout.ts'
 import type { GuestProcess } from '../machine/machine.ts'
 import { type GuestNode, restoreCommand, type StepsResult } from './guest-node.ts'
 import { fullInput } from './iptables-proxier.ts'
-import { type Change, Proxier } from './proxier.ts'
+import { Proxier, type SyncChange } from './proxier.ts'
 
 /** Userspace mode (pkg/proxy/userspace of 1.20): rules redirect each Service port to a listener that tries the endpoints in turn. */
 export class UserspaceProxier extends Proxier {
@@ -27,7 +27,7 @@ export class UserspaceProxier extends Proxier {
     return this.context.guest.read('iptables', 'links')
   }
 
-  protected async write({ wanted, held, objects }: Change): Promise<StepsResult> {
+  protected async write({ wanted, held, objects }: SyncChange): Promise<StepsResult> {
     // The ports are opened first, because connections to a closed port would be refused.
     await this.relay.serve(this.ports(objects))
     return this.context.guest.apply([

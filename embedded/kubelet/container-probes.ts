@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Answer, httpRequest, statusOf } from '../network/prober.ts'
-import { notFound, type RunningContainer } from './container-process.ts'
+import { httpRequest, httpStatus, type ProbeResult } from '../network/prober.ts'
+import { commandNotFound, type RunningContainer } from './container-process.ts'
 import type { Container, NodeContext, Probe } from './objects.ts'
 
 /** Receives what the probes of one run of a container find. */
@@ -81,12 +81,12 @@ function portNumber(port: number | string, container: Container): number {
   return named
 }
 
-function httpFailure(answer: Answer, url: string, address: string): ProbeFailure {
+function httpFailure(answer: ProbeResult, url: string, address: string): ProbeFailure {
   if (answer.kind === 'refused')
     return `Get "${url}": dial tcp ${address}: connect: connection refused`
   if (answer.kind !== 'line')
     return `Get "${url}": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`
-  const status = statusOf(answer.line)
+  const status = httpStatus(answer.line)
   if (!status)
     return `Get "${url}": net/http: HTTP/1.x transport connection broken: malformed HTTP response`
   return status >= 200 && status < 400 ? undefined : `HTTP probe failed with statuscode: ${status}`
@@ -118,7 +118,7 @@ async function runProbe(probe: Probe, target: ProbeTarget): Promise<ProbeFailure
     }
     if (!probe.exec) return undefined
     const { command = [] } = probe.exec
-    if (!running.placement) return notFound(command)
+    if (!running.placement) return commandNotFound(command)
     const { exitCode, stdout, stderr } = await node.machine.run(command, running.placement, {
       timeoutMs: seconds * 1000,
     })

@@ -77,7 +77,7 @@ async function startBuiltin(
 }
 
 /** The runtime's message for a command that does not exist. */
-export const notFound = ([program = '']: readonly string[]) =>
+export const commandNotFound = ([program = '']: readonly string[]) =>
   `unable to start container process: exec: "${program}": executable file not found in $PATH`
 
 // The first line of output is printed once all namespaces exist, so that commands can run in them; it is not logged.
@@ -173,7 +173,7 @@ async function startProcess(
   if (state === missing) {
     const why =
       'failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed'
-    throw new Error(`${why}: ${notFound(argv)}: unknown`)
+    throw new Error(`${why}: ${commandNotFound(argv)}: unknown`)
   }
   const placement: Placement = {
     env,

@@ -1,6 +1,6 @@
 import { posix } from 'node:path'
 import type { Api } from '../apiserver/api.ts'
-import type { Service } from '../controllers/resources.ts'
+import type { ServiceObject } from '../controllers/resources.ts'
 import { fstabWord, type GuestFile } from '../machine/machine.ts'
 import { nodeResolvConf, nodeRoot, shellProfile } from '../network/node-setup.ts'
 import { dataOf, hostnameOf } from './environment.ts'
@@ -151,7 +151,7 @@ function podResolvConf(api: Api, { metadata: { namespace }, spec }: Pod): string
   if (dnsPolicy !== 'ClusterFirstWithHostNet' && (dnsPolicy !== 'ClusterFirst' || hostNetwork))
     return nodeResolvConf
   const dns =
-    api.get<Service>('services', 'kube-system', 'kube-dns')?.spec.clusterIP ?? '10.96.0.10'
+    api.get<ServiceObject>('services', 'kube-system', 'kube-dns')?.spec.clusterIP ?? '10.96.0.10'
   const domains = [`${namespace}.svc.${clusterDomain}`, `svc.${clusterDomain}`, clusterDomain]
   return `search ${domains.join(' ')}\nnameserver ${dns}\noptions ndots:5\n`
 }

@@ -1,5 +1,5 @@
 import type { Api } from '../apiserver/api.ts'
-import type { Service } from '../controllers/resources.ts'
+import type { ServiceObject } from '../controllers/resources.ts'
 import type { ConfigMap, ContainerContext, PodSandbox, Secret } from './objects.ts'
 
 /** The value that a `fieldRef` of a container's environment refers to. Throws the kubelet's Error for an unknown path. */
@@ -111,10 +111,10 @@ export function containerEnvironment(api: Api, context: ContainerContext): Recor
 /** The variables with the Services of a Pod's namespace (docs: "Environment variables" of Services). */
 function serviceEnvironment(api: Api, namespace = ''): Record<string, string> {
   const result: Record<string, string> = {}
-  const kubernetes = api.get<Service>('services', 'default', 'kubernetes')
+  const kubernetes = api.get<ServiceObject>('services', 'default', 'kubernetes')
   for (const { metadata, spec } of [
     ...(kubernetes ? [kubernetes] : []),
-    ...api.list<Service>('services', { namespace }),
+    ...api.list<ServiceObject>('services', { namespace }),
   ]) {
     const { clusterIP, ports = [] } = spec
     const [first] = ports

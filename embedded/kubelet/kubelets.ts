@@ -12,7 +12,7 @@ import type { Network } from '../network/topology.ts'
 import { createBackend } from './backend.ts'
 import { registerOwnImages } from './images/own-images.ts'
 import { imageList } from './images/registry.ts'
-import type { Node, NodeContext, Pod } from './objects.ts'
+import type { NodeContext, NodeObject, Pod } from './objects.ts'
 import { PodWorker } from './pod-worker.ts'
 
 const architecture = processor?.kubernetes ?? process.arch
@@ -113,7 +113,7 @@ function nodeObject(
 const leaseSeconds = 40
 
 /** The heartbeat of a node's kubelet: its Lease in kube-node-lease, created at the first call and renewed by each later one. */
-function renewLease(api: Api, { metadata: { name, uid } }: Node): void {
+function renewLease(api: Api, { metadata: { name, uid } }: NodeObject): void {
   const renewTime = new Date().toISOString().replace('Z', '000Z')
   const owner = { apiVersion: 'v1', kind: 'Node', name, uid }
   if (api.get('leases', 'kube-node-lease', name))
@@ -135,7 +135,7 @@ export async function startKubelets(machine: Machine, network: Network, api: Api
   const contexts = new Map<string, NodeContext>()
   const leases: NodeJS.Timeout[] = []
   for (const [index, node] of network.nodes.entries()) {
-    const object = api.create<Node>('nodes', undefined, nodeObject(node, facts, index === 0))
+    const object = api.create<NodeObject>('nodes', undefined, nodeObject(node, facts, index === 0))
     const events = new EventRecorder(api, 'kubelet', node.name)
     const prober = new Prober(machine, network.placement(node.name))
     contexts.set(node.name, { machine, network, api, node, events, prober })

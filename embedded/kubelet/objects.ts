@@ -6,7 +6,7 @@ import type { Machine } from '../machine/machine.ts'
 import type { Prober } from '../network/prober.ts'
 import type { Network, PodLink } from '../network/topology.ts'
 
-export type { ConfigMap, Node, Pod } from '../controllers/resources.ts'
+export type { ConfigMap, NodeObject, Pod } from '../controllers/resources.ts'
 export type Container = Pod['spec']['containers'][number]
 export type PodStatus = NonNullable<Pod['status']>
 export type ContainerStatus = NonNullable<PodStatus['containerStatuses']>[number]

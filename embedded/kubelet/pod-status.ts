@@ -13,7 +13,7 @@ export interface PodView {
   sandbox: boolean
 }
 
-type Condition = NonNullable<PodStatus['conditions']>[number]
+type PodCondition = NonNullable<PodStatus['conditions']>[number]
 
 const names = (views: readonly ContainerStatus[]) => `[${views.map(({ name }) => name).join(' ')}]`
 const succeeded = ({ terminated }: ContainerState = {}) => terminated?.exitCode === 0
@@ -39,7 +39,7 @@ export function podPhase(
 }
 
 /** The conditions that the kubelet owns: each True, or False with the reason. */
-function ownConditions(view: PodView, phase: string): Condition[] {
+function ownConditions(view: PodView, phase: string): PodCondition[] {
   const waiting = view.init.filter(({ state, ready }) => !ready && !succeeded(state))
   const unready = view.containers.filter(({ ready }) => !ready)
   const status = (isTrue: boolean) => (isTrue ? 'True' : 'False')

@@ -1,32 +1,32 @@
 import { type AddressPool, chooseAddress, isInPool } from '../../host/address-pool.ts'
 import { type ControllerContext, writeStatus } from '../controllers/context.ts'
 import { EventRecorder } from '../controllers/events.ts'
-import type { Service } from '../controllers/resources.ts'
+import type { ServiceObject } from '../controllers/resources.ts'
 
 /** A Service whose status must change to another address, or to none. */
 interface Assignment {
-  service: Service
+  service: ServiceObject
   ip: string | undefined
   /** Why there is no address, for a Service that needs one. */
   fault?: string
 }
 
-const addressOf = ({ status }: Service): string | undefined =>
+const assignedAddress = ({ status }: ServiceObject): string | undefined =>
   status?.loadBalancer?.ingress?.[0]?.ip
 
-const wantsAddress = ({ spec, metadata }: Service) =>
+const wantsAddress = ({ spec, metadata }: ServiceObject) =>
   spec.type === 'LoadBalancer' && !spec.loadBalancerClass && !metadata.deletionTimestamp
 
 /** The changes that give each Service of type LoadBalancer, and no other, its own address of the pool. */
-export function assignments(services: readonly Service[], pool: AddressPool): Assignment[] {
-  const owners = new Map<string, Service>()
+export function assignments(services: readonly ServiceObject[], pool: AddressPool): Assignment[] {
+  const owners = new Map<string, ServiceObject>()
   for (const service of services.filter(wantsAddress)) {
-    const held = addressOf(service)
+    const held = assignedAddress(service)
     if (held && !owners.has(held)) owners.set(held, service)
   }
   const changes: Assignment[] = []
   for (const service of services) {
-    const held = addressOf(service)
+    const held = assignedAddress(service)
     if (wantsAddress(service)) {
       const taken = [...owners].filter(([, owner]) => owner !== service).map(([ip]) => ip)
       const choice = chooseAddress(pool, service.spec.loadBalancerIP, held, new Set(taken))
@@ -51,9 +51,9 @@ export function startAddressController(context: ControllerContext, pool: Address
       else if (ip) recorder.event(service, 'Normal', 'EnsuredLoadBalancer', 'Ensured load balancer')
     }
   })
-  context.watch<Service>('services', (_type, service, previous) => {
+  context.watch<ServiceObject>('services', (_type, service, previous) => {
     const concerned = [service, previous].some(
-      (state) => state && (wantsAddress(state) || addressOf(state)),
+      (state) => state && (wantsAddress(state) || assignedAddress(state)),
     )
     if (concerned) queue.add('services')
   })

@@ -1,15 +1,15 @@
 import type { Api } from '../apiserver/api.ts'
-import { isReady, type Node, type Service } from '../controllers/resources.ts'
+import { hasReadyCondition, type NodeObject, type ServiceObject } from '../controllers/resources.ts'
 import { SyncLoop } from '../kube-proxy/sync-loop.ts'
 import type { Machine } from '../machine/machine.ts'
-import { httpRequest, Prober, statusOf } from '../network/prober.ts'
+import { httpRequest, httpStatus, Prober } from '../network/prober.ts'
 import { ipBatch, runInGuest } from '../network/topology.ts'
 
-const isLocal = ({ spec }: Service) =>
+const isLocal = ({ spec }: ServiceObject) =>
   spec.externalTrafficPolicy === 'Local' && (spec.healthCheckNodePort ?? 0) > 0
 
 /** The IPv4 addresses of a Service, without those with `ipMode: Proxy`, which belong to another proxy. */
-function addressesOf({ spec, status }: Service): string[] {
+function addressesOf({ spec, status }: ServiceObject): string[] {
   if (spec.type !== 'LoadBalancer') return []
   const ingress = status?.loadBalancer?.ingress ?? []
   return ingress.flatMap(({ ip, ipMode }) =>
@@ -20,27 +20,30 @@ function addressesOf({ spec, status }: Service): string[] {
 const excluded = 'node.kubernetes.io/exclude-from-external-load-balancers'
 
 /** InternalIPs of the nodes that are Ready and not excluded from load balancing by a label, in the order of their names. */
-function nodeAddresses(nodes: readonly Node[]): string[] {
+function nodeAddresses(nodes: readonly NodeObject[]): string[] {
   return nodes
-    .filter((node) => isReady(node) && !(excluded in (node.metadata.labels ?? {})))
+    .filter((node) => hasReadyCondition(node) && !(excluded in (node.metadata.labels ?? {})))
     .flatMap(({ status }) => status?.addresses?.filter(({ type }) => type === 'InternalIP') ?? [])
     .map(({ address }) => address)
 }
 
 /** Where a node answers whether it has a ready endpoint of a Service: `address:port` (Service.spec.healthCheckNodePort). */
-const healthCheck = (node: string, { spec }: Service): string =>
+const healthCheck = (node: string, { spec }: ServiceObject): string =>
   `${node}:${spec.healthCheckNodePort}`
 
 /** The required health checks: one per node for each Service with externalTrafficPolicy Local. */
-export function healthChecks(services: readonly Service[], nodes: readonly Node[]): string[] {
+export function requiredHealthChecks(
+  services: readonly ServiceObject[],
+  nodes: readonly NodeObject[],
+): string[] {
   const local = services.filter((service) => isLocal(service) && addressesOf(service).length > 0)
   return local.flatMap((service) => nodeAddresses(nodes).map((node) => healthCheck(node, service)))
 }
 
 /** The nodes for the traffic of each address: all that are Ready, or for externalTrafficPolicy Local those in `healthy`. */
 export function balancedAddresses(
-  services: readonly Service[],
-  nodes: readonly Node[],
+  services: readonly ServiceObject[],
+  nodes: readonly NodeObject[],
   healthy: ReadonlySet<string>,
 ): BalancedAddress[] {
   const ready = nodeAddresses(nodes)
@@ -89,8 +92,8 @@ export class LoadBalancer {
   }
 
   private async balance(): Promise<void> {
-    const services = this.api.list<Service>('services')
-    const nodes = this.api.list<Node>('nodes')
+    const services = this.api.list<ServiceObject>('services')
+    const nodes = this.api.list<NodeObject>('nodes')
     const wanted = balancedAddresses(services, nodes, await this.healthy(services, nodes))
     const lines = routeLines(this.present, wanted)
     if (lines.length > 0) await runInGuest(this.machine, ipBatch(lines))
@@ -99,10 +102,10 @@ export class LoadBalancer {
 
   /** Queries all health checks in parallel; those that returned 200. */
   private async healthy(
-    services: readonly Service[],
-    nodes: readonly Node[],
+    services: readonly ServiceObject[],
+    nodes: readonly NodeObject[],
   ): Promise<Set<string>> {
-    const checks = healthChecks(services, nodes)
+    const checks = requiredHealthChecks(services, nodes)
     const answers = await Promise.all(
       checks.map((check) => {
         const [host = '', port] = check.split(':')
@@ -114,7 +117,7 @@ export class LoadBalancer {
         )
       }),
     )
-    return new Set(checks.filter((_, index) => statusOf(answers[index]?.line ?? '') === 200))
+    return new Set(checks.filter((_, index) => httpStatus(answers[index]?.line ?? '') === 200))
   }
 }
 

@@ -53,17 +53,17 @@ const streams = new Map<number, Stream>()
 // The host numbers its streams from 1; connections from the guest use the upper half of the range.
 let nextConnection = 0x8000_0000
 
-function send(stream: number, type: number, payload: Uint8Array | string = ''): void {
+function sendFrame(stream: number, type: number, payload: Uint8Array | string = ''): void {
   output.write(encodeFrame(stream, type, payload))
 }
 
-function fail(stream: number, error: unknown): void {
-  send(stream, FrameType.error, error instanceof Error ? error.message : String(error))
+function sendError(stream: number, error: unknown): void {
+  sendFrame(stream, FrameType.error, error instanceof Error ? error.message : String(error))
 }
 
 /** The last frame of a process. */
 const exited = (stream: number, end: ProcessEnd) =>
-  send(stream, FrameType.exit, JSON.stringify(end))
+  sendFrame(stream, FrameType.exit, JSON.stringify(end))
 
 const terminalFile = (stream: number) => `/run/terminal-${stream}`
 
@@ -92,11 +92,11 @@ function start(stream: number, request: SpawnRequest): void {
     }
   }
   streams.set(stream, { input: child.stdin, kill })
-  child.on('spawn', () => send(stream, FrameType.started, JSON.stringify({ pid: child.pid })))
+  child.on('spawn', () => sendFrame(stream, FrameType.started, JSON.stringify({ pid: child.pid })))
   child.on('error', (error) => {
     if (child.pid !== undefined) return
     streams.delete(stream)
-    fail(stream, error)
+    sendError(stream, error)
   })
   pump(output, stream, FrameType.data, stdout.output)
   pump(output, stream, FrameType.errorData, stderr.output)
@@ -111,7 +111,7 @@ function start(stream: number, request: SpawnRequest): void {
 async function runScript(stream: number, { script, ...place }: ScriptRequest): Promise<void> {
   const { shell, result } = pool.run(place, script)
   streams.set(stream, { kill: (signal) => shell.kill(signal) })
-  send(stream, FrameType.started, JSON.stringify({ pid: shell.pid }))
+  sendFrame(stream, FrameType.started, JSON.stringify({ pid: shell.pid }))
   const { exitCode, stdout, stderr } = await result
   streams.delete(stream)
   writeData(output, stream, FrameType.data, stdout)
@@ -140,23 +140,23 @@ function write(stream: number, payload: Buffer): void {
   mkdirSync(path.endsWith('/') ? path : dirname(path), { recursive: true })
   if (!path.endsWith('/'))
     writeFileSync(path, payload.subarray(zero + 1), mode === undefined ? {} : { mode })
-  send(stream, FrameType.done)
+  sendFrame(stream, FrameType.done)
 }
 
 function forward(stream: number, socketPath: string): void {
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     const connection = nextConnection++
     streams.set(connection, { input: socket, close: () => socket.destroy() })
-    send(connection, FrameType.opened)
+    sendFrame(connection, FrameType.opened)
     pump(output, connection, FrameType.data, socket)
-    socket.on('end', () => send(connection, FrameType.end))
+    socket.on('end', () => sendFrame(connection, FrameType.end))
     socket.on('error', () => socket.destroy())
     socket.on('close', () => {
-      if (streams.delete(connection)) send(connection, FrameType.exit)
+      if (streams.delete(connection)) sendFrame(connection, FrameType.exit)
     })
   })
-  server.on('error', (error) => fail(stream, error))
-  server.listen(socketPath, () => send(stream, FrameType.done))
+  server.on('error', (error) => sendError(stream, error))
+  server.listen(socketPath, () => sendFrame(stream, FrameType.done))
 }
 
 const handlers: Record<number, (stream: number, payload: Buffer) => void> = {
@@ -179,15 +179,15 @@ const decoder = new FrameDecoder()
 input.on('data', (bytes: Buffer) => {
   const count = Buffer.alloc(4)
   count.writeUInt32BE(bytes.length)
-  send(0, FrameType.acknowledge, count)
+  sendFrame(0, FrameType.acknowledge, count)
   for (const { stream, type, payload } of decoder.push(bytes))
     try {
       handlers[type]?.(stream, payload)
     } catch (error) {
-      fail(stream, error)
+      sendError(stream, error)
     }
 })
 // The host process has ended, so this kernel ends too.
 input.on('end', () => process.exit(0))
 input.on('error', () => process.exit(1))
-send(0, FrameType.ready)
+sendFrame(0, FrameType.ready)

@@ -119,11 +119,11 @@ export function describeKernelEnd(console: string): string {
   // The shell prints the signal's name in the line before: "Killed", "Aborted".
   const printed = lines.slice(0, at < 0 ? undefined : at)
   const panic = printed.find((line) => PANIC.test(line))
-  if (panic !== undefined) return `with ${quoted(panic)}`
+  if (panic !== undefined) return `with ${quotedLine(panic)}`
   if (status === 0) {
     const starved = printed.findLast((line) => OUT_OF_MEMORY.test(line))
     return starved
-      ? `with ${quoted(starved)}`
+      ? `with ${quotedLine(starved)}`
       : 'because it was shut down from within, or its guest agent ended'
   }
   const signal = Object.entries(constants.signals).find(
@@ -137,10 +137,10 @@ export function describeKernelEnd(console: string): string {
   const how = signal ? `with ${signal}` : `with exit code ${status}`
   return last === undefined
     ? `${how}; its console is empty`
-    : `${how}; its console ends with ${quoted(last)}`
+    : `${how}; its console ends with ${quotedLine(last)}`
 }
 
-const quoted = (line: string) => `"${shortened(plainText(line))}"`
+const quotedLine = (line: string) => `"${shortened(plainText(line))}"`
 
 /** The end of the file with a kernel's console output; empty if the file was removed. */
 export function consoleTail(file: string): string {

@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline'
 import type { GuestProcess, Machine, Placement } from '../machine/machine.ts'
 
 /** The result of a connection attempt; `line` is the first line that was received. */
-export interface Answer {
+export interface ProbeResult {
   kind: 'open' | 'line' | 'refused' | 'silent'
   line: string
 }
@@ -62,7 +62,7 @@ export class Prober {
   private readonly machine: Machine
   private readonly placement: Placement
   private process: Promise<GuestProcess> | undefined
-  private readonly waiting = new Map<number, (answer: Answer) => void>()
+  private readonly waiting = new Map<number, (answer: ProbeResult) => void>()
   private next = 1
 
   constructor(machine: Machine, placement: Placement) {
@@ -71,7 +71,12 @@ export class Prober {
   }
 
   /** Connects, sends `payload` if there is one and waits for the first line of the answer. Only IPv4 addresses are reached. */
-  async try(host: string, port: number, timeoutSeconds: number, payload = ''): Promise<Answer> {
+  async try(
+    host: string,
+    port: number,
+    timeoutSeconds: number,
+    payload = '',
+  ): Promise<ProbeResult> {
     if (!isIPv4(host)) return { kind: 'refused', line: '' }
     this.process ??= this.start().catch((error) => {
       this.process = undefined
@@ -79,7 +84,7 @@ export class Prober {
     })
     const { stdin } = await this.process
     const id = this.next++
-    const answer = new Promise<Answer>((resolve) => this.waiting.set(id, resolve))
+    const answer = new Promise<ProbeResult>((resolve) => this.waiting.set(id, resolve))
     stdin.write(
       `${[id, host, port, timeoutSeconds, Buffer.from(payload).toString('hex')].join('\t')}\n`,
     )
@@ -105,7 +110,7 @@ export class Prober {
 
   private answer(text: string): void {
     const [, id, kind, line = ''] = /^(\d+) (open|line|refused|silent) ?(.*)$/.exec(text) ?? []
-    this.waiting.get(Number(id))?.({ kind: kind as Answer['kind'], line })
+    this.waiting.get(Number(id))?.({ kind: kind as ProbeResult['kind'], line })
     this.waiting.delete(Number(id))
   }
 }
@@ -132,7 +137,7 @@ export function httpRequest(
 }
 
 /** The status in the first line of an HTTP response. */
-export function statusOf(line: string): number | undefined {
+export function httpStatus(line: string): number | undefined {
   const status = /^HTTP\/\S+ (\d{3})/.exec(line)?.[1]
   return status === undefined ? undefined : Number(status)
 }

@@ -1,33 +1,33 @@
 import type { VNode } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { ProgressPush } from '../protocol.ts'
-import { act } from './connection.ts'
+import { performAction } from './connection.ts'
 import { Button } from './controls.tsx'
 import { Course } from './course.tsx'
 import { Dataplane } from './dataplane.tsx'
 import { isFocusLost } from './focus.ts'
 import { Header } from './header.tsx'
-import { Incident } from './incident.tsx'
+import { IncidentPanel } from './incident.tsx'
 import { Maximise, Splitter } from './layout.tsx'
 import { PacketPathView } from './packet-path.tsx'
-import { placesOf } from './steps.tsx'
-import { now, type State, type TabId, update } from './store.ts'
+import { stepPlaces } from './steps.tsx'
+import { now, type PageState, type TabId, update } from './store.ts'
 import { runOnHost } from './terminal.ts'
-import { Terminals } from './terminals.tsx'
+import { TerminalTabs } from './terminals.tsx'
 import { TimelineView } from './timeline.tsx'
 
 interface Tab {
   id: TabId
   title: string
-  View(props: { state: State }): VNode
+  View(props: { state: PageState }): VNode
 }
 
 const TABS: readonly Tab[] = [
-  { id: 'terminals', title: 'Terminals', View: Terminals },
+  { id: 'terminals', title: 'Terminals', View: TerminalTabs },
   { id: 'dataplane', title: 'Dataplane', View: Dataplane },
   { id: 'path', title: 'Packet path', View: PacketPathView },
   { id: 'timeline', title: 'Timeline', View: TimelineView },
-  { id: 'incident', title: 'Incident', View: Incident },
+  { id: 'incident', title: 'Incident', View: IncidentPanel },
 ]
 
 /** Work that takes longer tells for how long it has been done. */
@@ -36,11 +36,11 @@ const TOLD_SECONDS = 2
 /** The incidents are a lab of their own. */
 const INCIDENTS = 8
 
-const tabsOf = ({ lab }: State): Tab[] =>
+const tabsOf = ({ lab }: PageState): Tab[] =>
   TABS.filter(({ id }) => id !== 'incident' || lab?.number === INCIDENTS)
 
 /** The whole page. */
-export function App({ state }: { state: State }) {
+export function App({ state }: { state: PageState }) {
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       if (event.altKey && !event.ctrlKey && !event.metaKey && !event.shiftKey && isShortcut(event))
@@ -103,13 +103,14 @@ function isShortcut({ code, target }: KeyboardEvent): boolean {
   const { lab, progress } = state
   // In a terminal these belong to the shell.
   if (!lab || !progress || (target instanceof Element && target.closest('.terminal'))) return false
-  const places = placesOf(lab)
+  const places = stepPlaces(lab)
   const at = places.indexOf(progress.at)
   const to = code === 'KeyN' ? places[at + 1] : code === 'KeyB' ? places[at - 1] : undefined
   if (to !== undefined) {
     document.querySelector<HTMLElement>('.text')?.focus()
-    void act('go', { to })
-  } else if (code === 'KeyC' && lab.steps[at - 1]) void act('check', { step: progress.at })
+    void performAction('go', { to })
+  } else if (code === 'KeyC' && lab.steps[at - 1])
+    void performAction('check', { step: progress.at })
   else return false
   return true
 }
@@ -152,7 +153,7 @@ function TabList({ tabs, shown }: { tabs: readonly Tab[]; shown: TabId }) {
   )
 }
 
-function Troubles({ state: { connected, progress, fault } }: { state: State }) {
+function Troubles({ state: { connected, progress, fault } }: { state: PageState }) {
   return (
     <div class="troubles">
       {!connected && (

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { AskBlock } from '../protocol.ts'
-import { act } from './connection.ts'
+import { performAction } from './connection.ts'
 import { Form, Sure } from './controls.tsx'
 import { now } from './store.ts'
 
@@ -15,10 +15,10 @@ export function Ask({ asked }: { asked: AskBlock }) {
     what === 'predict' ? done?.predicted !== undefined : what === 'question' && done?.answered
   const send = async (text: string) => {
     if (what === 'recall') {
-      const reply = await act('recall', { id, text })
+      const reply = await performAction('recall', { id, text })
       return setTold(reply && { isGood: reply.isRight, lines: reply.lines })
     }
-    const reply = await act('answer', { step: id, text })
+    const reply = await performAction('answer', { step: id, text })
     if (!reply) return setTold(undefined)
     if (reply.kept === 'prediction')
       setTold({ isGood: true, lines: ['Your prediction is kept; a wrong one costs nothing.'] })
@@ -53,7 +53,7 @@ export function Ask({ asked }: { asked: AskBlock }) {
           words="Show me …"
           sure="Yes, show the answer: it costs the points for understanding"
           act={async () => {
-            const reply = await act('show-answer', { step: id })
+            const reply = await performAction('show-answer', { step: id })
             if (reply) setTold({ isGood: true, lines: reply.lines })
           }}
         />

@@ -1,6 +1,6 @@
 import type { Block, RunLine, RunsPush } from '../protocol.ts'
 import { Ask } from './ask.tsx'
-import { act } from './connection.ts'
+import { performAction } from './connection.ts'
 import { Button } from './controls.tsx'
 import { now, say } from './store.ts'
 import { runOnHost } from './terminal.ts'
@@ -17,7 +17,7 @@ export function Blocks({ blocks, place }: BlocksProps) {
     <>
       {blocks.map((block, index) =>
         block.kind === 'fence' ? (
-          <Fence
+          <FenceView
             key={`${index}`}
             text={block.text}
             place={block.run ? `${place}/${index}` : undefined}
@@ -46,7 +46,7 @@ const STATES: Record<
 }
 
 /** Commands or output, to be copied and, if `place` names them, typed into a terminal. */
-export function Fence({ text, place }: { text: string; place?: string | undefined }) {
+export function FenceView({ text, place }: { text: string; place?: string | undefined }) {
   const run: RunsPush[string] | undefined = place === undefined ? undefined : now().runs?.[place]
   const first = text.split('\n')[0]
   return (
@@ -119,7 +119,7 @@ function RunButton({
   )
   if (isOpen)
     return (
-      <Button class="run" onClick={() => void act('cancel-run', { key: place })}>
+      <Button class="run" onClick={() => void performAction('cancel-run', { key: place })}>
         {has('running') ? 'Running … Stop' : 'Queued … Cancel'}
         {name}
       </Button>

@@ -8,20 +8,20 @@ import type {
   Pushes,
   Reply,
 } from '../protocol.ts'
-import { now, type State, say, update } from './store.ts'
+import { now, type PageState, say, update } from './store.ts'
 import { VERDICTS } from './words.ts'
 
 /** The pause before a connection that ended is made again. */
 export const RETRY_MS = 1000
 
 /** Connects to the server, and again whenever the connection ends. */
-export function connect(): void {
+export function keepConnected(): void {
   const socket = socketTo('/events')
   socket.onopen = () => update({ connected: true })
   socket.onmessage = ({ data }) => take(JSON.parse(data))
   socket.onclose = () => {
     update({ connected: false })
-    setTimeout(connect, RETRY_MS)
+    setTimeout(keepConnected, RETRY_MS)
   }
 }
 
@@ -49,14 +49,14 @@ function tellVerdict({ at, steps }: ProgressPush): void {
 }
 
 /** The counters that moved since the latest push of all entries. */
-function withCounters(counters: CountersPush): State['moved'] {
+function withCounters(counters: CountersPush): PageState['moved'] {
   const at = Date.now()
   const timed = Object.entries(counters).map(([key, counter]) => [key, { ...counter, at }])
   return { ...now().moved, ...Object.fromEntries(timed) }
 }
 
 /** Performs an action; undefined if it was refused (the page shows the reason). */
-export async function act<Name extends ActionName>(
+export async function performAction<Name extends ActionName>(
   name: Name,
   words: ActionArguments<Name>,
 ): Promise<Reply<Name> | undefined> {

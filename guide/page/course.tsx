@@ -1,14 +1,14 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { ActionReplies } from '../protocol.ts'
 import { Blocks } from './blocks.tsx'
-import { act } from './connection.ts'
+import { performAction } from './connection.ts'
 import { Form } from './controls.tsx'
 import { StepState } from './step-state.tsx'
-import { Steps, Walk } from './steps.tsx'
-import type { State } from './store.ts'
+import { StepNavigation, Steps } from './steps.tsx'
+import type { PageState } from './store.ts'
 
 /** The lab's text with the state of the step that is shown. */
-export function Course({ state: { lab, progress } }: { state: State }) {
+export function Course({ state: { lab, progress } }: { state: PageState }) {
   const text = useRef<HTMLElement>(null)
   const shown = progress?.at
   const before = useRef(shown)
@@ -65,7 +65,7 @@ export function Course({ state: { lab, progress } }: { state: State }) {
         {progress.at === 'end' && (
           <>
             <Blocks blocks={progress.summary ?? []} place={`${lab.number}/end`} />
-            <Submission />
+            <SubmissionForm />
           </>
         )}
       </article>
@@ -80,18 +80,21 @@ export function Course({ state: { lab, progress } }: { state: State }) {
         />
       ) : (
         <div class="state calm" tabIndex={-1}>
-          <Walk lab={lab} at={progress.at} />
+          <StepNavigation lab={lab} at={progress.at} />
         </div>
       )}
     </section>
   )
 }
 
-function Submission() {
+function SubmissionForm() {
   const [learner, setLearner] = useState('')
   const [saved, setSaved] = useState<ActionReplies['submit']>()
   return (
-    <Form class="submission" send={async () => setSaved(await act('submit', { learner }))}>
+    <Form
+      class="submission"
+      send={async () => setSaved(await performAction('submit', { learner }))}
+    >
       <h3>Save submission</h3>
       <p>The file contains what the nodes hold, so that your instructor can grade it again.</p>
       <label>

@@ -3,13 +3,13 @@ import type { Cause } from '../../dataplane/view/causes.ts'
 import { type Entry, entriesOf } from '../../dataplane/view/holdings.ts'
 import type { DataplanePush } from '../protocol.ts'
 import { Button, Select } from './controls.tsx'
-import { type State, update } from './store.ts'
-import { type Index, indexOf, Tree } from './tree.tsx'
+import { type PageState, update } from './store.ts'
+import { type EntryIndex, indexOf, Tree } from './tree.tsx'
 
 type CausesById = ReadonlyMap<string, readonly Cause[]>
 
 /** What each node holds now or held at a moment of the timeline: a tree, and beside it why the selected entry exists. */
-export function Dataplane({ state }: { state: State }) {
+export function Dataplane({ state }: { state: PageState }) {
   const { dataplane, past, entry, service } = state
   const nodes = (past ?? dataplane)?.nodes ?? []
   const holdings =
@@ -67,7 +67,7 @@ export function Dataplane({ state }: { state: State }) {
         />
         <aside class="why" aria-label="Selected entry">
           {chosen ? (
-            <Details
+            <EntryDetails
               entry={chosen}
               index={index}
               node={holdings.node}
@@ -98,7 +98,7 @@ function causesIn(dataplane: DataplanePush | undefined, node = ''): CausesById {
 }
 
 /** The entries that exist because of a Service, and those that contain them. */
-function keptFor(index: Index, causes: CausesById, service: string): ReadonlySet<string> {
+function keptFor(index: EntryIndex, causes: CausesById, service: string): ReadonlySet<string> {
   const ids = [...index.values()].flatMap(({ entry, parents }) =>
     causes.get(entry.id)?.some((cause) => cause.service === service)
       ? [...parents, entry].map(({ id }) => id)
@@ -109,13 +109,13 @@ function keptFor(index: Index, causes: CausesById, service: string): ReadonlySet
 
 interface DetailsProps {
   entry: Entry
-  index: Index
+  index: EntryIndex
   node: string
   because: readonly Cause[]
 }
 
 /** Why the selected entry exists, and what it is linked with. */
-function Details({ entry, index, node, because }: DetailsProps) {
+function EntryDetails({ entry, index, node, because }: DetailsProps) {
   const leadsTo = (entry.refersTo ?? []).flatMap((id) => index.get(id)?.entry ?? [])
   const entries = [...index.values()].map((placed) => placed.entry)
   const reachedFrom = entries.filter(({ refersTo }) => refersTo?.includes(entry.id))

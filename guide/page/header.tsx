@@ -1,14 +1,14 @@
 import { Fragment } from 'preact'
 import { useRef, useState } from 'preact/hooks'
 import type { LabRecord } from '../../course/lab-records.ts'
-import { act } from './connection.ts'
+import { performAction } from './connection.ts'
 import { Button, Select, Sure } from './controls.tsx'
-import type { State } from './store.ts'
+import type { PageState } from './store.ts'
 import { applyTheme, savedTheme, type Theme } from './theme.ts'
-import { duration } from './words.ts'
+import { durationText } from './words.ts'
 
 /** A key on the list only chooses: a lab that was not begun resets the cluster, so it opens with a button. */
-function LabChoice({ state: { lab, progress } }: { state: State }) {
+function LabChoice({ state: { lab, progress } }: { state: PageState }) {
   const shown = String(lab?.number)
   const [chosen, choose] = useState(shown)
   const recordOf = (number: number) => progress?.labs.find((one) => one.number === number)
@@ -37,7 +37,7 @@ function LabChoice({ state: { lab, progress } }: { state: State }) {
             aria-describedby="what-start-does"
             onClick={() => {
               choose(shown)
-              void act('lab', { number: Number(chosen) })
+              void performAction('lab', { number: Number(chosen) })
             }}
           >
             {isBegun ? 'Continue' : 'Start'} lab {chosen}
@@ -55,8 +55,8 @@ function LabChoice({ state: { lab, progress } }: { state: State }) {
 
 /** `95/100 kept, 34 min`, or how long a lab takes that was not begun. */
 function recordText(record: LabRecord | undefined, minutes: number): string {
-  if (!record || (!record.isBegun && record.kept === 0)) return `about ${duration(minutes)}`
-  const worked = record.minutes > 0 ? `, ${duration(record.minutes)}` : ''
+  if (!record || (!record.isBegun && record.kept === 0)) return `about ${durationText(minutes)}`
+  const worked = record.minutes > 0 ? `, ${durationText(record.minutes)}` : ''
   return `${record.kept}/${record.of} kept${worked}`
 }
 
@@ -67,7 +67,7 @@ const THEMES = [
 ] as const
 
 /** The lab with its score, and what is set for the whole page. */
-export function Header({ state }: { state: State }) {
+export function Header({ state }: { state: PageState }) {
   const { lab, progress } = state
   const [theme, setTheme] = useState<Theme>(savedTheme)
   const help = useRef<HTMLDialogElement>(null)
@@ -93,17 +93,17 @@ export function Header({ state }: { state: State }) {
               kept · {progress.points} hold now
             </span>
           )}
-          <span class="soft">{duration(progress.minutes)}</span>
+          <span class="soft">{durationText(progress.minutes)}</span>
           <Button
             aria-pressed={progress.paused}
-            onClick={() => void act('pause', { paused: !progress.paused })}
+            onClick={() => void performAction('pause', { paused: !progress.paused })}
           >
             {progress.paused ? '▶ Resume' : '❙❙ Pause'}
           </Button>
           <Sure
             words="Reset …"
             sure="Start over: remove what I made and answered, keep my points"
-            act={() => act('reset', {})}
+            act={() => performAction('reset', {})}
           />
         </div>
       )}

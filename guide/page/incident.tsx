@@ -1,16 +1,16 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { IncidentPush, ProgressPush } from '../protocol.ts'
 import { Blocks } from './blocks.tsx'
-import { act } from './connection.ts'
+import { performAction } from './connection.ts'
 import { Button, Form, Sure } from './controls.tsx'
-import type { State } from './store.ts'
+import type { PageState } from './store.ts'
 import { Changes } from './timeline.tsx'
 
 /** The step of lab 8 whose answer is the cause. */
 const DIAGNOSIS = 'diagnosis'
 
 /** An incident: the user's report, the possible causes, hints, and at the end what the nodes held before, broken and repaired. */
-export function Incident({ state: { incident, progress } }: { state: State }) {
+export function IncidentPanel({ state: { incident, progress } }: { state: PageState }) {
   const [seed, setSeed] = useState('')
   const report = useRef<HTMLElement>(null)
   const [isStarted, setStarted] = useState(false)
@@ -20,7 +20,7 @@ export function Incident({ state: { incident, progress } }: { state: State }) {
     setStarted(false)
   }, [isStarted, incident])
   const start = async () => {
-    const reply = await act('incident', { action: 'open', seed: seed || undefined })
+    const reply = await performAction('incident', { action: 'open', seed: seed || undefined })
     setStarted(reply !== undefined)
   }
   return (
@@ -126,14 +126,14 @@ function Repair({
       )}
       <div class="buttons">
         {incident.hintsLeft > 0 && (
-          <Button onClick={() => void act('incident', { action: 'hint' })}>
+          <Button onClick={() => void performAction('incident', { action: 'hint' })}>
             Hint <small>costs 5 points, {incident.hintsLeft} left</small>
           </Button>
         )}
         <Sure
           words="Give up …"
           sure="Yes, solve the incident for me"
-          act={() => act('incident', { action: 'give up' })}
+          act={() => performAction('incident', { action: 'give up' })}
         />
       </div>
     </>
@@ -147,7 +147,7 @@ function Diagnosis({ choices }: Pick<IncidentPush, 'choices'>) {
     <Form
       send={async () => {
         const reply =
-          cause === '' ? undefined : await act('answer', { step: DIAGNOSIS, text: cause })
+          cause === '' ? undefined : await performAction('answer', { step: DIAGNOSIS, text: cause })
         setWrong(reply && reply.verdict !== 'passed' ? cause : '')
       }}
     >

@@ -31,7 +31,7 @@ export function Journey({ stations, title, lit, other }: JourneyProps) {
     const next = Math.min(last, Math.max(0, to))
     setAt(next)
     const station = stations[next]
-    if (station) say(`${nameOf(station)}: ${inWords(station)}`)
+    if (station) say(`${stationName(station)}: ${inWords(station)}`)
   }
   useEffect(() => {
     if (!isPlaying) return
@@ -92,7 +92,7 @@ export function Journey({ stations, title, lit, other }: JourneyProps) {
                   aria-current={own === at ? 'step' : undefined}
                   onClick={() => go(own)}
                 >
-                  <span class="place">{nameOf(station)}</span>
+                  <span class="place">{stationName(station)}</span>
                   {station.device && <span class="soft">{station.device}</span>}
                   {station.changed.map((field) => (
                     <code key={field} class="change">
@@ -109,13 +109,13 @@ export function Journey({ stations, title, lit, other }: JourneyProps) {
           </ol>
         </div>
       ))}
-      <Header station={shown} />
+      <StationHeader station={shown} />
     </section>
   )
 }
 
 /** The packet as it leaves a place, and conntrack's entry. */
-function Header({ station }: { station: Station }) {
+function StationHeader({ station }: { station: Station }) {
   const { packet, changed, conntrack } = station
   const field = (name: keyof JourneyPacket) => (
     <>
@@ -128,7 +128,7 @@ function Header({ station }: { station: Station }) {
   )
   return (
     <div class="header">
-      <h4>The packet as it leaves {nameOf(station)}</h4>
+      <h4>The packet as it leaves {stationName(station)}</h4>
       <dl>
         {field('source')}
         {field('destination')}
@@ -150,7 +150,7 @@ function Header({ station }: { station: Station }) {
   )
 }
 
-const nameOf = ({ place, hook }: Station): string => (hook ? `IPVS at ${hook}` : place)
+const stationName = ({ place, hook }: Station): string => (hook ? `IPVS at ${hook}` : place)
 
 const inWords = ({ packet, changed, isStopped }: Station): string =>
   isStopped
@@ -168,14 +168,14 @@ function differs(station: Station, other: readonly Station[]): boolean {
   )
 }
 
-interface Machine {
+interface MachineStations {
   node: string
   places: { station: Station; index: number }[]
 }
 
 /** The places of each machine in turn; what is between machines has no name. */
-function machinesOf(stations: readonly Station[]): Machine[] {
-  const machines: Machine[] = []
+function machinesOf(stations: readonly Station[]): MachineStations[] {
+  const machines: MachineStations[] = []
   for (const [index, station] of stations.entries()) {
     const last = machines.at(-1)
     if (last?.node === station.node) last.places.push({ station, index })

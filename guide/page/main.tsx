@@ -2,7 +2,7 @@ import '@xterm/xterm/css/xterm.css'
 import './page.css'
 import { render } from 'preact'
 import { App } from './app.tsx'
-import { connect } from './connection.ts'
+import { keepConnected } from './connection.ts'
 import { keepFocus } from './focus.ts'
 import { applyWidth } from './layout.tsx'
 import { now, onChange } from './store.ts'
@@ -23,5 +23,5 @@ if (page) {
   })
   draw()
   keepFocus(page)
-  connect()
+  keepConnected()
 }

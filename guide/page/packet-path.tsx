@@ -1,13 +1,13 @@
 import { useState } from 'preact/hooks'
 import type { PathAction, PathEnd } from '../../dataplane/view/packet-path.ts'
 import type { ActionReplies, DrawnPath } from '../protocol.ts'
-import { act } from './connection.ts'
+import { performAction } from './connection.ts'
 import { Button, Form, Select } from './controls.tsx'
 import { Journey } from './journey.tsx'
-import { now, type State, say, showEntry, update } from './store.ts'
+import { now, type PageState, say, showEntry, update } from './store.ts'
 
 /** The path of a packet through a node: what the rules do with it, in a drawing and in words, in every mode. */
-export function PacketPathView({ state: { dataplane, path } }: { state: State }) {
+export function PacketPathView({ state: { dataplane, path } }: { state: PageState }) {
   const { origins = [], destinations = [], nodes = [] } = dataplane ?? {}
   const {
     from = origins[0] ?? 'host',
@@ -16,11 +16,11 @@ export function PacketPathView({ state: { dataplane, path } }: { state: State })
     found,
   } = path
   const [isBusy, setBusy] = useState<'look' | 'send'>()
-  const change = (part: State['path']) => update({ path: { ...now().path, ...part } })
+  const change = (part: PageState['path']) => update({ path: { ...now().path, ...part } })
   const ask = async (send: boolean) => {
     if (isBusy !== undefined) return
     setBusy(send ? 'send' : 'look')
-    const reply = await act('path', { from, to, node: node || undefined, send })
+    const reply = await performAction('path', { from, to, node: node || undefined, send })
     setBusy(undefined)
     // A path of another packet would stand below the reason.
     if (!reply) return change({ found: undefined })
@@ -31,8 +31,18 @@ export function PacketPathView({ state: { dataplane, path } }: { state: State })
   return (
     <div class="path">
       <Form class="bar" send={() => ask(false)}>
-        <Place label="From" suggestions={origins} value={from} type={(from) => change({ from })} />
-        <Place label="To" suggestions={destinations} value={to} type={(to) => change({ to })} />
+        <PlaceInput
+          label="From"
+          suggestions={origins}
+          value={from}
+          type={(from) => change({ from })}
+        />
+        <PlaceInput
+          label="To"
+          suggestions={destinations}
+          value={to}
+          type={(to) => change({ to })}
+        />
         <Select
           label="On"
           value={node}
@@ -67,7 +77,7 @@ interface PlaceProps {
 }
 
 /** Where a packet comes from or goes to. */
-function Place({ label, suggestions, value, type }: PlaceProps) {
+function PlaceInput({ label, suggestions, value, type }: PlaceProps) {
   const list = `places-${label}`
   return (
     <>
@@ -208,7 +218,7 @@ function OnePath({ path, small = false }: { path: DrawnPath; small?: boolean }) 
                 <strong>{hook}</strong>
                 <ul>
                   {actions.map((action) => (
-                    <Action
+                    <ActionItem
                       key={`${action.table} ${action.text}`}
                       action={action}
                       node={real ? node : undefined}
@@ -232,7 +242,7 @@ function OnePath({ path, small = false }: { path: DrawnPath; small?: boolean }) 
 const percent = (probability: number) =>
   probability >= 1 ? '' : ` ${Math.round(probability * 1000) / 10} %`
 
-function Action({ action, node }: { action: PathAction; node: string | undefined }) {
+function ActionItem({ action, node }: { action: PathAction; node: string | undefined }) {
   const { table, chains, text, probability, counted, disagrees, entries } = action
   const [id] = entries
   return (

@@ -1,9 +1,9 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Finding, LabContent, ProgressPush, StepContent, StepProgress } from '../protocol.ts'
-import { Fence } from './blocks.tsx'
-import { act } from './connection.ts'
+import { FenceView } from './blocks.tsx'
+import { performAction } from './connection.ts'
 import { Button, Form, Sure } from './controls.tsx'
-import { Walk } from './steps.tsx'
+import { StepNavigation } from './steps.tsx'
 import { shownAs, VERDICTS } from './words.ts'
 
 interface StepStateProps {
@@ -34,7 +34,7 @@ export function StepState({ lab, index, step, done, busy, asOf }: StepStateProps
           {asOf !== undefined &&
             ` · as of ${new Date(asOf).toLocaleTimeString()}, the nodes are read again`}
         </span>
-        <Walk lab={lab} at={step.id} ready={isPassed || isKept} />
+        <StepNavigation lab={lab} at={step.id} ready={isPassed || isKept} />
       </div>
       <p class="claim">{step.title}.</p>
       <div class="details">
@@ -66,7 +66,9 @@ export function StepState({ lab, index, step, done, busy, asOf }: StepStateProps
           </pre>
         )}
         {done.unanswered && <p>{ASKS[done.unanswered]}</p>}
-        {step.question && !isPassed && !asksInText(step) && <Answer key={step.id} step={step} />}
+        {step.question && !isPassed && !asksInText(step) && (
+          <AnswerForm key={step.id} step={step} />
+        )}
         <Help key={`${step.id} help`} step={step} done={done} busy={busy} />
       </div>
     </section>
@@ -123,11 +125,11 @@ function FindingView({ finding }: { finding: Finding }) {
         <p>{why}</p>
         <p>{hint}</p>
         <p class="soft">Look:</p>
-        <Fence text={look} place={`finding/${look}`} />
+        <FenceView text={look} place={`finding/${look}`} />
         {next !== look && (
           <>
             <p class="soft">Next:</p>
-            <Fence text={next} place={isCommand(next) ? `finding/${next}` : undefined} />
+            <FenceView text={next} place={isCommand(next) ? `finding/${next}` : undefined} />
           </>
         )}
       </details>
@@ -152,21 +154,21 @@ function CheckButton({
       class={main ? 'main' : ''}
       aria-keyshortcuts="Alt+C"
       aria-disabled={busy !== undefined}
-      onClick={() => void (busy === undefined && act('check', { step: step.id }))}
+      onClick={() => void (busy === undefined && performAction('check', { step: step.id }))}
     >
       {busy === undefined ? 'Check' : 'Wait …'}
     </Button>
   )
 }
 
-function Answer({ step }: { step: StepContent }) {
+function AnswerForm({ step }: { step: StepContent }) {
   const [text, setText] = useState('')
   const [wrong, setWrong] = useState(false)
   return (
     <Form
       class="answer"
       send={async () => {
-        const reply = await act('answer', { step: step.id, text })
+        const reply = await performAction('answer', { step: step.id, text })
         setWrong(reply !== undefined && reply.verdict !== 'passed')
       }}
     >
@@ -219,7 +221,7 @@ function Help({ step, done, busy }: Pick<StepStateProps, 'step' | 'done' | 'busy
             <Button
               onClick={() => {
                 isAsked.current = true
-                void act('hint', { step: step.id })
+                void performAction('hint', { step: step.id })
               }}
             >
               Hint {taken + 1} of {step.hints}{' '}
@@ -234,7 +236,7 @@ function Help({ step, done, busy }: Pick<StepStateProps, 'step' | 'done' | 'busy
             <Sure
               words="Solve this step …"
               sure="Yes, perform this step for me"
-              act={() => act('solve', { step: step.id })}
+              act={() => performAction('solve', { step: step.id })}
             />
           )}
           {!done.unsent && <CheckButton step={step} busy={busy} />}

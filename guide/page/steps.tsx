@@ -1,23 +1,31 @@
 import { useState } from 'preact/hooks'
 import type { LabContent, ProgressPush } from '../protocol.ts'
-import { act } from './connection.ts'
+import { performAction } from './connection.ts'
 import { Button } from './controls.tsx'
 import { shownAs, VERDICTS } from './words.ts'
 
 /** The places of a lab in their order: before the first step, each step, and the end. */
-export function placesOf(lab: LabContent): string[] {
+export function stepPlaces(lab: LabContent): string[] {
   return ['intro', ...lab.steps.map(({ id }) => id), 'end']
 }
 
 /** Back and Next. */
-export function Walk({ lab, at, ready = true }: { lab: LabContent; at: string; ready?: boolean }) {
-  const places = placesOf(lab)
+export function StepNavigation({
+  lab,
+  at,
+  ready = true,
+}: {
+  lab: LabContent
+  at: string
+  ready?: boolean
+}) {
+  const places = stepPlaces(lab)
   const index = places.indexOf(at)
   const [back, next] = [places[index - 1], places[index + 1]]
   return (
     <div class="walk">
       {back && (
-        <Button aria-keyshortcuts="Alt+B" onClick={() => void act('go', { to: back })}>
+        <Button aria-keyshortcuts="Alt+B" onClick={() => void performAction('go', { to: back })}>
           ← Back
         </Button>
       )}
@@ -25,7 +33,7 @@ export function Walk({ lab, at, ready = true }: { lab: LabContent; at: string; r
         <Button
           class={ready ? 'main' : ''}
           aria-keyshortcuts="Alt+N"
-          onClick={() => void act('go', { to: next })}
+          onClick={() => void performAction('go', { to: next })}
         >
           {at === 'intro' ? 'Start' : next === 'end' ? 'Finish' : 'Next'} →
         </Button>
@@ -56,7 +64,7 @@ export function Steps({ lab, progress }: { lab: LabContent; progress: ProgressPu
                 title={`${at + 1}. ${title} (${word})`}
                 onClick={() => {
                   setOpen(false)
-                  void act('go', { to: id })
+                  void performAction('go', { to: id })
                 }}
               >
                 <span class="number">{tone === 'good' || tone === 'kept' ? sign : at + 1}</span>

@@ -11,7 +11,7 @@ export interface Moved extends MovedCounter {
 }
 
 /** What the server pushed last, and what this page shows of it. */
-export interface State extends Partial<Omit<Pushes, 'counters'>> {
+export interface PageState extends Partial<Omit<Pushes, 'counters'>> {
   connected: boolean
   /** By `NODE ID` of their entry. */
   moved: Record<string, Moved>
@@ -36,7 +36,7 @@ export interface State extends Partial<Omit<Pushes, 'counters'>> {
   }
 }
 
-let state: State = {
+let state: PageState = {
   connected: false,
   moved: {},
   said: '',
@@ -46,10 +46,10 @@ let state: State = {
 }
 let changed: () => void = () => undefined
 
-export const now = (): State => state
+export const now = (): PageState => state
 
 /** Changes the state and renders the page again. */
-export function update(change: Partial<State>): void {
+export function update(change: Partial<PageState>): void {
   state = { ...state, ...change }
   changed()
 }
@@ -63,4 +63,4 @@ export function onChange(draw: () => void): void {
 export const say = (said: string): void => update({ said })
 
 /** Shows an entry in the dataplane. */
-export const showEntry = (entry: State['entry']): void => update({ tab: 'dataplane', entry })
+export const showEntry = (entry: PageState['entry']): void => update({ tab: 'dataplane', entry })

@@ -2,7 +2,7 @@ import { FitAddon } from '@xterm/addon-fit'
 import { Terminal } from '@xterm/xterm'
 import type { z } from 'zod'
 import type { TERMINAL_REQUEST } from '../protocol.ts'
-import { act, RETRY_MS, socketTo } from './connection.ts'
+import { performAction, RETRY_MS, socketTo } from './connection.ts'
 import { chooseLetters, lettersFor } from './layout.tsx'
 import { now, say, update } from './store.ts'
 
@@ -176,7 +176,7 @@ export function growLetters(by?: number): void {
 }
 
 /** The view of a terminal of the server, made when it is first needed. */
-export function viewOf(id: string): TerminalView {
+export function terminalView(id: string): TerminalView {
   const view = views.get(id) ?? new TerminalView(id)
   views.set(id, view)
   return view
@@ -197,19 +197,23 @@ export function keepViews(ids: readonly string[]): void {
  */
 export async function runOnHost(key: string, text: string): Promise<void> {
   const { terminals, terminal } = now()
-  const reply = await act('run', { key, text, ...(terminal !== undefined && { terminal }) })
+  const reply = await performAction('run', {
+    key,
+    text,
+    ...(terminal !== undefined && { terminal }),
+  })
   if (!reply) return
   const { terminal: id } = reply
   update({ terminal: id, tab: 'terminals' })
   const title = terminals?.terminals.find((one) => one.id === id)?.title ?? 'host'
   say(`Typing into the terminal ${title}`)
-  viewOf(id).element.scrollIntoView({ block: 'nearest' })
-  viewOf(id).toEnd()
+  terminalView(id).element.scrollIntoView({ block: 'nearest' })
+  terminalView(id).toEnd()
 }
 
 /** Opens a terminal and shows it; undefined if there can be none, which the page then says. */
 export async function openTerminal(place: string): Promise<string | undefined> {
-  const id = (await act('open-terminal', { place }))?.id
+  const id = (await performAction('open-terminal', { place }))?.id
   if (id !== undefined) update({ terminal: id })
   return id
 }

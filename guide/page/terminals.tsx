@@ -1,12 +1,19 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { act } from './connection.ts'
+import { performAction } from './connection.ts'
 import { Button, Select } from './controls.tsx'
-import { type State, update } from './store.ts'
-import { growLetters, isReadAloud, keepViews, openTerminal, readAloud, viewOf } from './terminal.ts'
+import { type PageState, update } from './store.ts'
+import {
+  growLetters,
+  isReadAloud,
+  keepViews,
+  openTerminal,
+  readAloud,
+  terminalView,
+} from './terminal.ts'
 import { ChangeView } from './timeline.tsx'
 
 /** The shells: a tab each, one of which is shown, and below what the last commands changed on the nodes. */
-export function Terminals({ state }: { state: State }) {
+export function TerminalTabs({ state }: { state: PageState }) {
   const { terminals, lab } = state
   const list = terminals?.terminals ?? []
   const shown = list.find(({ id }) => id === state.terminal) ?? list[0]
@@ -16,8 +23,8 @@ export function Terminals({ state }: { state: State }) {
   const [aloud, setAloud] = useState(isReadAloud)
   useEffect(() => keepViews(list.map(({ id }) => id)), [terminals])
   useLayoutEffect(() => {
-    if (shown && place.current) viewOf(shown.id).showIn(place.current)
-    if (shown && chosen.current === shown.id) viewOf(shown.id).focus()
+    if (shown && place.current) terminalView(shown.id).showIn(place.current)
+    if (shown && chosen.current === shown.id) terminalView(shown.id).focus()
     chosen.current = undefined
   }, [shown?.id])
   if (terminals?.trouble) return <p class="empty">{terminals.trouble}</p>
@@ -30,7 +37,7 @@ export function Terminals({ state }: { state: State }) {
               <Button
                 aria-pressed={id === shown?.id}
                 onClick={() => {
-                  if (id === shown?.id) return viewOf(id).focus()
+                  if (id === shown?.id) return terminalView(id).focus()
                   chosen.current = id
                   update({ terminal: id })
                 }}
@@ -41,7 +48,7 @@ export function Terminals({ state }: { state: State }) {
                 <Button
                   class="close"
                   aria-label={`Close the terminal ${title}`}
-                  onClick={() => void act('close-terminal', { id })}
+                  onClick={() => void performAction('close-terminal', { id })}
                 >
                   ×
                 </Button>
@@ -57,8 +64,8 @@ export function Terminals({ state }: { state: State }) {
         />
       </div>
       <div class="screen" ref={place} />
-      {shown && viewOf(shown.id).isBehind && (
-        <Button class="newer" onClick={() => viewOf(shown.id).toEnd()}>
+      {shown && terminalView(shown.id).isBehind && (
+        <Button class="newer" onClick={() => terminalView(shown.id).toEnd()}>
           ↓ New output
         </Button>
       )}
@@ -95,7 +102,7 @@ export function Terminals({ state }: { state: State }) {
 
 const SHOWN = 4
 
-function LatestChanges({ state: { dataplane } }: { state: State }) {
+function LatestChanges({ state: { dataplane } }: { state: PageState }) {
   const changes = dataplane?.changes ?? []
   return (
     <section class="latest" aria-label="Latest changes on the nodes">

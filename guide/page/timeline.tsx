@@ -1,15 +1,15 @@
 import { useEffect, useState } from 'preact/hooks'
 import { type Change, changesOnNodes } from '../../dataplane/view/changes.ts'
 import type { TimelinePush } from '../protocol.ts'
-import { act } from './connection.ts'
+import { performAction } from './connection.ts'
 import { Button, Select } from './controls.tsx'
-import { type State, showEntry, update } from './store.ts'
+import { type PageState, showEntry, update } from './store.ts'
 import { SIGNS } from './words.ts'
 
-type Moment = TimelinePush[number]
+type TimelineLabel = TimelinePush[number]
 
 /** What changed on the nodes and when: a slider through the moments, and all changes since one of them. */
-export function TimelineView({ state }: { state: State }) {
+export function TimelineView({ state }: { state: PageState }) {
   const { timeline = [], dataplane, past } = state
   const [since, setSince] = useState('')
   const last = timeline.at(-1)
@@ -29,7 +29,7 @@ export function TimelineView({ state }: { state: State }) {
           min={0}
           max={timeline.length - 1}
           value={index}
-          aria-valuetext={nameOf(shown)}
+          aria-valuetext={momentName(shown)}
           onInput={({ currentTarget }) => void show(timeline[Number(currentTarget.value)], last)}
         />
       </label>
@@ -52,7 +52,7 @@ export function TimelineView({ state }: { state: State }) {
           value={since}
           options={[
             ['', 'the moment before'],
-            ...timeline.map((one) => [`${one.moment}`, nameOf(one)] as const),
+            ...timeline.map((one) => [`${one.moment}`, momentName(one)] as const),
           ]}
           choose={setSince}
         />
@@ -66,13 +66,13 @@ export function TimelineView({ state }: { state: State }) {
   )
 }
 
-const timeOf = ({ at }: Moment) => new Date(at).toLocaleTimeString()
-const nameOf = (moment: Moment) => `${timeOf(moment)} ${moment.label}`
+const timeOf = ({ at }: TimelineLabel) => new Date(at).toLocaleTimeString()
+const momentName = (moment: TimelineLabel) => `${timeOf(moment)} ${moment.label}`
 
-async function show(moment: Moment | undefined, last: Moment): Promise<void> {
+async function show(moment: TimelineLabel | undefined, last: TimelineLabel): Promise<void> {
   if (!moment) return
   if (moment === last) return update({ past: undefined })
-  const held = await act('moment', { moment: moment.moment })
+  const held = await performAction('moment', { moment: moment.moment })
   if (held) update({ past: { moment: moment.moment, ...held } })
 }
 
@@ -81,11 +81,11 @@ function ChangesSince({
   nodes,
 }: {
   since: number
-  nodes: NonNullable<State['dataplane']>['nodes']
+  nodes: NonNullable<PageState['dataplane']>['nodes']
 }) {
   const [before, setBefore] = useState<typeof nodes>()
   useEffect(() => {
-    void act('moment', { moment: since }).then((held) => setBefore(held?.nodes))
+    void performAction('moment', { moment: since }).then((held) => setBefore(held?.nodes))
   }, [since])
   if (!before) return <p class="soft">Reading that moment …</p>
   return <Changes changes={changesOnNodes(before, nodes)} />

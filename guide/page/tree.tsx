@@ -7,7 +7,7 @@ import { isFocusLost } from './focus.ts'
 import type { Moved } from './store.ts'
 import { SIGNS } from './words.ts'
 
-interface Row {
+interface TreeRow {
   entry: Entry
   level: number
   position: number
@@ -19,7 +19,7 @@ interface Row {
 
 interface TreeProps {
   holdings: NodeHoldings
-  index: Index
+  index: EntryIndex
   /** The ids to show, with their parents; all if undefined. */
   kept: ReadonlySet<string> | undefined
   selected: string | undefined
@@ -186,8 +186,8 @@ function rowsOf(
   { groups }: NodeHoldings,
   kept: ReadonlySet<string> | undefined,
   isOpen: (entry: Entry, level: number) => boolean,
-): Row[] {
-  const rows: Row[] = []
+): TreeRow[] {
+  const rows: TreeRow[] = []
   const add = (entries: readonly Entry[], level: number, parent?: string): void => {
     const shown = kept ? entries.filter(({ id }) => kept.has(id)) : entries
     for (const [index, entry] of shown.entries()) {
@@ -202,7 +202,7 @@ function rowsOf(
 }
 
 /** The entries of a node by id, each with those that contain it. */
-export type Index = ReadonlyMap<string, { entry: Entry; parents: readonly Entry[] }>
+export type EntryIndex = ReadonlyMap<string, { entry: Entry; parents: readonly Entry[] }>
 
-export const indexOf = (holdings: NodeHoldings | undefined): Index =>
+export const indexOf = (holdings: NodeHoldings | undefined): EntryIndex =>
   new Map([...placedEntries(holdings?.groups ?? [])].map((placed) => [placed.entry.id, placed]))

@@ -28,7 +28,7 @@ export const VERDICTS: Readonly<
 }
 
 /** `25 min` or `1 h 5 min`. */
-export const duration = (minutes: number): string =>
+export const durationText = (minutes: number): string =>
   minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`
 
 /** How a step is shown: by its verdict now, or because its points are kept. */

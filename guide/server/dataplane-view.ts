@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { printEndpoint } from '../../dataplane/ip-address.ts'
 import { parseIpvsadmList } from '../../dataplane/ipvsadm-save.ts'
 import { type Cause, type Causes, causesOf } from '../../dataplane/view/causes.ts'
-import { addMoment, type Moment } from '../../dataplane/view/changes.ts'
+import { addMoment, type TimelinePoint } from '../../dataplane/view/changes.ts'
 import { entriesOf, holdingsOf, type NodeHoldings } from '../../dataplane/view/holdings.ts'
 import { predictOptions } from '../../grading/evaluate.ts'
 import { Trouble } from '../../grading/failure.ts'
@@ -30,7 +30,7 @@ type CauseTable = Pick<DataplanePush, 'causes' | 'causedBy'>
 
 export class DataplaneView {
   readonly #outside: boolean
-  #moments: Moment[] = []
+  #moments: TimelinePoint[] = []
   readonly #commands: CommandLog
   /** When the read before began: what changed since then is new in the next one. */
   #readAt: number | undefined
@@ -93,7 +93,7 @@ export class DataplaneView {
   }
 
   /** `make ipvs: TCP 10.96.0.1:443 rr added, and 35 more`. */
-  #labelOf({ changes }: Moment): string {
+  #labelOf({ changes }: TimelinePoint): string {
     const [first, ...more] = changes
     const text =
       first && (first.text.length > LABEL ? `${first.text.slice(0, LABEL)}…` : first.text)
@@ -103,7 +103,7 @@ export class DataplaneView {
   }
 
   /** The nodes at a moment. Throws Error with a sentence when it is no longer kept. */
-  moment(number: number): Moment {
+  moment(number: number): TimelinePoint {
     const found = this.#moments.find((moment) => moment.number === number)
     if (found) return found
     throw new Error(
@@ -112,8 +112,8 @@ export class DataplaneView {
   }
 
   /** Only once a snapshot was added. */
-  get #latest(): Moment {
-    return this.#moments.at(-1) as Moment
+  get #latest(): TimelinePoint {
+    return this.#moments.at(-1) as TimelinePoint
   }
 
   #holdings(node: NodeView): NodeHoldings {

@@ -13,7 +13,7 @@ import {
   startProgress,
 } from '../../course/lab-progress.ts'
 import { type LabRecord, LabRecords } from '../../course/lab-records.ts'
-import { LabSession, sentenceOf } from '../../course/lab-session.ts'
+import { LabSession, safeReason } from '../../course/lab-session.ts'
 import { resetLab } from '../../course/lab-solution.ts'
 import { type Observed, Watch } from '../../course/watch.ts'
 import { learnerName } from '../../grading/class-key.ts'
@@ -37,7 +37,7 @@ import { answerLines, IncidentView, labContent, progressPush } from './lab-view.
 import { LongWork } from './long-work.ts'
 import { findPaths } from './packet-paths.ts'
 import { Runs } from './runs.ts'
-import type { Guide } from './server.ts'
+import type { GuideHandler } from './server.ts'
 import { HOST, shellAt } from './shell-command.ts'
 import { Terminals } from './terminals.ts'
 
@@ -48,7 +48,7 @@ type Actions = {
   [Name in ActionName]: (words: ActionArguments<Name>) => Promise<Reply<Name>> | Reply<Name>
 }
 
-export class PageGuide implements Guide {
+export class PageGuide implements GuideHandler {
   readonly #cluster: Cluster
   readonly #hub: Hub<Pushes>
   readonly #terminals: Terminals
@@ -113,7 +113,7 @@ export class PageGuide implements Guide {
   ): Promise<PageGuide> {
     const guide = new PageGuide(cluster, await cluster.nodes(), printed, kubectlFolder)
     await guide.#open(definition)
-    await guide.#terminals.open(HOST).catch((error: unknown) => printed.note(sentenceOf(error)))
+    await guide.#terminals.open(HOST).catch((error: unknown) => printed.note(safeReason(error)))
     void guide.#watch.run()
     return guide
   }
@@ -339,7 +339,7 @@ export class PageGuide implements Guide {
       return await this.#show(snapshot, fresh, readAt)
     } catch (error) {
       const runs = await this.#cluster.running().catch(() => false)
-      this.#trouble = runs ? sentenceOf(error) : notUp(this.#cluster).message
+      this.#trouble = runs ? safeReason(error) : notUp(this.#cluster).message
       this.#tell()
       return 'unread'
     }

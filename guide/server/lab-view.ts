@@ -7,11 +7,11 @@ import { openIncident } from '../../course/incident/revert-incident.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import {
   type GuideLab,
-  idOf,
   isDone,
   type LabProgress,
   outcomeOf,
   pointsOf,
+  shownStepId,
 } from '../../course/lab-progress.ts'
 import type { KeptPoints } from '../../course/lab-records.ts'
 import { changesOnNodes } from '../../dataplane/view/changes.ts'
@@ -145,7 +145,7 @@ export function progressPush(
   const { points, of } = pointsOf(progress)
   const steps = lab.steps.map((step) => stepProgress(progress, step, kept))
   return {
-    at: place === 'step' ? idOf(progress) : place,
+    at: place === 'step' ? shownStepId(progress) : place,
     points,
     of,
     kept: Math.max(

@@ -1,4 +1,4 @@
-import { sentenceOf } from '../../course/lab-session.ts'
+import { safeReason } from '../../course/lab-session.ts'
 import { plainText } from '../../host/plain-text.ts'
 import type { Progress } from '../../host/progress.ts'
 
@@ -38,7 +38,7 @@ export class LongWork {
     try {
       return await work()
     } catch (error) {
-      throw new Error(sentenceOf(error))
+      throw new Error(safeReason(error))
     } finally {
       this.#show(undefined)
     }

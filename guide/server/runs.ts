@@ -12,7 +12,7 @@ export interface RunTerminal {
   enter(line: string, isWanted: () => boolean): Promise<EndedCommand>
 }
 
-interface Block {
+interface CommandBlock {
   key: string
   terminal: string
   lines: RunLine[]
@@ -20,7 +20,7 @@ interface Block {
 }
 
 /** The lines of a block that are typed one by one: a line that ends in a backslash continues. */
-export function linesOf(text: string): string[] {
+export function typedLines(text: string): string[] {
   return text
     .replace(/\\\n/g, '\\\u0000')
     .split('\n')
@@ -30,7 +30,7 @@ export function linesOf(text: string): string[] {
 
 /** The blocks that were run, for each terminal in the order of the clicks. */
 export class Runs {
-  readonly #blocks = new Map<string, Block>()
+  readonly #blocks = new Map<string, CommandBlock>()
   readonly #queues = new Map<string, Promise<void>>()
   readonly #onChange: (push: RunsPush) => void
 
@@ -42,9 +42,9 @@ export class Runs {
   /** Adds a block to the queue of a terminal. A block that is queued or runs already is not added again. */
   add(key: string, text: string, terminal: string, enter: RunTerminal['enter']): void {
     const known = this.#blocks.get(key)
-    if (known && isOpen(known)) return
-    const lines = linesOf(text).map((line): RunLine => ({ text: line, state: 'queued' }))
-    const block: Block = { key, terminal, lines, isCancelled: false }
+    if (known && isUnfinished(known)) return
+    const lines = typedLines(text).map((line): RunLine => ({ text: line, state: 'queued' }))
+    const block: CommandBlock = { key, terminal, lines, isCancelled: false }
     // The latest ones are kept.
     this.#blocks.delete(key)
     this.#blocks.set(key, block)
@@ -73,7 +73,7 @@ export class Runs {
   /** The same for all blocks of a terminal: Ctrl-C, or its end. */
   cancelAll(terminal: string): void {
     const open = [...this.#blocks.values()].filter(
-      (block) => block.terminal === terminal && isOpen(block),
+      (block) => block.terminal === terminal && isUnfinished(block),
     )
     if (open.length === 0) return
     for (const block of open) this.#cancel(block)
@@ -90,12 +90,12 @@ export class Runs {
     this.#tell()
   }
 
-  #cancel(block: Block): void {
+  #cancel(block: CommandBlock): void {
     block.isCancelled = true
     for (const line of block.lines) if (line.state === 'queued') line.state = 'not run'
   }
 
-  async #run(block: Block, enter: RunTerminal['enter']): Promise<void> {
+  async #run(block: CommandBlock, enter: RunTerminal['enter']): Promise<void> {
     for (const line of block.lines) {
       if (line.state !== 'queued') continue
       const isWanted = () => {
@@ -105,7 +105,7 @@ export class Runs {
         return true
       }
       const { status } = await enter(line.text, isWanted)
-      if (stateOf(line) !== 'running') {
+      if (lineState(line) !== 'running') {
         // The terminal is gone, or the block was cancelled.
         line.state = 'not run'
         this.#tell()
@@ -131,8 +131,8 @@ export class Runs {
   }
 }
 
-const isOpen = ({ lines }: Block) =>
+const isUnfinished = ({ lines }: CommandBlock) =>
   lines.some(({ state }) => state === 'queued' || state === 'running')
 
 /** The state as it is now, which the typing of a line changes. */
-const stateOf = ({ state }: RunLine): RunLine['state'] => state
+const lineState = ({ state }: RunLine): RunLine['state'] => state

@@ -8,7 +8,7 @@ import { type PageServer, servePage } from '../../web/page-server.ts'
 import { ACTIONS, type ActionName } from '../protocol.ts'
 
 /** The handler of the server's requests. */
-export interface Guide {
+export interface GuideHandler {
   /** Performs an action of the page and returns its reply, if it has one. Throws Error with a sentence for the learner. */
   act(name: ActionName, words: unknown): Promise<object | undefined>
   /** Adds a page that receives pushes. */
@@ -23,7 +23,11 @@ const TERMINAL = /^\/terminal\/([a-z0-9-]{1,40})$/
 export const GUIDE_PAGE = join(projectRoot, 'guide', 'page')
 
 /** Starts the server on 127.0.0.1; `port` 0 chooses a free one. Throws UserError if the port is in use. */
-export function serveGuide(guide: Guide, files: PageFiles, port: number): Promise<PageServer> {
+export function serveGuide(
+  guide: GuideHandler,
+  files: PageFiles,
+  port: number,
+): Promise<PageServer> {
   return servePage(
     {
       target: 'guide',

@@ -1,7 +1,7 @@
 import { groupBy } from '../../dataplane/collections.ts'
 import { plainText, shortened } from '../../host/plain-text.ts'
 import { type CopyOptions, copyFlags } from './copies.ts'
-import type { Judged } from './judge-file.ts'
+import type { JudgedFile } from './judge-file.ts'
 import type { ClassResult, Flag, Graded, LabSummary } from './result.ts'
 
 /** Printed in every report: what a grade from captures cannot prove. */
@@ -16,7 +16,7 @@ const CANNOT_KNOW: readonly string[] = [
 
 /** Combines the results of a class: attempts, flags from comparisons within the class, and the figures per step. */
 export function classResult(
-  judged: readonly Judged[],
+  judged: readonly JudgedFile[],
   seconds: number,
   now = new Date(),
   options: CopyOptions = {},
@@ -115,7 +115,7 @@ const openSteps = ({ steps }: Graded) =>
 const NAME_WIDTH = 24
 
 /** One line for a submission or cluster when it has been judged. */
-export function judgedLine(judged: Judged, done: number, total: number): string {
+export function judgedLine(judged: JudgedFile, done: number, total: number): string {
   const count = `${String(done).padStart(String(total).length)}/${total}`
   if ('refused' in judged) return `${count} ! ${column(judged.file)} ${plainText(judged.refused)}`
   const { learner, lab, score, maxScore } = judged.graded

@@ -14,7 +14,7 @@ import { type Flag, type Graded, gradedSchema } from './result.ts'
 
 const CAPTURES_SHOWN = 4
 
-export interface JudgeOptions {
+export interface JudgeFileOptions {
   /** The key of the class, with which submissions must be signed. */
   key?: ClassKey | undefined
   /** The word of the class; with the class's key, each learner's own word is also valid. */
@@ -27,7 +27,7 @@ export interface JudgeOptions {
 export function wordFlags(
   captures: Iterable<readonly [id: string, { capture: Capture }]>,
   learner: string,
-  { key, word }: JudgeOptions,
+  { key, word }: JudgeFileOptions,
 ): Flag[] {
   const words = expectedWords(word, key, learner)
   if (words.length === 0) return []
@@ -51,7 +51,7 @@ export function wordFlags(
 }
 
 /** The result of one file: graded, with the values for the comparison of the class; or refused with one sentence. */
-export type Judged = { file: string } & (Compared | { refused: string })
+export type JudgedFile = { file: string } & (Compared | { refused: string })
 
 /** Maximum length of texts of findings in a class's reports, which keeps pages readable and memory bounded. */
 const TEXT = 300
@@ -60,22 +60,26 @@ const TEXT = 300
 export const cleanText = (text: string) => shortened(plainText(text), TEXT)
 
 /** Reads one submission and judges it again. Never throws: errors of the file are in the result. */
-export async function judgeFile(path: string, options: JudgeOptions = {}): Promise<Judged> {
+export async function judgeFile(path: string, options: JudgeFileOptions = {}): Promise<JudgedFile> {
   const file = cleanText(basename(path))
   try {
     return (await judgeSubmission(await readSubmission(path, options.key), file, options)).judged
   } catch (error) {
-    return { file, refused: refusalOf(error, 'The grader could not judge it') }
+    return { file, refused: notGradedBecause(error, 'The grader could not judge it') }
   }
 }
 
 /** The sentence for a file or cluster that could not be graded. */
-export function refusalOf(error: unknown, what: string): string {
+export function notGradedBecause(error: unknown, what: string): string {
   return error instanceof Refusal ? error.message : `${what} (${cleanText(reasonOf(error))}).`
 }
 
 /** Judges a submission that was read. Throws Refusal if its lab does not exist. */
-export async function judgeSubmission(submission: Submission, file: string, options: JudgeOptions) {
+export async function judgeSubmission(
+  submission: Submission,
+  file: string,
+  options: JudgeFileOptions,
+) {
   const { manifest, signature, captures } = submission
   const { learner, seed, submittedAt, cluster, answers } = manifest
   const report = await reportSubmission(submission, file)

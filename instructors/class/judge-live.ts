@@ -14,9 +14,9 @@ import { printsOf } from './copies.ts'
 import {
   cleanText,
   gradedReport,
-  type Judged,
-  type JudgeOptions,
-  refusalOf,
+  type JudgedFile,
+  type JudgeFileOptions,
+  notGradedBecause,
   wordFlags,
 } from './judge-file.ts'
 import type { LiveTask } from './judge-pool.ts'
@@ -27,8 +27,8 @@ const KUBECONFIG_BYTES = 2 ** 20
 /** Grades a learner's running cluster, real requests included. Never throws: errors of the cluster are in the result. */
 export async function judgeLive(
   { kubeconfig, lab }: LiveTask,
-  options: JudgeOptions = {},
-): Promise<Judged> {
+  options: JudgeFileOptions = {},
+): Promise<JudgedFile> {
   const file = cleanText(basename(kubeconfig))
   try {
     const learner = basename(kubeconfig).replace(/\.(?:ya?ml|conf|config|kubeconfig)$/i, '')
@@ -61,6 +61,6 @@ export async function judgeLive(
     return { file, seed: seedOf(learner), prints, graded }
   } catch (error) {
     if (error instanceof PlainFileError) return { file, refused: plainText(error.message) }
-    return { file, refused: refusalOf(error, 'The cluster could not be graded') }
+    return { file, refused: notGradedBecause(error, 'The cluster could not be graded') }
   }
 }

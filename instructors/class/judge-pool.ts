@@ -4,7 +4,7 @@ import { basename, join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { START } from '../../host/layout.ts'
 import { timeoutScale } from '../../host/wait.ts'
-import type { Judged, JudgeOptions } from './judge-file.ts'
+import type { JudgedFile, JudgeFileOptions } from './judge-file.ts'
 
 /** A submission, or a learner's running cluster. */
 export type Task = { file: string } | LiveTask
@@ -25,14 +25,14 @@ export function liveTasks(folder: string, lab: number): LiveTask[] {
 
 const WORKER = 'instructors/class/judge-worker.ts'
 
-export interface PoolOptions extends Pick<JudgeOptions, 'key' | 'word'> {
+export interface PoolOptions extends Pick<JudgeFileOptions, 'key' | 'word'> {
   /** Tasks judged at the same time. */
   jobs: number
   /** Time limit of one task in milliseconds, before the scale factor. */
   deadlineMs?: number
   /** Memory limit of one thread in megabytes. */
   memoryMb?: number
-  onJudged?: (judged: Judged, done: number) => void
+  onJudged?: (judged: JudgedFile, done: number) => void
   /** The thread's program (scripts/start.mjs). */
   program?: string
 }
@@ -41,7 +41,10 @@ export interface PoolOptions extends Pick<JudgeOptions, 'key' | 'word'> {
  * Judges tasks in threads of this process and returns their results, in the order given. A task that takes too long or too
  * much memory ends only its own thread, which is replaced.
  */
-export async function judgeAll(tasks: readonly Task[], options: PoolOptions): Promise<Judged[]> {
+export async function judgeAll(
+  tasks: readonly Task[],
+  options: PoolOptions,
+): Promise<JudgedFile[]> {
   const {
     key,
     word,
@@ -51,7 +54,7 @@ export async function judgeAll(tasks: readonly Task[], options: PoolOptions): Pr
     onJudged,
     program = WORKER,
   } = options
-  const results: Judged[] = []
+  const results: JudgedFile[] = []
   const limitMs = deadlineMs * timeoutScale()
   const waiting = tasks.entries()
   let done = 0
@@ -59,7 +62,7 @@ export async function judgeAll(tasks: readonly Task[], options: PoolOptions): Pr
     let thread: Worker | undefined
     // Every lane takes the next task from the same iterator.
     for (const [index, task] of waiting) {
-      let judged: Judged
+      let judged: JudgedFile
       try {
         thread ??= await startThread(program, { key, word, live: 'kubeconfig' in task }, memoryMb)
         const answer = once(thread, 'message', { signal: AbortSignal.timeout(limitMs) })
@@ -69,7 +72,7 @@ export async function judgeAll(tasks: readonly Task[], options: PoolOptions): Pr
         await thread?.terminate()
         thread = undefined
         const file = basename('file' in task ? task.file : task.kubeconfig)
-        judged = { file, refused: sentenceOf(error, task, limitMs, memoryMb) }
+        judged = { file, refused: workerFailure(error, task, limitMs, memoryMb) }
       }
       results[index] = judged
       onJudged?.(judged, ++done)
@@ -97,7 +100,7 @@ async function startThread(
   return thread
 }
 
-function sentenceOf(error: unknown, task: Task, limitMs: number, memoryMb: number): string {
+function workerFailure(error: unknown, task: Task, limitMs: number, memoryMb: number): string {
   const { name, code, message } = error as NodeJS.ErrnoException
   if (name === 'AbortError')
     return `${'file' in task ? 'It was not judged' : 'The cluster did not respond'} in ${limitMs / 1000} s.`

@@ -30,7 +30,7 @@ interface AlarmTest {
 }
 
 /** Which mutations are tried: one in `every`, starting with `first`; optionally of one operator only. */
-interface Choice {
+interface MutationSelection {
   every?: number
   first?: number
   operator?: string
@@ -39,7 +39,7 @@ interface Choice {
 /** Tries the single mutations of each capture; `all` are those that one may be compared with. */
 export async function tryMutations(
   goods: readonly GoodCapture[],
-  { every = 1, first = 0, operator }: Choice = {},
+  { every = 1, first = 0, operator }: MutationSelection = {},
   all: readonly GoodCapture[] = goods,
 ): Promise<Trial[]> {
   const trials: Trial[] = []
@@ -59,7 +59,7 @@ const SEED = 1
 /** Judges good captures after meaningless changes, and under every version of kube-proxy. */
 export async function seekFalseAlarms(
   goods: readonly GoodCapture[],
-  { every = 1, first = 0 }: Choice = {},
+  { every = 1, first = 0 }: MutationSelection = {},
 ): Promise<AlarmTest> {
   const alarms: FalseAlarm[] = []
   let tried = 0

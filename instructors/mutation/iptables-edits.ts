@@ -1,7 +1,7 @@
 import { type FileEdit, isLearnersRule, lineEdits } from './mutation.ts'
 
 /** The declaration of a chain, or a rule, in iptables-save text. */
-interface Entry {
+interface RulesetLine {
   at: number
   table: string
   chain: string
@@ -64,7 +64,7 @@ export function* iptablesEdits(text: string): Generator<FileEdit> {
 
 const isOwn = (chain: string) => chain.startsWith('KUBE-') && !KUBELET.test(chain)
 
-function readEntries(lines: readonly string[]): Entry[] {
+function readEntries(lines: readonly string[]): RulesetLine[] {
   let table = ''
   return lines.flatMap((text, at) => {
     if (text.startsWith('*')) table = text.slice(1).trim()
@@ -85,8 +85,8 @@ function readEntries(lines: readonly string[]): Entry[] {
 
 function* ruleEdits(
   lines: readonly string[],
-  rules: readonly Entry[],
-  rule: Entry,
+  rules: readonly RulesetLine[],
+  rule: RulesetLine,
 ): Generator<FileEdit> {
   const { at, table, chain, text, target } = rule
   const words = FOREIGN.test(chain) && isOwn(target) ? [target] : []
@@ -113,8 +113,8 @@ const specOf = (text: string) => text.replace(/^\[\d+:\d+\] /, '')
 /** Edits of a whole chain, or of a policy. */
 function* chainEdits(
   lines: readonly string[],
-  rules: readonly Entry[],
-  entry: Entry,
+  rules: readonly RulesetLine[],
+  entry: RulesetLine,
 ): Generator<FileEdit> {
   const { at, table, chain, text } = entry
   if (table === 'filter' && /^:(?:INPUT|FORWARD|OUTPUT) ACCEPT/.test(text))
@@ -129,7 +129,7 @@ function* chainEdits(
   const here = rules.filter((rule) => rule.table === table)
   const body = here.filter((rule) => rule.chain === chain)
   const jumps = here.filter(({ target }) => target === chain)
-  const without = (gone: readonly Entry[]) => () =>
+  const without = (gone: readonly RulesetLine[]) => () =>
     lines.filter((_, at) => !gone.some((one) => one.at === at)).join('\n')
   yield { ...place, operator: 'drop chain', edit: without([entry, ...body, ...jumps]) }
   const [first] = body
@@ -154,7 +154,7 @@ const DROPPING_RULES = [
 ]
 
 /** A chain of a Service that does not exist, and foreign rules in front of kube-proxy's. */
-function* additions(lines: readonly string[], rules: readonly Entry[]): Generator<FileEdit> {
+function* additions(lines: readonly string[], rules: readonly RulesetLine[]): Generator<FileEdit> {
   const stale = { place: `nat ${STALE}`, detail: `:${STALE} - [0:0]` }
   const nat = lines.indexOf('*nat')
   if (nat !== -1)

@@ -101,7 +101,7 @@ const shifted = (server: string) =>
   server.replace(/(?<=:|^)(\d+)$/, (_all, number) => `${(Number(number) + 977) % 65_536}`)
 
 /** The fields of a link that are changed here. */
-interface Link {
+interface EditedLink {
   ifname: string
   flags: string[]
   addr_info: { family: string; local: string; prefixlen: number }[]
@@ -114,12 +114,12 @@ const LEARNERS_RANGE = '192.0.2.'
 
 /** Every single change of kube-ipvs0, of an address that a learner gave, and of a Pod's link, in an `ip -j -d addr` text. */
 export function* linkEdits(text: string): Generator<FileEdit> {
-  const links: Link[] = JSON.parse(text)
+  const links: EditedLink[] = JSON.parse(text)
   for (const [at, link] of links.entries()) {
     const { ifname, flags, addr_info: addresses, linkinfo } = link
-    const put = (changes: Partial<Link>) => () =>
+    const put = (changes: Partial<EditedLink>) => () =>
       JSON.stringify(links.with(at, { ...link, ...changes }))
-    const withAddress = (index: number, ...instead: Link['addr_info']) =>
+    const withAddress = (index: number, ...instead: EditedLink['addr_info']) =>
       put({ addr_info: addresses.toSpliced(index, 1, ...instead) })
     for (const [index, { local }] of addresses.entries()) {
       if (!local.startsWith(LEARNERS_RANGE)) continue

@@ -34,7 +34,7 @@ export function* mutationsOf(capture: Capture, nodes: readonly string[]): Genera
       }
     }
   // Recordings of our own, so their objects have these fields.
-  for (const [at, item] of (capture.objects.items as Item[]).entries()) {
+  for (const [at, item] of (capture.objects.items as EditedObject[]).entries()) {
     const { name, namespace = '' } = item.metadata
     const place =
       item.kind === 'ConfigMap' ? `ConfigMap ${name}` : `${item.kind} ${namespace}/${name}`
@@ -65,7 +65,7 @@ function* proxyEdits(text: string): Generator<FileEdit> {
 }
 
 /** The fields of API objects that are changed here. */
-interface Item {
+interface EditedObject {
   kind: string
   metadata: { name: string; namespace?: string; labels?: Record<string, string> }
   spec?: {
@@ -79,11 +79,11 @@ interface Item {
 }
 
 /** A change of an object; without `edit` it is dropped. */
-interface Change extends Pick<Mutation, 'operator' | 'detail' | 'words'> {
-  edit?: (item: Item) => void
+interface ItemChange extends Pick<Mutation, 'operator' | 'detail' | 'words'> {
+  edit?: (item: EditedObject) => void
 }
 
-function changesOf(item: Item): Iterable<Change> {
+function changesOf(item: EditedObject): Iterable<ItemChange> {
   if (item.kind === 'Service') return serviceChanges(item)
   if (item.kind === 'EndpointSlice') return sliceChanges(item)
   if (item.kind !== 'ConfigMap') return []
@@ -96,7 +96,7 @@ const AFFINITY = {
   sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } },
 }
 
-function* serviceChanges({ metadata, spec }: Item): Generator<Change> {
+function* serviceChanges({ metadata, spec }: EditedObject): Generator<ItemChange> {
   const { clusterIP = '', ports = [] } = spec ?? {}
   const [port] = ports
   if (clusterIP === '' || clusterIP === 'None' || !port) return
@@ -109,10 +109,11 @@ function* serviceChanges({ metadata, spec }: Item): Generator<Change> {
     clusterIP: '10.96.95.95',
     ...(spec?.clusterIPs && { clusterIPs: ['10.96.95.95'] }),
   }
-  const edit = (copy: Item) => set(copy.spec, moved)
+  const edit = (copy: EditedObject) => set(copy.spec, moved)
   yield { operator: 'alter clusterIP', detail, words: [...words, '10.96.95.95'], edit }
   for (const [index, { port: number, nodePort }] of ports.entries()) {
-    const change = (values: object) => (copy: Item) => set(copy.spec?.ports?.[index], values)
+    const change = (values: object) => (copy: EditedObject) =>
+      set(copy.spec?.ports?.[index], values)
     yield {
       operator: 'alter port',
       detail: `${clusterIP}:${number}`,
@@ -134,7 +135,7 @@ function* serviceChanges({ metadata, spec }: Item): Generator<Change> {
 const NOT_READY = { conditions: { ready: false, serving: false, terminating: false } }
 const ELSEWHERE = { addresses: ['10.244.94.94'] }
 
-function* sliceChanges({ metadata, endpoints, ports }: Item): Generator<Change> {
+function* sliceChanges({ metadata, endpoints, ports }: EditedObject): Generator<ItemChange> {
   if (!endpoints || !ports) return
   const addresses = endpoints.flatMap((endpoint) => endpoint.addresses)
   if (addresses.length === 0) return
@@ -142,7 +143,7 @@ function* sliceChanges({ metadata, endpoints, ports }: Item): Generator<Change> 
   yield { operator: 'drop EndpointSlice', detail: addresses.join(), words }
   for (const [index, endpoint] of endpoints.entries()) {
     const [detail = ''] = endpoint.addresses
-    const change = (values: object) => (copy: Item) =>
+    const change = (values: object) => (copy: EditedObject) =>
       Object.assign(copy.endpoints?.[index] ?? {}, values)
     yield {
       operator: 'drop endpoint',
@@ -160,7 +161,8 @@ function* sliceChanges({ metadata, endpoints, ports }: Item): Generator<Change> 
   }
   for (const [index, { port }] of ports.entries()) {
     if (port === undefined) continue
-    const edit = (copy: Item) => Object.assign(copy.ports?.[index] ?? {}, { port: port + 1 })
+    const edit = (copy: EditedObject) =>
+      Object.assign(copy.ports?.[index] ?? {}, { port: port + 1 })
     yield { operator: 'alter targetPort', detail: String(port), words, edit }
   }
 }
@@ -199,11 +201,11 @@ const SETTINGS: readonly [
   ],
 ]
 
-const withData = (key: string, text: string) => (copy: Item) => {
+const withData = (key: string, text: string) => (copy: EditedObject) => {
   copy.data = { ...copy.data, [key]: text }
 }
 
-function* configChanges({ data = {} }: Item): Generator<Change> {
+function* configChanges({ data = {} }: EditedObject): Generator<ItemChange> {
   const text = data['config.conf'] ?? ''
   for (const [operator, pattern, detail, words] of SETTINGS) {
     const changed = text.replace(pattern, detail)
@@ -216,7 +218,7 @@ const MODES = ['iptables', 'ipvs'] as const
 const COUNTS = ['rules', 'entries', 'members', 'virtualServers', 'realServers'] as const
 
 /** Lab 6 judges a run that its notes keep: every count off by one, both modes' columns exchanged, and missing values. */
-function* measurementChanges({ data = {} }: Item): Generator<Change> {
+function* measurementChanges({ data = {} }: EditedObject): Generator<ItemChange> {
   const { data: run } = measurement.safeParse(JSON.parse(data[MEASUREMENT] ?? 'null'))
   if (!run) return
   const changed = (change: (copy: Measurement) => void) => {

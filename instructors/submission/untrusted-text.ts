@@ -71,17 +71,18 @@ export function parseUntrustedJson(text: string, what: string): unknown {
 
 /** Refuses the same in parsed JSON. Does not use recursion, because the depth is unknown. */
 export function requireHarmless(json: unknown, what: string): void {
-  let level: object[] = [json].filter(isObject)
+  let level: object[] = [json].filter(isObjectOrList)
   for (let depth = 1; level.length > 0; depth++) {
     if (depth > JSON_DEPTH) refuse(`Its ${what} is nested more than ${JSON_DEPTH} levels deep.`)
     const below: object[] = []
     for (const value of level) {
       if (Object.hasOwn(value, '__proto__')) refuse(`Its ${what} contains the key "__proto__".`)
       for (const child of Array.isArray(value) ? value : Object.values(value))
-        if (isObject(child)) below.push(child)
+        if (isObjectOrList(child)) below.push(child)
     }
     level = below
   }
 }
 
-const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null
+const isObjectOrList = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null

@@ -30,7 +30,7 @@ const cordon = (bench: LabBench, node: string, unschedulable: boolean) =>
   bench.patch('Node', node, { spec: { unschedulable } })
 
 /** Sends a request to the control plane from outside and reads the client address in the Pods' logs. */
-async function loggedClient(bench: LabBench): Promise<string> {
+async function readLoggedClient(bench: LabBench): Promise<string> {
   const [controlPlane] = await bench.nodes()
   const { ports } = await bench.service(`${bench.variant.name}-np`)
   const url = `http://${controlPlane?.address}:${ports?.[0]?.nodePort}/`
@@ -40,7 +40,7 @@ async function loggedClient(bench: LabBench): Promise<string> {
 }
 
 /** The share of one Pod on the node with the most Pods, as `kubectl get pods -o wide` shows them. */
-async function shareOnFullestNode(bench: LabBench): Promise<string> {
+async function readFullestShare(bench: LabBench): Promise<string> {
   const counts = new Map<string, number>()
   for (const { spec } of await bench.pods('web'))
     counts.set(spec?.nodeName ?? '', (counts.get(spec?.nodeName ?? '') ?? 0) + 1)
@@ -65,7 +65,7 @@ export const solution: LabSolution = {
       answer(
         'logged-client',
         `"$(kubectl logs -l app=web --tail=20 | grep who | tail -n 1 | cut -d ' ' -f 1)"`,
-        loggedClient,
+        readLoggedClient,
       ),
     ),
     'load-balancer': independent(expose('lb', 'LoadBalancer')),
@@ -88,7 +88,7 @@ export const solution: LabSolution = {
     'crowded-share': answer(
       'crowded-share',
       `"$(kubectl get pods -l app=web -o go-template='{{range .items}}{{if not .metadata.deletionTimestamp}}{{println .spec.nodeName}}{{end}}{{end}}' | sort | uniq -c | awk '{n++; if ($1 > most) most = $1} END {print "1/" n * most}')"`,
-      shareOnFullestNode,
+      readFullestShare,
     ),
     'anti-affinity': typing(
       {

@@ -57,7 +57,7 @@ const onBoth = (virtual: string, port: number, method: string) =>
   `ipvsadm -A -t ${virtual}:${port} -s rr; for W in $W1 $W2; do ipvsadm -a -t ${virtual}:${port} -r \\$W:${port} ${method}; done`
 
 /** Sends a request from outside and reads the client address in the log of its real server. */
-const loggedClient = (bench: LabBench) =>
+const readRealServerLog = (bench: LabBench) =>
   bench.clientInLogs(
     'real-server',
     (mark) => bench.onNode(OUTSIDE, `curl -s --max-time 2 '${VIP}:8090/?${mark}'`),
@@ -94,7 +94,7 @@ export const solution: LabSolution = {
     'seen-client': answer(
       'seen-client',
       `"$(kubectl logs $RS -c nginx --tail=1 | cut -d' ' -f1)"`,
-      loggedClient,
+      readRealServerLog,
     ),
     'direct-routing': exec(
       ...[

@@ -26,14 +26,14 @@ const CLIENT_POD = `${MANIFESTS}/client.yaml`
 
 const answer = answers(LAB)
 
-async function variables(bench: LabBench) {
+async function readVariables(bench: LabBench) {
   const [{ spec, status }, { clusterIP = '' }] = await Promise.all([
     bench.client.core.readNamespacedPod({ namespace: 'default', name: 'client' }),
     bench.service(bench.variant.name),
   ])
   return { NODE: spec?.nodeName ?? '', CLIENT: status?.podIP ?? '', WEB: clusterIP }
 }
-const { exec, printed } = withVariables(variables)
+const { exec, printed } = withVariables(readVariables)
 
 /** Nodes that run an agent, also one that terminates. */
 async function agentNodes({ client: { core } }: LabBench): Promise<string[]> {
@@ -74,7 +74,7 @@ const FORWARD_RULE =
   'FORWARD -s $CLIENT -p tcp --dport 80 -m comment --comment lab-5 -j REJECT --reject-with tcp-reset'
 const INPUT_RULE =
   'INPUT -s $CLIENT -d $WEB -p tcp -m comment --comment lab-5 -j REJECT --reject-with tcp-reset'
-const onNode = (action: '-I' | '-D', rule: string) =>
+const filterCommand = (action: '-I' | '-D', rule: string) =>
   ['$NODE', `"iptables ${action} ${rule}"`] as const
 
 /** Adds or deletes the filter on every node with an agent. */
@@ -92,7 +92,7 @@ function ownFilter(action: '-I' | '-D'): SolutionStep {
 
 /** Counts in both chains while the client sends one request, and returns the chain that it traversed. */
 async function chainThatCounts(bench: LabBench): Promise<string> {
-  const { NODE, CLIENT, WEB } = await variables(bench)
+  const { NODE, CLIENT, WEB } = await readVariables(bench)
   const chains = ['INPUT', 'FORWARD']
   const rule = `-s ${CLIENT} -d ${WEB} -m comment --comment lab-5-count`
   const all = (action: string) =>
@@ -118,7 +118,7 @@ export const solution: LabSolution = {
       podsReady('client'),
     ),
     closed: readsOnly,
-    'forward-rule': independent(exec(onNode('-I', FORWARD_RULE))),
+    'forward-rule': independent(exec(filterCommand('-I', FORWARD_RULE))),
     exposed: { ...mode('ipvs', { version: '1.20' }), play: oldRules },
     'gained-addresses': printed(
       answer,
@@ -133,8 +133,8 @@ export const solution: LabSolution = {
       chainThatCounts,
     ),
     'either-mode': {
-      ...exec(onNode('-I', INPUT_RULE)),
-      cleanup: exec(onNode('-D', INPUT_RULE), onNode('-D', FORWARD_RULE)),
+      ...exec(filterCommand('-I', INPUT_RULE)),
+      cleanup: exec(filterCommand('-D', INPUT_RULE), filterCommand('-D', FORWARD_RULE)),
     },
     'own-filter': { ...ownFilter('-I'), cleanup: ownFilter('-D') },
     bound: typing(bindAgents('$(HOST_IP)'), agentsReady),

@@ -3,7 +3,7 @@
 import { readDaemonSet } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { ModeUnsupported } from '../../cluster/kube-proxy/switch-mode.ts'
 import type { LabBench } from '../../course/lab-bench.ts'
-import { isReady } from '../../course/lab-objects.ts'
+import { isPodReady } from '../../course/lab-objects.ts'
 import type { LabSolution } from '../../course/lab-solution.ts'
 import {
   answers,
@@ -68,7 +68,7 @@ export const solution: LabSolution = {
     share: answer(
       'share',
       `"1/$(kubectl get endpointslices -l app=web -o jsonpath='{.items[*].endpoints[?(@.conditions.ready==true)].addresses[*]}' | wc -w)"`,
-      async (bench) => `1/${(await bench.pods('web')).filter(isReady).length}`,
+      async (bench) => `1/${(await bench.pods('web')).filter(isPodReady).length}`,
     ),
     relay: {
       commands: ['make userspace'],

@@ -55,7 +55,7 @@ function readSlide(
   const [open, heading, , ...rest] = tokens
   if (open?.type !== 'heading_open' || open.tag !== `h${level}` || !heading)
     report(line, `slide ${index + 1} must begin with a heading "${'#'.repeat(level)} …"`)
-  const title = plainText(heading?.children ?? [])
+  const title = tokenText(heading?.children ?? [])
   let notes = ''
   for (const token of rest) {
     try {
@@ -71,15 +71,15 @@ function readSlide(
   return {
     title,
     level,
-    heading: wholeWords(htmlOf(heading ? [heading] : [])),
-    content: wholeWords(htmlOf(rest)),
+    heading: wholeWords(renderTokens(heading ? [heading] : [])),
+    content: wholeWords(renderTokens(rest)),
     notes,
     line,
   }
 }
 
 const lineOf = (token: Token | undefined): number => (token?.map?.[0] ?? 0) + 1
-const htmlOf = (tokens: readonly Token[]): string =>
+const renderTokens = (tokens: readonly Token[]): string =>
   markdown.renderer.render([...tokens], markdown.options, {})
 
 /** Throws Error for what may be in markdown, but not below the heading of a slide. */
@@ -103,5 +103,5 @@ const wholeWords = (html: string): string =>
   )
 
 /** The words of inline tokens, without marks. */
-const plainText = (tokens: readonly Token[]): string =>
+const tokenText = (tokens: readonly Token[]): string =>
   tokens.map(({ type, content }) => (type === 'softbreak' ? ' ' : content)).join('')

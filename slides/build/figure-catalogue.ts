@@ -26,7 +26,7 @@ import { hooksFigure, legsAlong, PATHS } from '../figures/hooks.ts'
 import { packetFigure } from '../figures/packets.ts'
 import { scheduleFigure } from '../figures/schedule.ts'
 import { serviceChainsFigure, serviceSetsFigure } from '../figures/services.ts'
-import { countsOfFlow, readRecording, serviceOf } from './recording.ts'
+import { countsOfFlow, readRecording, recordedService } from './recording.ts'
 
 /** Points of lab 8 for a repair, by the number of hints and wrong diagnoses. */
 const REPAIRS: readonly Bar[] = [
@@ -128,6 +128,9 @@ function need(options: ReadonlyMap<string, string>, name: string): string {
 function destination(options: ReadonlyMap<string, string>): string {
   const to = options.get('to')
   if (to !== undefined) return to
-  const service = serviceOf(readRecording(need(options, 'recording')), need(options, 'service'))
+  const service = recordedService(
+    readRecording(need(options, 'recording')),
+    need(options, 'service'),
+  )
   return `${service.clusterIPs[0]}:${service.ports[0]?.port}`
 }

@@ -10,7 +10,7 @@ interface Word {
 }
 
 /** Splits a command at the blanks where a line may end: not within single quotes, nor after $( within double quotes. */
-function splitWords(command: string): Word[] {
+function splitCommand(command: string): Word[] {
   const words: Word[] = []
   let quote = ''
   let word: Word = { text: '', quote }
@@ -42,7 +42,7 @@ export function foldCommand(
 ): string[] {
   const room = CONTENT.width / scale - 2 * GEOMETRY.codePad
   const lines: string[] = []
-  let words = splitWords(command)
+  let words = splitCommand(command)
   let indent = ''
   while (widthOf(indent + words.map(({ text }) => text).join('')) > room) {
     let line = indent

@@ -4,14 +4,14 @@ import type { Deck, Slide } from './deck.ts'
 import { geometryStyle, paletteStyle } from './style.ts'
 
 /** The style sheet of every page, and the scripts of a deck: what fits the text to the slides, and what is done then. */
-export interface Theme {
+export interface DeckTheme {
   style: string
   fit: string
   script: string
 }
 
 /** A deck as one self-contained page: readable without scripts, network or fonts. */
-export function deckPage(deck: Deck, theme: Theme): string {
+export function deckPage(deck: Deck, theme: DeckTheme): string {
   const slides = deck.slides.map((slide, index) => slideSection(slide, index, deck))
   return page(
     deck.title,
@@ -25,7 +25,11 @@ ${slides.join('\n')}
 }
 
 /** The page that lists the decks; `pdf` contains the names of those with a PDF. */
-export function indexPage(decks: readonly Deck[], pdf: ReadonlySet<string>, theme: Theme): string {
+export function indexPage(
+  decks: readonly Deck[],
+  pdf: ReadonlySet<string>,
+  theme: DeckTheme,
+): string {
   const items = decks.map(({ name, title, slides }) => {
     const print = pdf.has(name) ? ` · <a href="${name}.pdf">PDF</a>` : ''
     return `<li><a href="${name}.html">${escapeText(title)}</a> <small>${slides.length} slides${print}</small></li>`
@@ -41,7 +45,7 @@ export function indexPage(decks: readonly Deck[], pdf: ReadonlySet<string>, them
   )
 }
 
-function page(title: string, body: string, theme: Theme): string {
+function page(title: string, body: string, theme: DeckTheme): string {
   const hash = createHash('sha256')
     .update(theme.fit + theme.script)
     .digest('base64')

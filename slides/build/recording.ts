@@ -27,7 +27,7 @@ export function readRecording(name: string, node: string = NODE): Recording {
 }
 
 /** The Service `namespace/name` of a recording. Throws Error with the existing ones. */
-export function serviceOf(recording: Recording, name: string): Service {
+export function recordedService(recording: Recording, name: string): Service {
   const services = new Map(
     recording.objects.services.map((one) => [`${one.namespace}/${one.name}`, one]),
   )
@@ -39,7 +39,7 @@ export function serviceOf(recording: Recording, name: string): Service {
 }
 
 /** One entry of flows.json: where real connections ended with a genuine kube-proxy. */
-interface Flow {
+interface RecordedFlow {
   mode: string
   version: string
   scenario: string
@@ -50,7 +50,7 @@ interface Flow {
 
 /** How many of a recording's real connections each backend answered. Throws Error if none was recorded. */
 export function countsOfFlow(name: string, from: string, to: string): Record<string, number> {
-  const flows = JSON.parse(readFileSync(join(RECORDINGS, 'flows.json'), 'utf8')) as Flow[]
+  const flows = JSON.parse(readFileSync(join(RECORDINGS, 'flows.json'), 'utf8')) as RecordedFlow[]
   const found = flows.find(
     (flow) =>
       `${flow.version}/${flow.mode}/${flow.scenario}` === name &&

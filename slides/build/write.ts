@@ -6,13 +6,13 @@ import { projectRoot } from '../../host/layout.ts'
 import { createProgress } from '../../host/progress.ts'
 import { measureSlides, printSlides, startChromium } from './chromium.ts'
 import { type Deck, DeckError, readDeck } from './deck.ts'
-import { deckPage, indexPage, type Theme } from './page.ts'
+import { type DeckTheme, deckPage, indexPage } from './page.ts'
 import { CONTENT, GEOMETRY } from './style.ts'
 
 const SLIDES = join(projectRoot, 'slides')
 
 /** Reads slides/theme. */
-export function readTheme(): Theme {
+export function readTheme(): DeckTheme {
   const read = (file: string) => readFileSync(join(SLIDES, 'theme', file), 'utf8')
   return {
     style: `${read('figure.css')}${read('deck.css')}`,
@@ -88,7 +88,7 @@ interface Printed {
 }
 
 /** The PDF of each deck, or the reason why none can be printed here. */
-async function printDecks(decks: readonly Deck[], theme: Theme): Promise<Printed> {
+async function printDecks(decks: readonly Deck[], theme: DeckTheme): Promise<Printed> {
   const printed = new Map<string, Buffer>()
   let browser: Browser | undefined
   try {
@@ -110,7 +110,7 @@ async function printDecks(decks: readonly Deck[], theme: Theme): Promise<Printed
 export async function measureDecks(
   browser: Browser,
   decks: readonly Deck[],
-  theme: Theme,
+  theme: DeckTheme,
 ): Promise<void> {
   const faults: string[] = []
   for (const deck of decks) {

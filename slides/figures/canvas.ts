@@ -45,7 +45,7 @@ export const boxAt = (x: number, y: number, width: number, height: number): Box 
   height,
 })
 
-type Point = readonly [x: number, y: number]
+type CanvasPoint = readonly [x: number, y: number]
 
 /** The style of a shape: classes of the theme, whose contrast is tested. */
 export type Tone = 'plain' | 'path' | 'strong' | 'faint' | 'good' | 'bad'
@@ -107,7 +107,7 @@ export class Canvas {
   }
 
   /** An arrow through points, its head at the last one. */
-  arrow(points: readonly Point[], tone: Tone = 'plain'): void {
+  arrow(points: readonly CanvasPoint[], tone: Tone = 'plain'): void {
     for (const [x, y] of points) this.#reach({ x, y, width: 0, height: 0 })
     const [before = [0, 0], [x, y] = before] = points.slice(-2)
     const angle = Math.atan2(y - before[1], x - before[0])
@@ -132,7 +132,7 @@ export class Canvas {
     const isAcross = gapBetween(from, to) > gapBetween(turned(from), turned(to))
     const points = isAcross
       ? arrowAcross(from, to)
-      : arrowAcross(turned(from), turned(to)).map(([y, x]): Point => [x, y])
+      : arrowAcross(turned(from), turned(to)).map(([y, x]): CanvasPoint => [x, y])
     this.arrow(points, tone)
   }
 
@@ -171,11 +171,11 @@ const gapBetween = (from: Box, to: Box): number =>
   Math.max(to.x - from.x - from.width, from.x - to.x - to.width)
 
 /** The points of an arrow between the facing sides of two boxes that are side by side. */
-function arrowAcross(from: Box, to: Box): Point[] {
+function arrowAcross(from: Box, to: Box): CanvasPoint[] {
   const [start, end] = to.x > from.x ? [from.x + from.width, to.x] : [from.x, to.x + to.width]
   const [source, target] = [from.y + from.height / 2, to.y + to.height / 2]
   const middle = (start + end) / 2
-  const bends = [source, target].map((height): Point => [middle, height])
+  const bends = [source, target].map((height): CanvasPoint => [middle, height])
   return [[start, source], ...(source === target ? [] : bends), [end, target]]
 }
 
@@ -195,11 +195,11 @@ const BOLDNESS = 1.12
 /** The width of one line of text in px, an upper bound for browsers. Pure; reads no font. */
 export function textWidth(text: string, size: number, face: Face = 'sans'): number {
   let width = 0
-  for (const character of text) width += advance(character, face)
+  for (const character of text) width += glyphWidth(character, face)
   return width * size * (face === 'bold' ? BOLDNESS : 1)
 }
 
-function advance(character: string, face: Face): number {
+function glyphWidth(character: string, face: Face): number {
   const wide = character.codePointAt(0) ?? 0
   if (wide >= 0x1100 && (wide <= 0x11ff || wide >= 0x2e80)) return 1
   if (face === 'mono') return MONO

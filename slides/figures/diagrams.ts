@@ -111,14 +111,14 @@ export function verdictMapFigure(): Figure {
   })
 }
 
-interface Symptom {
+interface SymptomRow {
   seen: string
   tone: Tone
   means: readonly string[]
   checkFirst: readonly string[]
 }
 
-const SYMPTOMS: readonly Symptom[] = [
+const SYMPTOMS: readonly SymptomRow[] = [
   {
     seen: 'refused at once',
     tone: 'bad',

@@ -1,4 +1,4 @@
-import type { Place } from '../../dataplane/trace/path.ts'
+import type { PathPlace } from '../../dataplane/trace/path.ts'
 import {
   type Box,
   boxAt,
@@ -12,9 +12,9 @@ import {
 
 /** Where a packet goes, and a row for each hook that it passes. */
 export interface HookFigure {
-  legs: readonly (readonly [from: Place, to: Place])[]
+  legs: readonly (readonly [from: PathPlace, to: PathPlace])[]
   /** The hook that stops the packet. */
-  stop?: Place
+  stop?: PathPlace
   /** The name of the place between INPUT and OUTPUT. */
   local: string
   rows: readonly HookRow[]
@@ -36,7 +36,7 @@ export interface Line {
 }
 
 /** The kernel's three paths (net/netfilter hooks, in the order in which ip_rcv, ip_forward and ip_output call them). */
-export const PATHS: Readonly<Record<'in' | 'forward' | 'out' | 'none', readonly Place[]>> = {
+export const PATHS: Readonly<Record<'in' | 'forward' | 'out' | 'none', readonly PathPlace[]>> = {
   in: ['in', 'PREROUTING', 'routing', 'INPUT', 'process'],
   forward: ['in', 'PREROUTING', 'routing', 'FORWARD', 'POSTROUTING', 'out'],
   out: ['process', 'OUTPUT', 'POSTROUTING', 'out'],
@@ -46,7 +46,7 @@ export const PATHS: Readonly<Record<'in' | 'forward' | 'out' | 'none', readonly 
 const ROW = 58
 
 /** Each place in a wide figure and in a tall one. */
-const PLACES: Readonly<Record<Place, readonly [wide: Box, tall: Box]>> = {
+const PLACES: Readonly<Record<PathPlace, readonly [wide: Box, tall: Box]>> = {
   in: [boxAt(0, 176, 66, ROW), boxAt(63, 0, 80, 42)],
   PREROUTING: [boxAt(136, 176, 186, ROW), boxAt(0, 76, 206, ROW)],
   routing: [boxAt(392, 176, 128, ROW), boxAt(38, 174, 130, ROW)],
@@ -59,8 +59,8 @@ const PLACES: Readonly<Record<Place, readonly [wide: Box, tall: Box]>> = {
 }
 
 /** The way along places as legs. */
-export const legsAlong = (path: readonly Place[]): [Place, Place][] =>
-  path.slice(1).map((place, index) => [path[index] as Place, place])
+export const legsAlong = (path: readonly PathPlace[]): [PathPlace, PathPlace][] =>
+  path.slice(1).map((place, index) => [path[index] as PathPlace, place])
 
 /** Netfilter's five hooks with the path of one packet, and a row for each hook with what happens there. */
 export function hooksFigure(packet: HookFigure): Figure {
@@ -71,8 +71,8 @@ export function hooksFigure(packet: HookFigure): Figure {
 }
 
 function drawHooks(canvas: Canvas, { legs, stop, local }: HookFigure, isWide: boolean): void {
-  const boxOf = (place: Place) => PLACES[place][isWide ? 0 : 1]
-  const passed = new Set<Place>(legs.flat())
+  const boxOf = (place: PathPlace) => PLACES[place][isWide ? 0 : 1]
+  const passed = new Set<PathPlace>(legs.flat())
   const isWhole = legs.length === 0
   const connect =
     (tone: Tone) =>
@@ -83,7 +83,7 @@ function drawHooks(canvas: Canvas, { legs, stop, local }: HookFigure, isWide: bo
     .forEach(connect(isWhole ? 'plain' : 'faint'))
   // The path is drawn over the lines that it crosses.
   legs.forEach(connect('path'))
-  for (const place of Object.keys(PLACES) as Place[]) {
+  for (const place of Object.keys(PLACES) as PathPlace[]) {
     const box = boxOf(place)
     const isHook = place === place.toUpperCase()
     const tone =

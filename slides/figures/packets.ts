@@ -87,7 +87,7 @@ const actionLines = (actions: readonly PathAction[]): Line[] =>
   joined(actions).flatMap((group) => [
     { text: placeOf(group[0] as PathAction), tone: 'path' },
     ...limited(group, (action) => {
-      const text = `${shortened(action.text, LONGEST)}${shareOf(action)}${countOf(action)}`
+      const text = `${shortened(action.text, LONGEST)}${shareOf(action)}${countText(action)}`
       const remark = action.counted !== undefined && action.disagrees ? ': not as predicted' : ''
       return isBad(action) ? { text: `✗ ${text}${remark}`, tone: 'bad' } : { text }
     }),
@@ -97,9 +97,9 @@ function endRow(ends: readonly PathEnd[]): HookRow {
   const lines = limited(ends, (end) => {
     const { to, verdict, masquerade, by } = end
     if (to === undefined)
-      return { text: `✗ ${verdict} by ${by}${shareOf(end)}${countOf(end)}`, tone: 'bad' }
+      return { text: `✗ ${verdict} by ${by}${shareOf(end)}${countText(end)}`, tone: 'bad' }
     return {
-      text: `→ ${to}${shareOf(end)}, source ${masquerade ? 'masqueraded' : 'kept'}${countOf(end)}`,
+      text: `→ ${to}${shareOf(end)}, source ${masquerade ? 'masqueraded' : 'kept'}${countText(end)}`,
     }
   })
   const isStopped = ends.every(({ to }) => to === undefined)
@@ -114,7 +114,7 @@ function limited<Item>(items: readonly Item[], print: (item: Item) => Line): Lin
 
 const shareOf = ({ probability }: PathEnd | PathAction): string =>
   probability < 0.999_999 ? `, ${Number((probability * 100).toFixed(1))} %` : ''
-const countOf = ({ counted }: PathEnd | PathAction): string =>
+const countText = ({ counted }: PathEnd | PathAction): string =>
   counted === undefined ? '' : `, ${counted} counted`
 
 /** The first four characters of the hash are enough to distinguish chains in a drawing. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { statusOf } from '../../course/guide/guide-panels.ts'
+import { stepStatusLine } from '../../course/guide/guide-panels.ts'
 import {
   advance,
   type GuideEffect,
@@ -72,7 +72,7 @@ describe('every step is shown', () => {
     const titles: string[] = []
     for (const _step of definition.steps) {
       const look = play(state, all).state
-      titles.push(statusOf(look).text)
+      titles.push(stepStatusLine(look).text)
       expect(look).toMatchObject({ place: 'step', isExplained: false })
       state = play(look, 'enter').state
       expect(state.isExplained).toBe(true)
@@ -96,13 +96,13 @@ describe('every step is shown', () => {
       observed(passed(first), passed(second)),
     )
     expect(state).toMatchObject({ at: 0, isExplained: false })
-    expect(statusOf(state).text).toMatch(/^passed, \d+ points/)
+    expect(stepStatusLine(state).text).toMatch(/^passed, \d+ points/)
     expect(state.note).toBe('Also passed: step 2.')
   })
 })
 
 describe('the live line', () => {
-  const line = (...events: GuideEvent[]) => statusOf(play(begun(), ...events).state).text
+  const line = (...events: GuideEvent[]) => stepStatusLine(play(begun(), ...events).state).text
 
   test('reports the node, the expected and the actual state, and their changes', () => {
     expect(line(observed(failed(first, 'one')))).toBe('worker: found one; expected two')
@@ -119,9 +119,9 @@ describe('the live line', () => {
       waitsFor: [first],
       reason: 'waits',
     }
-    expect(statusOf(play(state, observed(failed(first, 'nothing'), waiting)).state).text).toBe(
-      `waits for step 1, ${first}: found nothing`,
-    )
+    expect(
+      stepStatusLine(play(state, observed(failed(first, 'nothing'), waiting)).state).text,
+    ).toBe(`waits for step 1, ${first}: found nothing`)
   })
 
   test('asks for Enter before requests are sent', () => {
@@ -144,7 +144,7 @@ describe('Enter', () => {
       observed(unsent(first)),
     )
     expect(proved.state.isExplained).toBe(true)
-    expect(statusOf(proved.state).text).toMatch(/^passed/)
+    expect(stepStatusLine(proved.state).text).toMatch(/^passed/)
   })
 
   test('shows why a step failed, and closes the panel', () => {
@@ -237,10 +237,10 @@ test('an answer can be typed, corrected and submitted; q is an ordinary letter',
 test('a step that was done here is not called already passed when it is shown again, nor is one after a restart', () => {
   const done = play(begun(), observed(failed(first)), observed(passed(first))).state
   const shownAgain = play(done, 'n', 'b', observed(passed(first))).state
-  expect(statusOf(shownAgain).text).toMatch(/^passed, \d+ points/)
+  expect(stepStatusLine(shownAgain).text).toMatch(/^passed, \d+ points/)
   const note = { at: first, workedMs: 5, shown: [first], held: [], passed: [] }
   const resumed = play(start(note), observed(passed(first))).state
-  expect(statusOf(resumed).text).toMatch(/^passed, \d+ points/)
+  expect(stepStatusLine(resumed).text).toMatch(/^passed, \d+ points/)
 })
 
 test('it resumes at the saved step, with the steps that had passed', () => {
@@ -255,6 +255,6 @@ test('help that costs points is not among the points shown', () => {
   const { points } = definition.steps[0] ?? { points: 0 }
   const { state } = play(begun(), observed(failed(first)), observed({ ...passed(first), cost: 1 }))
   expect(pointsOf(state)).toMatchObject({ points: points - 1, steps: 1 })
-  expect(statusOf(state).text).toContain(`passed, ${points - 1} points`)
+  expect(stepStatusLine(state).text).toContain(`passed, ${points - 1} points`)
   expect(pointsOf(play(begun(), observed({ ...passed(first), cost: 100 })).state).points).toBe(0)
 })

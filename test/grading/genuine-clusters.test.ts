@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test, vi } from 'vitest'
 import { type Capture, readCaptureFolder } from '../../cluster/capture-folder.ts'
-import { expectNode } from '../../course/expect.ts'
+import { printExpected } from '../../course/expect.ts'
 import type { KubeProxyMode } from '../../dataplane/kube-proxy/config.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { grade, loadSpec } from '../../grading/grader.ts'
@@ -66,7 +66,7 @@ test('the grader agrees with scripts/expect.ts, which calls the same functions',
     .spyOn(process.stdout, 'write')
     .mockImplementation((text) => written.push(`${text}`) > 0)
   try {
-    expect(await expectNode({ diff: join(root, 'baseline'), node: WORKER })).toBe(0)
+    expect(await printExpected({ diff: join(root, 'baseline'), node: WORKER })).toBe(0)
   } finally {
     spy.mockRestore()
   }

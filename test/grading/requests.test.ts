@@ -1,9 +1,15 @@
 import { expect, test } from 'vitest'
 import { rangesLetIn } from '../../checks/03-from-outside/exposed-service.ts'
-import { connect } from '../../checks/07-before-and-after/connections.ts'
+import { openConnections } from '../../checks/07-before-and-after/connections.ts'
 import { Failure, Trouble } from '../../grading/failure.ts'
 import { LabNotes } from '../../grading/lab-notes.ts'
-import { answersIn, fromNode, fromOutside, send, sendMarked } from '../../grading/requests.ts'
+import {
+  answersIn,
+  fromNode,
+  fromOutside,
+  sendMarked,
+  sendRequests,
+} from '../../grading/requests.ts'
 import { emptySnapshot } from './fake-lab.ts'
 import { type MadeAnswers, madeLiveCluster } from './made-live-cluster.ts'
 
@@ -15,7 +21,7 @@ const reply = (index: number, status: number) => `#request\t${index}\t${status}\
 test('a series of requests gets its own replies, and none if nothing was printed', async () => {
   const replies = [reply(1, 200), reply(0, 0), reply(1, 503)].join('')
   const statuses = async (stdout: string) =>
-    (await send(madeLiveCluster({ node: () => stdout }), from, [at, at, at])).map((one) => [
+    (await sendRequests(madeLiveCluster({ node: () => stdout }), from, [at, at, at])).map((one) => [
       one.replies.map(({ status }) => status),
       answersIn(one).length,
     ])
@@ -61,7 +67,7 @@ test('an answer that is in no log is trouble', async () => {
 
 test('a cluster without a machine outside: no request is sent from it', async () => {
   const live = madeLiveCluster({ driver: 'context', node: () => reply(0, 200) })
-  await expect(send(live, fromOutside, [at])).rejects.toThrow('no machine outside')
+  await expect(sendRequests(live, fromOutside, [at])).rejects.toThrow('no machine outside')
 })
 
 test('ranges without the only address of the machine outside: the failure names that address alone', async () => {
@@ -118,5 +124,5 @@ test.each<[string, object[], MadeAnswers, typeof Failure | typeof Trouble]>([
     asks: false,
     show: () => undefined,
   }
-  await expect(connect(context, live, { ...service, ...at }, 1)).rejects.toThrow(error)
+  await expect(openConnections(context, live, { ...service, ...at }, 1)).rejects.toThrow(error)
 })

@@ -1,7 +1,7 @@
 import { beforeEach, expect, test } from 'vitest'
 import type { RunsPush } from '../../guide/protocol.ts'
 import type { EndedCommand } from '../../guide/server/prompt.ts'
-import { linesOf, Runs } from '../../guide/server/runs.ts'
+import { Runs, typedLines } from '../../guide/server/runs.ts'
 
 let shown: RunsPush
 let runs: Runs
@@ -108,5 +108,5 @@ test('the marks of a lab that is reset are forgotten', async () => {
 })
 
 test('a line that ends in a backslash continues in the next one', () => {
-  expect(linesOf('a \\\n  b\n\nc')).toEqual(['a \\\n  b', 'c'])
+  expect(typedLines('a \\\n  b\n\nc')).toEqual(['a \\\n  b', 'c'])
 })

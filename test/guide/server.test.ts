@@ -4,7 +4,7 @@ import { connect as connectTo } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { GUIDE_PAGE, type Guide, serveGuide } from '../../guide/server/server.ts'
+import { GUIDE_PAGE, type GuideHandler, serveGuide } from '../../guide/server/server.ts'
 import { buildPage } from '../../web/page-files.ts'
 import type { PageServer } from '../../web/page-server.ts'
 
@@ -14,7 +14,7 @@ const files = new Map([
   ['/main.js', { type: 'text/javascript; charset=utf-8', body: Buffer.from('1') }],
 ])
 const acted: unknown[] = []
-const guide: Guide = {
+const guide: GuideHandler = {
   async act(name, words) {
     if (name === 'reset') throw new Error('Not now.')
     acted.push([name, words])

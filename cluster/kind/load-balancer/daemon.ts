@@ -4,9 +4,9 @@ import type { V1Service } from '@kubernetes/client-node'
 import {
   assignments,
   balancedAddresses,
-  healthChecks,
-  type Node,
-  type Service,
+  type NodeObject,
+  requiredHealthChecks,
+  type ServiceObject,
 } from '../../../embedded/index.ts'
 import { reasonOf } from '../../../host/main.ts'
 import { KindCluster } from '../../kind.ts'
@@ -53,10 +53,10 @@ log('the cluster was deleted')
  * @throws errors of the API server or the engine; the next round tries again
  */
 async function balance(): Promise<void> {
-  const listServices = () => listObjects<Service>(client, '/api/v1/services')
+  const listServices = () => listObjects<ServiceObject>(client, '/api/v1/services')
   const [before, nodes] = await Promise.all([
     listServices(),
-    listObjects<Node>(client, '/api/v1/nodes'),
+    listObjects<NodeObject>(client, '/api/v1/nodes'),
   ])
   const changes = assignments(before, pool)
   for (const { service, ip, fault } of changes) {
@@ -79,8 +79,8 @@ async function balance(): Promise<void> {
 }
 
 /** Queries every health check in parallel, from the container that the traffic comes from. */
-async function healthy(services: Service[], nodes: Node[]): Promise<Set<string>> {
-  const checks = healthChecks(services, nodes)
+async function healthy(services: ServiceObject[], nodes: NodeObject[]): Promise<Set<string>> {
+  const checks = requiredHealthChecks(services, nodes)
   if (checks.length === 0) return new Set()
   const ask = (key: string) =>
     `{ [ "$(curl -s -o /dev/null -m 2 -w '%{http_code}' http://${key}/healthz)" = 200 ] && echo ${key}; } &`

@@ -1,7 +1,7 @@
 import { asHost, printEndpoint } from '../../ip-address.ts'
 import { endpointChain } from '../chain-names.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
-import type { Proxier } from '../proxier.ts'
+import type { ProxierInput } from '../proxier.ts'
 import { commented, firstOf, recent, toAddress, toPort } from '../rule-text.ts'
 import type { TableBuilder } from '../ruleset-builder.ts'
 import type { ServicePort } from '../service-ports.ts'
@@ -10,7 +10,7 @@ import type { ServicePort } from '../service-ports.ts'
 export interface PortRules {
   nat: TableBuilder
   filter: TableBuilder
-  proxier: Proxier
+  proxier: ProxierInput
   port: ServicePort
 }
 

@@ -1,13 +1,13 @@
 import { asHost, isLoopback, loopbackRange } from '../../ip-address.ts'
 import type { Ruleset } from '../../iptables-save.ts'
-import type { Proxier } from '../proxier.ts'
+import type { ProxierInput } from '../proxier.ts'
 import { commented, masqueradeMark } from '../rule-text.ts'
 import { ruleset, TableBuilder } from '../ruleset-builder.ts'
 import { writeExternalServicePort } from './external-chains.ts'
 import { writeXlbServicePort } from './xlb-chains.ts'
 
 /** The jumps of iptables mode in the order in which kube-proxy creates them. */
-function writeJumps(nat: TableBuilder, filter: TableBuilder, { features }: Proxier): void {
+function writeJumps(nat: TableBuilder, filter: TableBuilder, { features }: ProxierInput): void {
   const external = 'kubernetes externally-visible service portals'
   const portals = 'kubernetes service portals'
   const toNew = (from: string, to: string, comment: string) =>
@@ -27,7 +27,7 @@ function writeJumps(nat: TableBuilder, filter: TableBuilder, { features }: Proxi
 }
 
 /** KUBE-MARK-MASQ and KUBE-POSTROUTING, the same in iptables and ipvs mode. */
-export function writeMasquerade(nat: TableBuilder, { config }: Pick<Proxier, 'config'>): void {
+export function writeMasquerade(nat: TableBuilder, { config }: Pick<ProxierInput, 'config'>): void {
   const { hex, mark } = masqueradeMark(config)
   nat.add('KUBE-POSTROUTING', `-m mark ! --mark ${mark} -j RETURN`)
   nat.add('KUBE-POSTROUTING', `-j MARK --set-xmark ${hex}/0x0`)
@@ -39,7 +39,7 @@ export function writeMasquerade(nat: TableBuilder, { config }: Pick<Proxier, 'co
 /** The ACCEPT rules of KUBE-FORWARD, the same in iptables and ipvs mode. */
 export function writeForwardAccepts(
   filter: TableBuilder,
-  { config, features }: Pick<Proxier, 'config' | 'features'>,
+  { config, features }: Pick<ProxierInput, 'config' | 'features'>,
 ): void {
   const established = '-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT'
   const { mark } = masqueradeMark(config)
@@ -56,7 +56,7 @@ export function writeForwardAccepts(
   for (const comment of comments) filter.add('KUBE-FORWARD', `${commented(comment)}${established}`)
 }
 
-function writeStaticChains(nat: TableBuilder, filter: TableBuilder, proxier: Proxier): void {
+function writeServiceChains(nat: TableBuilder, filter: TableBuilder, proxier: ProxierInput): void {
   const { config, features } = proxier
   nat.chain('KUBE-NODEPORTS')
   if (features.dropsIn === 'nat') nat.chain('KUBE-MARK-DROP')
@@ -78,7 +78,7 @@ function writeStaticChains(nat: TableBuilder, filter: TableBuilder, proxier: Pro
 }
 
 /** The last rules of nat KUBE-SERVICES: packets that match no Service address may be for a node port. */
-function writeNodePortsTail(nat: TableBuilder, proxier: Proxier): void {
+function writeNodePortsTail(nat: TableBuilder, proxier: ProxierInput): void {
   const { features, family, nodePortAddresses } = proxier
   const noLoopback = features.localhostNodePorts && !proxier.localhostNodePorts
   const comment = commented(
@@ -96,14 +96,14 @@ function writeNodePortsTail(nat: TableBuilder, proxier: Proxier): void {
 }
 
 /** The complete ruleset of kube-proxy's iptables mode for one family. */
-export function iptablesRuleset(proxier: Proxier): Ruleset {
+export function iptablesRuleset(proxier: ProxierInput): Ruleset {
   const filter = new TableBuilder('filter')
   const mangle = new TableBuilder('mangle')
   const nat = new TableBuilder('nat')
   // kube-proxy detects that the tables were flushed if one of these three empty chains is missing.
   for (const table of [filter, mangle, nat]) table.chain('KUBE-PROXY-CANARY')
   writeJumps(nat, filter, proxier)
-  writeStaticChains(nat, filter, proxier)
+  writeServiceChains(nat, filter, proxier)
   const writePort =
     proxier.features.serviceChains === 'external' ? writeExternalServicePort : writeXlbServicePort
   for (const port of proxier.ports) writePort({ nat, filter, proxier, port })

@@ -19,9 +19,9 @@ import {
   writeRefusals,
 } from './endpoint-rules.ts'
 
-type Context = ReturnType<typeof contextOf>
+type Context = ReturnType<typeof xlbContext>
 
-const contextOf = (rules: PortRules) => ({
+const xlbContext = (rules: PortRules) => ({
   ...rules,
   service: `KUBE-SVC-${rules.port.hash}`,
   xlb: `KUBE-XLB-${rules.port.hash}`,
@@ -127,7 +127,7 @@ function writeLocalChain(context: Context, local: readonly ChainedEndpoint[]): v
  * externalTrafficPolicy Local, KUBE-FW- for every load balancer address.
  */
 export function writeXlbServicePort(rules: PortRules): void {
-  const context = contextOf(rules)
+  const context = xlbContext(rules)
   const { nat, proxier, port, service, xlb, masqueradeFirst } = context
   const endpoints = chained(port, readyEndpoints(port))
   // The chain is declared before kube-proxy checks for endpoints.

@@ -1,7 +1,7 @@
 import { asHost, loopbackRange } from '../../ip-address.ts'
 import type { Ruleset } from '../../iptables-save.ts'
 import { writeForwardAccepts, writeMasquerade } from '../iptables/static-chains.ts'
-import type { Proxier } from '../proxier.ts'
+import type { ProxierInput } from '../proxier.ts'
 import { commented, localSender, rejectTarget } from '../rule-text.ts'
 import { ruleset, TableBuilder } from '../ruleset-builder.ts'
 import { type SetName, setComment, setName } from './sets.ts'
@@ -28,10 +28,10 @@ function writeJumps({ nat, filter, proxier: { features } }: SetRules): void {
 class SetRules {
   readonly nat = new TableBuilder('nat')
   readonly filter = new TableBuilder('filter')
-  readonly proxier: Proxier
+  readonly proxier: ProxierInput
   readonly state: IpvsState
 
-  constructor(proxier: Proxier, state: IpvsState) {
+  constructor(proxier: ProxierInput, state: IpvsState) {
     this.proxier = proxier
     this.state = state
   }
@@ -160,7 +160,7 @@ function writeAccessFilter(rules: SetRules): void {
 }
 
 /** The iptables rules of ipvs mode in one family: a small number that does not depend on the Services, because they match against sets. */
-export function ipvsRuleset(proxier: Proxier, state: IpvsState): Ruleset {
+export function ipvsRuleset(proxier: ProxierInput, state: IpvsState): Ruleset {
   const { features } = proxier
   const rules = new SetRules(proxier, state)
   const { nat, filter } = rules

@@ -10,7 +10,7 @@ import { type IpvsProtocol, type VirtualServer, virtualServerKey } from '../../i
 import type { TrackedEndpoint } from '../endpoints.ts'
 import { DUMMY_LINK } from '../mode-ownership.ts'
 import { nodePortAddresses } from '../node-addresses.ts'
-import type { Proxier } from '../proxier.ts'
+import type { ProxierInput } from '../proxier.ts'
 import { categorizeEndpoints, readyEndpoints, type ServicePort } from '../service-ports.ts'
 import { SetBuilder, type SetName } from './sets.ts'
 
@@ -22,11 +22,11 @@ export class IpvsState {
   /** Load balancer addresses that the node itself may not reach, by their source ranges (1.29). */
   readonly blocked: (Pick<ServicePort, 'protocol' | 'port'> & { address: string })[] = []
   readonly #servers = new Map<string, VirtualServer>()
-  readonly #proxier: Proxier
+  readonly #proxier: ProxierInput
   /** Addresses that other interfaces have. */
   readonly #taken: ReadonlySet<string>
 
-  constructor(proxier: Proxier) {
+  constructor(proxier: ProxierInput) {
     this.#proxier = proxier
     this.sets = new SetBuilder(proxier.family, proxier.features)
     this.#taken = new Set(proxier.nodeAddresses.map(canonicalAddress))
@@ -132,7 +132,7 @@ export class IpvsState {
 }
 
 /** Sets, virtual servers and addresses of ipvs mode in one family (pkg/proxy/ipvs syncProxyRules). */
-export function ipvsState(proxier: Proxier): IpvsState {
+export function ipvsState(proxier: ProxierInput): IpvsState {
   const state = new IpvsState(proxier)
   for (const port of proxier.ports) state.writeAddresses(port)
   const addresses = nodePortServers(proxier, state.bound)
@@ -159,7 +159,7 @@ export const dummyLink = (addresses: Iterable<string>): Link => ({
  * The addresses on which node ports become virtual servers: all of the node's own, or those in the ranges of
  * nodePortAddresses; kube-proxy then also includes the addresses that it bound to kube-ipvs0 in an earlier sync.
  */
-function nodePortServers(proxier: Proxier, bound: ReadonlySet<string>): string[] {
+function nodePortServers(proxier: ProxierInput, bound: ReadonlySet<string>): string[] {
   const { config, features, family, nodeIP, nodeAddresses } = proxier
   if (proxier.nodePortAddresses.all) {
     const addresses = nodeAddresses
@@ -189,7 +189,7 @@ function nodePortServers(proxier: Proxier, bound: ReadonlySet<string>): string[]
  */
 function backends(
   port: ServicePort,
-  proxier: Proxier,
+  proxier: ProxierInput,
 ): Record<'internal' | 'external', readonly TrackedEndpoint[]> {
   if (proxier.features.internalTrafficPolicy !== 'categorises') {
     const ready = readyEndpoints(port)

@@ -1,18 +1,18 @@
 import { KUBE_PROXY_TABLE, type NftHook, type NftTable } from '../../nft-table.ts'
 import { shortHash } from '../chain-names.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
-import type { Proxier } from '../proxier.ts'
+import type { ProxierInput } from '../proxier.ts'
 import type { ServicePort } from '../service-ports.ts'
 
 /** Builds the table of one proxier in the syntax of `nft list`. */
 export class NftTableBuilder {
-  readonly proxier: Proxier
+  readonly proxier: ProxierInput
   readonly table: NftTable
   /** `ip` or `ip6`, as rules write it. */
   readonly ip: 'ip' | 'ip6'
   readonly address: 'ipv4_addr' | 'ipv6_addr'
 
-  constructor(proxier: Proxier) {
+  constructor(proxier: ProxierInput) {
     this.proxier = proxier
     this.ip = proxier.family === 'ipv4' ? 'ip' : 'ip6'
     this.address = proxier.family === 'ipv4' ? 'ipv4_addr' : 'ipv6_addr'

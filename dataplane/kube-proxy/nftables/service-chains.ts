@@ -3,7 +3,7 @@ import { writtenSetText } from '../../nft-addresses.ts'
 import type { NftTable } from '../../nft-table.ts'
 import type { KubeProxyConfig } from '../config.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
-import type { Proxier } from '../proxier.ts'
+import type { ProxierInput } from '../proxier.ts'
 import {
   categorizeEndpoints,
   type EndpointCategories,
@@ -188,7 +188,7 @@ export const withNftablesDefaults = (config: KubeProxyConfig): KubeProxyConfig =
   config.nodePortAddresses.length > 0 ? config : { ...config, nodePortAddresses: ['primary'] }
 
 /** The complete table of kube-proxy's nftables mode in one family, since 1.30. */
-export function nftablesTable(proxier: Proxier): NftTable {
+export function nftablesTable(proxier: ProxierInput): NftTable {
   const builder = new NftTableBuilder(proxier)
   writeStaticChains(builder)
   for (const port of proxier.ports) writeServicePort(builder, port)

@@ -1,6 +1,6 @@
 import { isLoopback } from '../../ip-address.ts'
 import { writtenSetText } from '../../nft-addresses.ts'
-import type { Proxier } from '../proxier.ts'
+import type { ProxierInput } from '../proxier.ts'
 import type { NftTableBuilder } from './builder.ts'
 
 const DSTNAT = -100
@@ -72,7 +72,7 @@ const LATE_FILTERS: readonly Base[] = [
 const mark = (value: number): string => `0x${value.toString(16).padStart(8, '0')}`
 
 /** The statement that requests masquerading, in versions without a chain for it. */
-const setMark = ({ config }: Proxier): string =>
+const setMark = ({ config }: ProxierInput): string =>
   `meta mark set meta mark | ${mark(2 ** config.nftables.masqueradeBit)}`
 
 /** The request for masquerading in a rule: a jump to mark-for-masquerade, since 1.36 a statement in each rule. */

@@ -1,6 +1,6 @@
 import { printEndpoint } from '../../ip-address.ts'
 import type { Chain, Ruleset } from '../../iptables-save.ts'
-import type { Proxier } from '../proxier.ts'
+import type { ProxierInput } from '../proxier.ts'
 import { commented, toAddress, toPort } from '../rule-text.ts'
 import { ruleset, TableBuilder } from '../ruleset-builder.ts'
 import type { ServicePort } from '../service-ports.ts'
@@ -14,7 +14,7 @@ const isUnspecified = (address: string): boolean => address === '0.0.0.0' || add
 export function userspaceListeners({
   ports,
   config,
-}: Proxier): { port: ServicePort; proxyPort: number }[] {
+}: ProxierInput): { port: ServicePort; proxyPort: number }[] {
   const first = Number(config.portRange.split('-')[0] || 32768)
   return ports.map((port, index) => ({ port, proxyPort: first + index }))
 }
@@ -22,7 +22,7 @@ export function userspaceListeners({
 function writePortal(
   nat: TableBuilder,
   filter: TableBuilder,
-  proxier: Proxier,
+  proxier: ProxierInput,
   port: ServicePort,
   proxyPort: number,
 ): void {
@@ -60,7 +60,7 @@ function writePortal(
  * The rules of userspace mode (pkg/proxy/userspace of 1.20): every Service port, with or without endpoints, leads to a
  * listener of kube-proxy itself, which selects endpoints in turn.
  */
-export function userspaceRuleset(proxier: Proxier): Ruleset {
+export function userspaceRuleset(proxier: ProxierInput): Ruleset {
   const nat = new TableBuilder('nat')
   const filter = new TableBuilder('filter')
   for (const [from, where] of [

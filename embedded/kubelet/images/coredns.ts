@@ -1,5 +1,5 @@
 import type { Api } from '../../apiserver/api.ts'
-import type { EndpointSlice, Service } from '../../controllers/resources.ts'
+import type { EndpointSliceObject, ServiceObject } from '../../controllers/resources.ts'
 import type { BuiltinContainer, BuiltinContext, BuiltinImage } from './registry.ts'
 
 const settings =
@@ -70,8 +70,8 @@ export const coredns: BuiltinImage = {
 /** A hosts file with the names of all Services by the Kubernetes DNS specification 1.1 (A and PTR records). */
 function serviceNames(api: Api): string {
   const lines: string[] = []
-  const slices = api.list<EndpointSlice>('endpointslices')
-  for (const { metadata, spec } of api.list<Service>('services')) {
+  const slices = api.list<EndpointSliceObject>('endpointslices')
+  for (const { metadata, spec } of api.list<ServiceObject>('services')) {
     const name = `${metadata.name}.${metadata.namespace}.svc.cluster.local`
     if (spec.clusterIP !== 'None') {
       if (spec.clusterIP) lines.push(`${spec.clusterIP} ${name}`)

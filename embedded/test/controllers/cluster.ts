@@ -7,12 +7,12 @@ import { createClusterApi } from '../../apiserver/api.ts'
 import { type ControllerOptions, startControllers } from '../../controllers/controllers.ts'
 import type {
   Deployment,
-  EndpointSlice,
+  EndpointSliceObject,
   Event,
-  Node,
+  NodeObject,
   Pod,
   ReplicaSet,
-  Service,
+  ServiceObject,
 } from '../../controllers/resources.ts'
 import { startFakeKubelet } from './fake-kubelet.ts'
 
@@ -27,7 +27,7 @@ export function createNode(
   spec: Record<string, unknown> = {},
   labels: Record<string, string> = {},
 ): void {
-  api.create<Node>('nodes', undefined, {
+  api.create<NodeObject>('nodes', undefined, {
     metadata: {
       name,
       labels: { 'kubernetes.io/hostname': name, 'kubernetes.io/os': 'linux', ...labels },
@@ -96,8 +96,8 @@ export function startTestCluster(options: ControllerOptions = {}) {
         ({ metadata }) => metadata.ownerReferences?.[0]?.name === name,
       ),
     slices: (service: string) =>
-      inDefault<EndpointSlice>('endpointslices', `kubernetes.io/service-name=${service}`),
-    service: (name: string) => stored<Service>('services', name),
+      inDefault<EndpointSliceObject>('endpointslices', `kubernetes.io/service-name=${service}`),
+    service: (name: string) => stored<ServiceObject>('services', name),
     events: (reason: string) =>
       api.list<Event>('events').filter((event) => event.reason === reason),
     /** Unexpected errors: all but a StatusError. */

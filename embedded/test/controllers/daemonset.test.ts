@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { type DaemonSet, isReady, isTerminating } from '../../controllers/resources.ts'
+import { type DaemonSet, hasReadyCondition, isTerminating } from '../../controllers/resources.ts'
 import { cluster, controlPlane, createNode, useTestCluster, workers } from './cluster.ts'
 import { daemonSet } from './manifests.ts'
 
@@ -75,7 +75,7 @@ describe('kubectl rollout restart', () => {
     const [oldHash] = hashes()
     let fewestReady = 3
     cluster.api.store.subscribe(() => {
-      const ready = pods().filter((pod) => isReady(pod) && !isTerminating(pod))
+      const ready = pods().filter((pod) => hasReadyCondition(pod) && !isTerminating(pod))
       fewestReady = Math.min(fewestReady, ready.length)
     })
     restart()

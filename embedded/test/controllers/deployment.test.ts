@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { timeoutScale } from '../../../host/wait.ts'
-import { isReady, isTerminating } from '../../controllers/resources.ts'
+import { hasReadyCondition, isTerminating } from '../../controllers/resources.ts'
 import { cluster, useTestCluster, workers } from './cluster.ts'
 import { deployment, service } from './manifests.ts'
 
@@ -30,7 +30,9 @@ const active = () => cluster.replicaSets('web').filter(({ spec }) => (spec.repli
 function watchAvailability() {
   const seen = { fewestReady: Number.POSITIVE_INFINITY, mostWanted: 0 }
   cluster.api.store.subscribe(() => {
-    const ready = cluster.pods().filter((pod) => isReady(pod) && !isTerminating(pod)).length
+    const ready = cluster
+      .pods()
+      .filter((pod) => hasReadyCondition(pod) && !isTerminating(pod)).length
     const wanted = cluster
       .replicaSets('web')
       .reduce((sum, set) => sum + (set.spec.replicas ?? 0), 0)

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { createKubernetesEndpoints } from '../../controllers/endpoints.ts'
-import type { EndpointSlice, Endpoints } from '../../controllers/resources.ts'
+import type { EndpointSliceObject, Endpoints } from '../../controllers/resources.ts'
 import { cluster, useTestCluster, workers } from './cluster.ts'
 import { pod, service } from './manifests.ts'
 
@@ -209,7 +209,7 @@ describe('changes', () => {
     await create({}, web('a'))
     const [slice] = cluster.slices('web')
     if (!slice) throw new Error('no slice')
-    cluster.api.update<EndpointSlice>('endpointslices', { ...slice, endpoints: [] })
+    cluster.api.update<EndpointSliceObject>('endpointslices', { ...slice, endpoints: [] })
     await cluster.settled()
     expect(endpoints()).toHaveLength(1)
     cluster.api.delete('endpointslices', 'default', slice.metadata.name)

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { sameTemplate, templateHash } from '../../controllers/pod-control.ts'
 import type { Deployment, PodTemplate, ReplicaSet } from '../../controllers/resources.ts'
-import { countOf, desired, nextSizes, rolloutBounds } from '../../controllers/rollout.ts'
+import { desired, nextSizes, resolveCount, rolloutBounds } from '../../controllers/rollout.ts'
 
 const metadata = (name: string) => ({
   name,
@@ -51,9 +51,9 @@ describe('bounds', () => {
   )
 
   test('percentages round as asked, numbers are taken as they are', () => {
-    expect(countOf('34%', 10, Math.ceil)).toBe(4)
-    expect(countOf('34%', 10, Math.floor)).toBe(3)
-    expect(countOf(7, 10, Math.floor)).toBe(7)
+    expect(resolveCount('34%', 10, Math.ceil)).toBe(4)
+    expect(resolveCount('34%', 10, Math.floor)).toBe(3)
+    expect(resolveCount(7, 10, Math.floor)).toBe(7)
   })
 })
 

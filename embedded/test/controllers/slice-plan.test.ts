@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { Endpoint, EndpointSlice } from '../../controllers/resources.ts'
+import type { EndpointSliceObject, SliceEndpoint } from '../../controllers/resources.ts'
 import { planSlices, type SliceContent, type SlicePlan } from '../../controllers/slice-plan.ts'
 
 const ports = [80, 8080].map((port) => [{ name: '', port, protocol: 'TCP' }])
 
-function endpoint(id: number, ready: boolean): Endpoint {
+function endpoint(id: number, ready: boolean): SliceEndpoint {
   const conditions = { ready, serving: ready, terminating: false }
   return {
     addresses: [`10.244.${id >> 8}.${id & 255}`],
@@ -15,7 +15,7 @@ function endpoint(id: number, ready: boolean): Endpoint {
 }
 
 /** Carries a plan out, as the controller does. */
-function apply({ wanted }: SlicePlan): EndpointSlice[] {
+function apply({ wanted }: SlicePlan): EndpointSliceObject[] {
   return wanted.map(({ slice, content }) => {
     const name = `s${created++}`
     const metadata = { name, uid: name, resourceVersion: '1', creationTimestamp: '' }
@@ -43,7 +43,7 @@ const pods = fc.uniqueArray(
 test('any sequence of endpoints ends in slices with exactly these endpoints, and a second plan changes nothing', () => {
   fc.assert(
     fc.property(fc.array(pods, { minLength: 1, maxLength: 5 }), (wishes) => {
-      let slices: EndpointSlice[] = []
+      let slices: EndpointSliceObject[] = []
       for (const wish of wishes) {
         const wanted = ports.flatMap((own, port): SliceContent[] => {
           const endpoints = wish

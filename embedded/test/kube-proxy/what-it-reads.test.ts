@@ -4,7 +4,7 @@ import { parseIpvsadmSave } from '../../../dataplane/ipvsadm-save.ts'
 import { isStale } from '../../kube-proxy/conntrack-cleanup.ts'
 import { serverInputs } from '../../kube-proxy/ipvs-proxier.ts'
 import { usableObjects } from '../../kube-proxy/kube-proxy.ts'
-import { duration, klogLine, readSettings, StartFailure } from '../../kube-proxy/settings.ts'
+import { klogLine, parseDuration, readSettings, StartFailure } from '../../kube-proxy/settings.ts'
 
 test('a UDP flow is stale if its reply comes from an address that is not an endpoint of its Service', () => {
   const flow = (destination: string, port: number, answer: string) =>
@@ -59,8 +59,8 @@ test("settings have kube-proxy's defaults, durations and error messages", () => 
     ['net/netfilter/nf_conntrack_tcp_timeout_established', 86_400],
     ['net/netfilter/nf_conntrack_tcp_be_liberal', 1],
   ])
-  expect(duration('1h2m3.5s')).toBe(3_723_500)
-  expect(duration('soon')).toBeUndefined()
+  expect(parseDuration('1h2m3.5s')).toBe(3_723_500)
+  expect(parseDuration('soon')).toBeUndefined()
   for (const [text, message] of [
     ['mode: [', /^failed complete/],
     [

@@ -1,6 +1,10 @@
 import { describe, expect, test } from 'vitest'
-import type { Node, Service } from '../../controllers/resources.ts'
-import { balancedAddresses, healthChecks, routeLines } from '../../load-balancer/load-balancer.ts'
+import type { NodeObject, ServiceObject } from '../../controllers/resources.ts'
+import {
+  balancedAddresses,
+  requiredHealthChecks,
+  routeLines,
+} from '../../load-balancer/load-balancer.ts'
 
 const node = (address: string, status = 'True', labels = {}) =>
   ({
@@ -10,13 +14,13 @@ const node = (address: string, status = 'True', labels = {}) =>
       conditions: [{ type: 'Ready', status }],
       addresses: [{ type: 'InternalIP', address }],
     },
-  }) as Node
+  }) as NodeObject
 const service = (spec: object, ingress: object[] = [{ ip: '172.18.255.200', ipMode: 'VIP' }]) =>
   ({
     metadata: { name: 'web', namespace: 'default' },
     spec: { type: 'LoadBalancer', ...spec },
     status: { loadBalancer: { ingress } },
-  }) as Service
+  }) as ServiceObject
 
 const nodes = [node('172.18.0.2'), node('172.18.0.3'), node('172.18.0.4', 'False')]
 const local = service({ externalTrafficPolicy: 'Local', healthCheckNodePort: 31000 })
@@ -29,7 +33,7 @@ describe('balancedAddresses', () => {
   })
 
   test('policy Local: only nodes whose health check returned 200', () => {
-    expect(healthChecks([local], nodes)).toEqual(['172.18.0.2:31000', '172.18.0.3:31000'])
+    expect(requiredHealthChecks([local], nodes)).toEqual(['172.18.0.2:31000', '172.18.0.3:31000'])
     expect(balancedAddresses([local], nodes, new Set(['172.18.0.3:31000']))[0]?.nodes).toEqual([
       '172.18.0.3',
     ])

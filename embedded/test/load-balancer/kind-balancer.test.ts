@@ -1,22 +1,26 @@
 import { expect, test } from 'vitest'
 import { readRoutes, routeScript } from '../../../cluster/kind/load-balancer/appliance.ts'
 import { poolOf } from '../../../host/address-pool.ts'
-import type { Service } from '../../controllers/resources.ts'
+import type { ServiceObject } from '../../controllers/resources.ts'
 import * as balancer from '../../load-balancer/assignments.ts'
 
 const pool = { first: '172.18.255.200', last: '172.18.255.202' }
 
 /** The changes by name. */
-const assignments = (services: readonly Service[]) =>
+const assignments = (services: readonly ServiceObject[]) =>
   balancer
     .assignments(services, pool)
     .map(({ service, ...change }) => ({ name: service.metadata.name, ...change }))
 
-const service = (name: string, spec: Partial<Service['spec']> = {}, ip?: string): Service => ({
+const service = (
+  name: string,
+  spec: Partial<ServiceObject['spec']> = {},
+  ip?: string,
+): ServiceObject => ({
   apiVersion: 'v1',
   kind: 'Service',
-  metadata: { name, namespace: 'default', uid: `uid-${name}` } as Service['metadata'],
-  spec: { type: 'LoadBalancer', ...spec } as Service['spec'],
+  metadata: { name, namespace: 'default', uid: `uid-${name}` } as ServiceObject['metadata'],
+  spec: { type: 'LoadBalancer', ...spec } as ServiceObject['spec'],
   status: { loadBalancer: ip === undefined ? {} : { ingress: [{ ip }] } },
 })
 

@@ -92,7 +92,7 @@ echo >/proc/sys/kernel/modprobe
 for module in $modules ip_vs; do rmmod $module 2>/dev/null; done
 [ ! -d /sys/module/ip_vs ]`
 
-const mode = (name: string) => (text: string) => text.replace(/^mode:.*$/m, `mode: ${name}`)
+const withMode = (name: string) => (text: string) => text.replace(/^mode:.*$/m, `mode: ${name}`)
 
 /** Restores the kernel's modules, so that later requests for a scheduler succeed. */
 async function allow(bench: LabBench, environment: IncidentEnvironment): Promise<void> {
@@ -120,7 +120,7 @@ export const missingModule: Incident = {
   async break(bench, { node, nodes, facts }) {
     await bench.onEveryNode(forbid)
     facts.kernel = (await bench.onNode(nodes[0] ?? node, unload)).trim()
-    await bench.editKubeProxyConfig(mode('ipvs'))
+    await bench.editKubeProxyConfig(withMode('ipvs'))
     await bench.replaceKubeProxyPod(node, 'in trouble')
     await bench.restart('shop')
   },

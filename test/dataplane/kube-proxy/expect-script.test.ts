@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { parseArgs } from 'node:util'
 import { describe, expect, test, vi } from 'vitest'
-import { expectNode, expectOptions } from '../../../course/expect.ts'
+import { expectOptions, printExpected } from '../../../course/expect.ts'
 import { parseIpAddr } from '../../../dataplane/ip-addr.ts'
 import { parseIpsetSave } from '../../../dataplane/ipset-save.ts'
 import { parseIptablesSave } from '../../../dataplane/iptables-save.ts'
@@ -45,7 +45,7 @@ async function run(args: string[], stdin = ''): Promise<Run> {
     .mockReturnValue(Readable.from([stdin]) as typeof process.stdin)
   try {
     return {
-      code: await expectNode(parseArgs({ args, options: expectOptions }).values),
+      code: await printExpected(parseArgs({ args, options: expectOptions }).values),
       ...printed,
     }
   } catch (error) {

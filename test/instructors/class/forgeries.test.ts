@@ -13,7 +13,11 @@ import {
 } from '../../../instructors/class/copies.ts'
 import { DRAWN_KINDS, type DrawnKind } from '../../../instructors/class/drawn-values.ts'
 import { historyFlags } from '../../../instructors/class/history.ts'
-import { type JudgeOptions, judgeFile, wordFlags } from '../../../instructors/class/judge-file.ts'
+import {
+  type JudgeFileOptions,
+  judgeFile,
+  wordFlags,
+} from '../../../instructors/class/judge-file.ts'
 import {
   gatherPublished,
   PUBLISHED_FILE,
@@ -27,7 +31,7 @@ import { gradedEntry, judgedEntry } from './made-class.ts'
 const solved = readdirSync(SOLVED).filter((name) => name.endsWith('.labgrade'))
 const KINDS = Object.keys(DRAWN_KINDS) as DrawnKind[]
 
-async function judged(files: readonly string[], options: JudgeOptions = {}) {
+async function judged(files: readonly string[], options: JudgeFileOptions = {}) {
   const entries = await Promise.all(files.map((file) => judgeFile(file, options)))
   const { graded, refused } = classResult(entries, 1)
   expect(refused).toEqual([])
@@ -35,7 +39,7 @@ async function judged(files: readonly string[], options: JudgeOptions = {}) {
 }
 
 /** The flags of one submission, by itself, without the time that judging its steps takes. */
-async function flagsOf(file: string, options: JudgeOptions = {}): Promise<Flag[]> {
+async function flagsOf(file: string, options: JudgeFileOptions = {}): Promise<Flag[]> {
   const submission = await readSubmission(file, options.key)
   const { learner, seed } = submission.manifest
   const prints = printsOf([...submission.captures.values()])
@@ -293,7 +297,7 @@ describe('the word of a class', () => {
       objects.items.push({ apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { word } })
       for (const { files } of nodes) files.set('boot', `boot_id ${ID}\nuptime 5.0\nclass ${mark}\n`)
     }
-  const wordFlags = async (forgery: Change, options: JudgeOptions) => {
+  const wordFlags = async (forgery: Change, options: JudgeFileOptions) => {
     const flags = await flagsOf(await changedFile('alice', forgery), options)
     return flags.filter(({ kind }) => kind === 'class').map(({ text }) => text)
   }

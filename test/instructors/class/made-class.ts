@@ -1,6 +1,6 @@
 import { seedOf } from '../../../grading/class-key.ts'
 import type { Prints } from '../../../instructors/class/copies.ts'
-import type { Judged } from '../../../instructors/class/judge-file.ts'
+import type { JudgedFile } from '../../../instructors/class/judge-file.ts'
 import type { Graded } from '../../../instructors/class/result.ts'
 
 export interface Made {
@@ -77,7 +77,7 @@ export function gradedEntry(
   }
 }
 
-export function judgedEntry(learner: string, made: Made = {}): Judged {
+export function judgedEntry(learner: string, made: Made = {}): JudgedFile {
   const prints = {
     clusters: [`cluster of ${learner}`],
     files: [],

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import { timeoutScale } from '../../../host/wait.ts'
-import type { Judged } from '../../../instructors/class/judge-file.ts'
+import type { JudgedFile } from '../../../instructors/class/judge-file.ts'
 import { judgeAll } from '../../../instructors/class/judge-pool.ts'
 import { changedFile } from '../submission/made-submission.ts'
 import { fileOf } from '../submission/tar-bytes.ts'
 
 const stubborn = 'test/instructors/class/stubborn-worker.ts'
-const said = (judged: Judged | undefined) =>
+const said = (judged: JudgedFile | undefined) =>
   judged && 'refused' in judged ? judged.refused : 'graded'
 
 describe('a task that never ends', () => {

@@ -7,7 +7,7 @@ import { gunzipSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { type ClassKey, signatureOf } from '../../../grading/class-key.ts'
-import { type Judged, judgeFile } from '../../../instructors/class/judge-file.ts'
+import { type JudgedFile, judgeFile } from '../../../instructors/class/judge-file.ts'
 import { gunzipFile } from '../../../instructors/submission/tar.ts'
 import { SUBMISSION_LIMITS } from '../../../instructors/submission/untrusted-text.ts'
 import { changed, changedFile } from './made-submission.ts'
@@ -282,7 +282,7 @@ describe('signatures', () => {
 test('any change to a good file is graded or refused in one sentence', async () => {
   const good = await changed('alice')
   const tar = gunzipSync(good)
-  const judgedOf = async (bytes: Buffer): Promise<Judged> => judgeFile(fileOf(bytes))
+  const judgedOf = async (bytes: Buffer): Promise<JudgedFile> => judgeFile(fileOf(bytes))
   const packed = fc.array(fc.tuple(fc.nat(good.length - 1), fc.nat(255)), {
     minLength: 1,
     maxLength: 4,

@@ -7,27 +7,27 @@ import type { Capture } from '../../../cluster/capture-folder.ts'
 import { asApiObjects } from '../../../grading/api-object.ts'
 import { loadSpec } from '../../../grading/grader.ts'
 import { Snapshot } from '../../../grading/snapshot.ts'
-import { type Judged, judgeFile } from '../../../instructors/class/judge-file.ts'
+import { type JudgedFile, judgeFile } from '../../../instructors/class/judge-file.ts'
 import { readSubmission } from '../../../instructors/submission/read-submission.ts'
 import { rejudge } from '../../../instructors/submission/rejudge.ts'
 import { changedFile, SOLVED } from './made-submission.ts'
 
 const files = readdirSync(SOLVED).filter((name) => name.endsWith('.labgrade'))
 
-function gradedIn(judged: Judged) {
+function gradedIn(judged: JudgedFile) {
   if ('refused' in judged) throw new Error(judged.refused)
   return judged.graded
 }
 
 /** What became of the steps that were not passed. */
-const openIn = (judged: Judged) =>
+const openIn = (judged: JudgedFile) =>
   Object.fromEntries(
     gradedIn(judged).steps.flatMap(({ id, verdict }) =>
       verdict === 'passed' ? [] : [[id, verdict]],
     ),
   )
 
-async function changed(lab: number, edit: (capture: Capture) => void): Promise<Judged> {
+async function changed(lab: number, edit: (capture: Capture) => void): Promise<JudgedFile> {
   const source = await readSubmission(join(SOLVED, `lab-${lab}-embedded.labgrade`))
   return judgeFile(await changedFile('alice', { source, edit }, `alice-lab${lab}.labgrade`))
 }
