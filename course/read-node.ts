@@ -20,12 +20,14 @@ interface LiveRoute {
 
 /** `pod/[NAMESPACE/]NAME`. */
 export const podName = /^pod\/(?:([a-z0-9.-]+)\/)?([a-z0-9.-]+)$/
-const serviceName = /^svc\/(?:([a-z0-9.-]+)\/)?([a-z0-9.-]+)(:\d+)?(\/\w+)?$/
+/** The last word after a slash is a protocol, not the name of a Service in a namespace. */
+const serviceName =
+  /^svc\/(?:([a-z0-9.-]+)\/(?!(?:tcp|udp|sctp)$))?([a-z0-9.-]+)(?::(\d+))?(?:\/(\w+))?$/
 
 /**
  * Looks up `pod/[NAMESPACE/]NAME` and `svc/[NAMESPACE/]NAME[:PORT][/udp]`; anything else is unchanged. The node is the
  * requested one, else the Pod's, else the first worker. Throws UserError for a Pod or Service that does not exist or has no
- * address.
+ * address, and for a port that the Service does not have.
  */
 export async function resolveRoute(
   cluster: Cluster,
@@ -35,7 +37,7 @@ export async function resolveRoute(
 ): Promise<LiveRoute> {
   const { core } = await kubeClient(cluster)
   const [, podNamespace = 'default', pod] = podName.exec(from) ?? []
-  const [, namespace = 'default', service, port, protocol = ''] = serviceName.exec(to) ?? []
+  const [, namespace = 'default', service, port, protocol] = serviceName.exec(to) ?? []
   const route = { from, to, node: wish }
   const missing = (what: string) =>
     new UserError(`There is no ${what}; \`kubectl get pods,services -A\` lists the existing ones.`)
@@ -62,9 +64,34 @@ export async function resolveRoute(
       throw new UserError(
         `Service "${service}" has no ClusterIP: DNS returns the addresses of its Pods.`,
       )
-    route.to = `${address.includes(':') ? `[${address}]` : address}${port ?? `:${spec.ports?.[0]?.port}`}${protocol}`
+    const to = chosenPort(service, spec.ports ?? [], port, protocol)
+    route.to = `${address.includes(':') ? `[${address}]` : address}:${to}`
   }
   return { ...route, node: await chosenNode(cluster, route.node) }
+}
+
+/**
+ * `80/tcp`, the port of a Service with that number and protocol; without a number its first port of the protocol. Throws
+ * UserError with the ports that the Service has.
+ */
+function chosenPort(
+  service: string,
+  ports: readonly { port: number; protocol?: string }[],
+  port?: string,
+  protocol?: string,
+): string {
+  const names = ports.map(({ port, protocol = 'TCP' }) => `${port}/${protocol.toLowerCase()}`)
+  const isWanted = (name: string) => {
+    const [number, of] = name.split('/')
+    const wanted = protocol ?? (port === undefined ? of : 'tcp')
+    return (port === undefined || number === port) && of === wanted
+  }
+  const found = names.find(isWanted)
+  if (found !== undefined) return found
+  const asked = [port ?? '', protocol ?? 'tcp'].filter(Boolean).join('/')
+  throw new UserError(
+    `Service "${service}" has no port ${asked}; it has ${names.join(', ') || 'none'}. With the ClusterIP in place of the name, a packet to any port is traced.`,
+  )
 }
 
 /** The files and the state of a node of a live cluster, read with one exec. Throws UserError with every error in its output. */

@@ -1,7 +1,10 @@
 // Writes a learner's submission:  make submit LEARNER=alice LAB=2  →  submissions/alice-lab2.labgrade
+import type { Cluster } from '../cluster/driver.ts'
+import { kubeClient } from '../cluster/kube-client.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { learnerName } from '../grading/class-key.ts'
 import { labNumber, readLab } from '../grading/lab-definition.ts'
+import { begunLabs } from '../grading/lab-notes.ts'
 import { learnerReport, scoreLine } from '../grading/learner-report.ts'
 import { Moments } from '../grading/moments.ts'
 import { clusterName } from '../host/layout.ts'
@@ -12,9 +15,7 @@ await main(async () => {
   const { learner, name } = whoAndWhere()
   const cluster = await selectCluster(undefined, name)
   const { LAB } = process.env
-  const lab = readLab(
-    LAB ? labNumber(LAB) : onlyLab(new Moments(cluster.driver, cluster.name).labs()),
-  )
+  const lab = readLab(LAB ? labNumber(LAB) : onlyLab(await workedOn(cluster)))
   const { file, sizeBytes, isSigned, report, notes } = await handIn(cluster, lab, learner)
   process.stdout.write(learnerReport(report))
   console.log(
@@ -38,6 +39,13 @@ function whoAndWhere(): { learner: string; name: string } {
     `NAME=${learner} is used as the learner; write LEARNER=${learner}, as NAME is the cluster everywhere else.`,
   )
   return { learner, name: clusterName(CLUSTER_NAME || 'k8s-guide') }
+}
+
+/** The labs with captures that were kept, and those begun on a running cluster, whose steps may not have passed yet. */
+async function workedOn(cluster: Cluster): Promise<number[]> {
+  const kept = new Moments(cluster.driver, cluster.name).labs()
+  const begun = (await cluster.running()) ? await begunLabs(await kubeClient(cluster)) : []
+  return [...new Set([...kept, ...begun])].sort((one, other) => one - other)
 }
 
 /** The lab that was worked on, if it is a single one. */

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -13,6 +13,7 @@ import { kubectlPath } from '../../cluster/programs.ts'
 import { readNode, takeCapture } from '../../cluster/snapshot.ts'
 import { readDaemonState } from '../../embedded/index.ts'
 import { evaluate } from '../../grading/evaluate.ts'
+import { notesName, writeNotes } from '../../grading/lab-notes.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { clusterFolder, projectRoot } from '../../host/layout.ts'
 import { processStartTime } from '../../host/live-process.ts'
@@ -207,6 +208,19 @@ describe('a cluster that is up', () => {
     for (const [node, rules] of plain)
       await cluster.exec(node, ['iptables-restore'], { stdin: rules })
     await kubectl([...inSystem, 'delete', 'service', 'counted'])
+  })
+
+  test('hands in the lab that was begun, before any of its steps has passed', async () => {
+    const DIR = mkdtempSync(join(tmpdir(), 'begun-'))
+    const client = await kubeClient(cluster)
+    await writeNotes(client, 3, { 'hints.web': '1' })
+    const submit = make({ env: { ...process.env, NAME: cluster.name, LEARNER: 'al', DIR } })
+    const { exitCode, stdout, stderr } = await submit`make submit CLUSTER=embedded`
+    await client.core.deleteNamespacedConfigMap({ namespace: 'default', name: notesName(3) })
+    const written = readdirSync(DIR)
+    rmSync(DIR, { recursive: true })
+    expect(exitCode, stderr + stdout).toBe(0)
+    expect(written).toEqual(['al-lab3.labgrade'])
   })
 
   test('requests the mode of kube-proxy from the node itself, and reports none without an answer', async () => {
