@@ -47,3 +47,9 @@ export async function proxierInputs() {
   const { addressInputs, ipsetInput, serverInputs } = await import('./kube-proxy/ipvs-proxier.ts')
   return { restoreCommand, tableInput, addressInputs, ipsetInput, serverInputs }
 }
+
+/** A certificate that is signed by itself, with its key, for these names and addresses; loaded when it is used, as above. */
+export async function selfSignedTls(names: readonly string[]) {
+  const { createServerTls } = await import('./apiserver/certificate.ts')
+  return createServerTls(names)
+}

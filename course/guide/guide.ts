@@ -9,6 +9,7 @@ import type { LabDefinition } from '../../grading/lab-definition.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
 import { plainText } from '../../host/plain-text.ts'
 import type { Progress } from '../../host/progress.ts'
+import { labRoute } from '../lab-packet.ts'
 import { LabSession, safeReason } from '../lab-session.ts'
 import { livePacket } from '../read-node.ts'
 import { type Observed, Watch } from '../watch.ts'
@@ -134,17 +135,8 @@ class Guide {
 
   /** The path of a packet to the lab's Service, as drawn by `make trace`. */
   async #trace(): Promise<GuideEvent> {
-    const items = this.#latest?.items ?? []
-    const has = (kind: string, name: string) =>
-      items.some(
-        (item) =>
-          item.kind === kind &&
-          item.metadata.namespace === 'default' &&
-          item.metadata.name === name,
-      )
     const { cluster, variant } = this.#session.bench
-    const from = has('Pod', 'client') ? 'pod/client' : 'host'
-    const to = has('Service', variant.name) ? `svc/${variant.name}` : 'svc/kubernetes'
+    const { from, to } = labRoute(this.#latest?.items ?? [], variant)
     const { packet, node, state } = await livePacket(cluster, from, to)
     const trace = tracePacket(state, packet)
     const stop = trace.verdict === 'accept' ? stoppingPlace(trace, packet, state) : undefined

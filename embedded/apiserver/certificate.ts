@@ -24,8 +24,11 @@ const oid = {
   basicConstraints: Buffer.from('0603551d13', 'hex'),
 }
 
-/** A certificate of a server that is signed by itself (X.509 v3, EC P-256, RFC 5280), valid without an end. */
-export function createServerTls(): ServerTls {
+/**
+ * A certificate of a server that is signed by itself (X.509 v3, EC P-256, RFC 5280), valid without an end, for these names and IPv4
+ * addresses.
+ */
+export function createServerTls(names: readonly string[] = serverNames): ServerTls {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const algorithm = sequence(oid.ecdsaWithSha256)
   const serial = randomBytes(16)
@@ -37,7 +40,7 @@ export function createServerTls(): ServerTls {
   const extensions = sequence(
     // It is an authority, and this extension is critical.
     sequence(oid.basicConstraints, isTrue, octetString(sequence(isTrue))),
-    sequence(oid.subjectAltName, octetString(sequence(...serverNames.map(alternativeName)))),
+    sequence(oid.subjectAltName, octetString(sequence(...names.map(alternativeName)))),
   )
   const body = sequence(
     element(0xa0, integer(Buffer.from([2]))),
