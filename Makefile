@@ -77,6 +77,9 @@ capture: $(NODE_MODULES) ## Write the state of every node to a folder (DIR=captu
 trace: $(NODE_MODULES) ## Draw the path of a packet (FROM=pod/NAME|host|outside TO=svc/web:80 NODE=… VERBOSE=1)
 	@$(RUN) scripts/trace.ts $${FROM:+--from="$$FROM"} $${TO:+--to="$$TO"} $${NODE:+--node="$$NODE"}
 
+migration: $(NODE_MODULES) ## Report what another mode of kube-proxy would change for each Service (TO=nftables FROM=ipvs OBJECTS=file NODE=… JSON=1)
+	@$(RUN) scripts/migration.ts $${TO:+--to="$$TO"} $${FROM:+--from="$$FROM"} $${OBJECTS:+--objects="$$OBJECTS"} $${NODE:+--node="$$NODE"} $${KUBE_PROXY_VERSION:+--kube-proxy="$$KUBE_PROXY_VERSION"} $${JSON:+--json}
+
 ##@ kube-proxy
 ipvs: $(NODE_MODULES) ## Switch kube-proxy to IPVS mode (SCHEDULER=rr KUBE_PROXY_VERSION=1.20)
 	@$(RUN) scripts/mode.ts ipvs
@@ -148,4 +151,4 @@ $(NODE_MODULES): package.json package-lock.json
 	@$(RUN)
 	@sh scripts/install.sh && touch $@
 FORCE:
-.PHONY: FORCE guide hint answer incident measure up down status doctor env shell exec aliases capture trace ipvs iptables nftables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-fast test-incidents lint-labs new-lab e2e-kind slides present bundle test-bundle bench help
+.PHONY: FORCE guide hint answer incident measure up down status doctor env shell exec aliases capture trace migration ipvs iptables nftables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-fast test-incidents lint-labs new-lab e2e-kind slides present bundle test-bundle bench help

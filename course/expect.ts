@@ -1,6 +1,5 @@
-import { createReadStream, existsSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { text as readAll } from 'node:stream/consumers'
 import type { Finding } from '../dataplane/compare.ts'
 import { printIpAddr } from '../dataplane/ip-addr.ts'
 import { acceptedFamily } from '../dataplane/ip-address.ts'
@@ -14,11 +13,11 @@ import { newestBefore } from '../dataplane/kube-proxy/versions.ts'
 import { printNftTable } from '../dataplane/nft-transaction.ts'
 import { findingsOn } from '../dataplane/node-findings.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
-import { type ClusterObjects, readObjects } from '../dataplane/objects.ts'
+import type { ClusterObjects } from '../dataplane/objects.ts'
 import { predict } from '../dataplane/predict.ts'
 import { ExitCode, UserError } from '../host/main.ts'
-import { PlainFileError, readPlainFile } from '../host/plain-file.ts'
-import { plainJson, plainText } from '../host/plain-text.ts'
+import { plainJson } from '../host/plain-text.ts'
+import { readInput, readObjectsAt } from './given-objects.ts'
 import { recordedNode } from './read-node.ts'
 
 /** The values of the options that take one of a list. */
@@ -147,23 +146,6 @@ function report(findings: readonly Finding[]): string {
   return `${equal}${differences.join('')}${section("Not kube-proxy's, but packets for Services meet it", foreign)}`
 }
 
-const ADVICE = 'write it with: kubectl get nodes,services,endpointslices -A -o json'
-
-/** The text of a file, or of standard input for `-`. */
-async function readInput(path: string): Promise<string> {
-  // A stream waits for a slow pipe; a synchronous read of the descriptor does not.
-  if (path === '-') return readAll(process.stdin)
-  // <(command) in a shell is also a pipe.
-  if (/^\/(?:dev|proc\/self)\/(?:fd\/|stdin)/.test(path)) return readAll(createReadStream(path))
-  try {
-    return readPlainFile(path)
-  } catch (error) {
-    throw error instanceof PlainFileError
-      ? new UserError(`"${path}" ${error.fault}; ${ADVICE}`)
-      : error
-  }
-}
-
 /**
  * The API objects of --objects, else those of the capture that is compared. An invalid object is reported on standard error,
  * and omitted.
@@ -174,24 +156,9 @@ async function givenObjects({ objects, diff }: ExpectOptions): Promise<ClusterOb
   const path = objects ?? (beside !== undefined && existsSync(beside) ? beside : undefined)
   if (path === undefined)
     throw new UserError(`"${diff}" does not contain "objects.json"; add --objects FILE.`)
-  const input = await readInput(path)
-  const name = path === '-' ? 'Standard input' : `"${path}"`
-  if (input.trim() === '') throw new UserError(`${name} is empty; ${ADVICE}`)
-  let json: unknown
-  try {
-    json = JSON.parse(input)
-  } catch {
-    throw new UserError(`${name} is not JSON; ${ADVICE}`)
-  }
-  const read = readObjects(json)
-  const refused = new Map<string, string[]>()
-  for (const { object, field, message } of read.faults) {
-    const [what, fault] = object === 'input' ? [field, message] : [object, `${field} ${message}`]
-    refused.set(what, [...(refused.get(what) ?? []), fault])
-  }
-  for (const [what, faults] of refused)
-    process.stderr.write(`${plainText(`${name}: ${what} is left out: ${faults.join('; ')}.`)}\n`)
-  return read.objects
+  const { objects: found, leftOut } = await readObjectsAt(path)
+  for (const text of leftOut) process.stderr.write(`${text}\n`)
+  return found
 }
 
 function toJson({ iptables, ipsets, virtualServers, links, nftables }: NodeState): unknown {

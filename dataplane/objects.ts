@@ -31,6 +31,7 @@ function parseNode(read: FieldReader, name: string) {
   const info = status.child('nodeInfo')
   // The kubelet's version since the field of kube-proxy's is empty (1.33).
   const kubeProxyVersion = info.text('kubeProxyVersion') || info.text('kubeletVersion')
+  const kernelVersion = info.text('kernelVersion')
   return {
     name,
     labels: read.child('metadata').labels('labels'),
@@ -39,6 +40,7 @@ function parseNode(read: FieldReader, name: string) {
     externalIPs: ofType('ExternalIP'),
     podCIDRs: spec.list('podCIDRs').length > 0 ? spec.cidrs('podCIDRs') : single,
     ...(kubeProxyVersion && { kubeProxyVersion }),
+    ...(kernelVersion && { kernelVersion }),
   }
 }
 

@@ -1,0 +1,125 @@
+import type { Cluster } from '../cluster/driver.ts'
+import { kubeClient } from '../cluster/kube-client.ts'
+import { takeObjects } from '../cluster/snapshot.ts'
+import {
+  clusterConfig,
+  type KubeProxyConfig,
+  type KubeProxyMode,
+  parseKubeProxyConfiguration,
+} from '../dataplane/kube-proxy/config.ts'
+import { newestBefore } from '../dataplane/kube-proxy/versions.ts'
+import type { MigrationSide } from '../dataplane/migration/compare-nodes.ts'
+import { planMigration } from '../dataplane/migration/plan-migration.ts'
+import { printMigrationReport } from '../dataplane/migration/print-report.ts'
+import type { MigrationReport } from '../dataplane/migration/report-shape.ts'
+import { type ClusterObjects, leftOutObjects, readObjects } from '../dataplane/objects.ts'
+import { ExitCode, UserError } from '../host/main.ts'
+import { plainJson, plainText } from '../host/plain-text.ts'
+import { CHOICES } from './expect.ts'
+import { readInput, readObjectsAt } from './given-objects.ts'
+
+const text = { type: 'string' } as const
+/** The options of scripts/migration.ts, for parseArgs. */
+export const migrationOptions = {
+  ...{ objects: text, from: text, to: text, 'kube-proxy': text, config: text },
+  node: { type: 'string', multiple: true },
+  json: { type: 'boolean' },
+} as const
+
+interface MigrationOptions {
+  objects?: string
+  from?: string
+  to?: string
+  'kube-proxy'?: string
+  config?: string
+  node?: string[]
+  json?: boolean
+}
+
+type GivenObjects = { objects: ClusterObjects; leftOut: string[] }
+
+/**
+ * Prints what a change of kube-proxy's mode does to a cluster, given as objects or running. Returns the exit code: 1 if something
+ * stops.
+ * @param selected the running cluster, opened only if no objects are given
+ * @throws UserError with what is wrong with the options or the input
+ */
+export async function reportMigration(
+  options: MigrationOptions,
+  selected: () => Promise<Cluster>,
+): Promise<number> {
+  const to = parseSide('--to', options.to)
+  if (to.mode === undefined)
+    throw new UserError('The new mode is missing: give TO=nftables, or --to nftables.')
+  const from = parseSide('--from', options.from)
+  const { objects, leftOut } =
+    options.objects === undefined
+      ? await liveObjects(await selected())
+      : await readObjectsAt(options.objects)
+  const config =
+    options.config === undefined
+      ? clusterConfig(objects)
+      : parseKubeProxyConfiguration(await readInput(options.config))
+  checkNodes(objects, options.node)
+  const version = options['kube-proxy'] ?? from.version ?? versionIn(objects, leftOut)
+  const report: MigrationReport = {
+    ...planMigration(
+      objects,
+      { mode: from.mode ?? modeOf(config), version: from.version ?? version },
+      { mode: to.mode, version: to.version ?? version },
+      config,
+      options.node,
+    ),
+    leftOut,
+  }
+  const { isTTY, columns } = process.stdout
+  const lines = printMigrationReport(report, (isTTY && columns) || 80)
+  process.stdout.write(options.json ? `${plainJson(report)}\n` : `${plainText(lines.join('\n'))}\n`)
+  return report.breaks > 0 ? ExitCode.notYet : ExitCode.passed
+}
+
+/** kube-proxy runs iptables mode if its configuration names none. */
+const modeOf = ({ mode }: KubeProxyConfig): KubeProxyMode => mode ?? 'iptables'
+
+async function liveObjects(cluster: Cluster): Promise<GivenObjects> {
+  const { objects: list } = await takeObjects(cluster, await kubeClient(cluster))
+  const { objects, faults } = readObjects(list)
+  return { objects, leftOut: leftOutObjects(faults) }
+}
+
+/** `nftables` or `nftables@v1.34`; nothing if the option is absent. */
+function parseSide(option: string, given: string | undefined): Partial<MigrationSide> {
+  if (given === undefined) return {}
+  const [name, version, ...rest] = given.split('@')
+  const mode = CHOICES.mode.find((one) => one === name)
+  if (mode === undefined || rest.length > 0 || version === '')
+    throw new UserError(
+      `${option} "${given}" is not a mode: use ${CHOICES.mode.join(', ')}, or one with a version, such as nftables@v1.34.`,
+    )
+  return { mode, ...(version && { version }) }
+}
+
+function checkNodes({ nodes }: ClusterObjects, wanted: readonly string[] = []): void {
+  if (nodes.length === 0)
+    throw new UserError(
+      'The objects contain no Node; write them with: kubectl get nodes,services,endpointslices,configmaps -A -o json',
+    )
+  const names = nodes.map(({ name }) => name)
+  const unknown = wanted.find((name) => !names.includes(name))
+  if (unknown !== undefined)
+    throw new UserError(
+      `Node "${unknown}" is not among the objects; they have ${names.join(', ')}.`,
+    )
+}
+
+/** The oldest version that the Nodes report; of one later than the modelled versions the newest, with a note. */
+function versionIn({ nodes }: ClusterObjects, notes: string[]): string {
+  const byNumber = (one: string, other: string) => one.localeCompare(other, 'en', { numeric: true })
+  const [oldest] = nodes.flatMap(({ kubeProxyVersion }) => kubeProxyVersion ?? []).sort(byNumber)
+  if (oldest === undefined)
+    throw new UserError('The Nodes do not report their version; add --kube-proxy v1.34.')
+  const newest = newestBefore(oldest)
+  if (newest === undefined) return oldest
+  notes.push(`kube-proxy "${oldest}" is newer than the modelled versions; v${newest} is assumed`)
+  return `v${newest}`
+}

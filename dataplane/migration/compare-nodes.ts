@@ -1,0 +1,120 @@
+import { type Family, familyOf } from '../ip-address.ts'
+import type { KubeProxyConfig, KubeProxyMode } from '../kube-proxy/config.ts'
+import type { ProxierInput } from '../kube-proxy/proxier.ts'
+import { userspaceListeners } from '../kube-proxy/userspace/ruleset.ts'
+import { featuresOf } from '../kube-proxy/versions.ts'
+import type { NodeState } from '../node-state.ts'
+import type { ClusterObjects } from '../objects.ts'
+import { predict, proxiersOf } from '../predict.ts'
+import { type CauseId, findCause } from './causes.ts'
+import { compareAnswers, type MigrationEffect } from './compare-answers.ts'
+import { imaginedLinks } from './imagined-links.ts'
+import { type ProbeAnswer, probeAnswers, type UserspaceEndpoints } from './probe-answer.ts'
+import { type MigrationProbe, migrationProbes } from './probes.ts'
+
+/** A kube-proxy before or after the change. */
+export interface MigrationSide {
+  mode: KubeProxyMode
+  /** `v1.34.2` */
+  version: string
+}
+
+/** A probe of one node that fares differently after the change. */
+export interface ProbeChange {
+  node: string
+  probe: MigrationProbe
+  effect: MigrationEffect
+  cause: CauseId
+  before: ProbeAnswer
+  after: ProbeAnswer
+}
+
+/** What is compared on one node in one family. */
+export interface ComparedNode {
+  node: string
+  family: Family
+  before: { mode: KubeProxyMode; proxier: ProxierInput; state: NodeState }
+  after: { mode: KubeProxyMode; proxier: ProxierInput; state: NodeState }
+}
+
+/** The families in which Services of the objects have addresses and both versions have rules. */
+function familiesOf(objects: ClusterObjects, sides: readonly MigrationSide[]): Family[] {
+  const used = new Set(
+    objects.services.flatMap(({ clusterIPs }) => clusterIPs.map((address) => familyOf(address))),
+  )
+  const servesBoth = sides.every(({ version }) => featuresOf(version).dualStack === 'always')
+  return servesBoth && used.has('ipv6') ? ['ipv4', 'ipv6'] : ['ipv4']
+}
+
+function sideOf(
+  objects: ClusterObjects,
+  node: string,
+  family: Family,
+  { mode, version }: MigrationSide,
+  config: KubeProxyConfig,
+) {
+  const options = { node, mode, version, config, family }
+  const proxier = proxiersOf(objects, options).get(family) as ProxierInput
+  const state = predict(objects, options)
+  return {
+    mode,
+    proxier,
+    state: { ...state, links: [...imaginedLinks(objects, node), ...state.links] },
+  }
+}
+
+/**
+ * The predicted states of each node before and after the change, in each family.
+ * @throws VersionError for a version that is not modelled, PredictError for a mode that a version does not have
+ */
+export function comparedNodes(
+  objects: ClusterObjects,
+  from: MigrationSide,
+  to: MigrationSide,
+  config: KubeProxyConfig,
+  nodes: readonly string[] = objects.nodes.map(({ name }) => name),
+): ComparedNode[] {
+  return familiesOf(objects, [from, to]).flatMap((family) =>
+    nodes.map((node) => ({
+      node,
+      family,
+      before: sideOf(objects, node, family, from, config),
+      after: sideOf(objects, node, family, to, config),
+    })),
+  )
+}
+
+/** In userspace mode kube-proxy itself relays to the ready endpoints. */
+function relayedEndpoints({ mode, proxier }: ComparedNode['before']): UserspaceEndpoints {
+  if (mode !== 'userspace') return new Map()
+  return new Map(
+    userspaceListeners(proxier).map(({ port, proxyPort }) => [
+      proxyPort,
+      port.endpoints.filter(({ ready }) => ready).map(({ text }) => text),
+    ]),
+  )
+}
+
+/** The probes of a node, and what changes for each. */
+export function changesOnNode(
+  objects: ClusterObjects,
+  compared: ComparedNode,
+): { probes: number; changes: ProbeChange[] } {
+  const { node, before, after } = compared
+  const answer = [before, after].map((side) =>
+    probeAnswers(objects, node, side.state, relayedEndpoints(side)),
+  )
+  const probes = new Map(
+    [before, after]
+      .flatMap(({ proxier }) => migrationProbes(objects, proxier))
+      .map((probe) => [JSON.stringify(probe.packet), probe]),
+  )
+  const changes = [...probes.values()].flatMap((probe) => {
+    const [first, then] = answer.map((of) => of(probe.packet)) as [ProbeAnswer, ProbeAnswer]
+    return compareAnswers(first, then).map((effect): ProbeChange => {
+      const cause = findCause(probe, compared)
+      return { node, probe, effect, cause, before: first, after: then }
+    })
+  })
+  return { probes: probes.size, changes }
+}

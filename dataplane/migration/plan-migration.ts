@@ -1,0 +1,50 @@
+import type { KubeProxyConfig } from '../kube-proxy/config.ts'
+import type { ClusterObjects } from '../objects.ts'
+import { findCircumstances } from './circumstances.ts'
+import { changesOnNode, comparedNodes, type MigrationSide } from './compare-nodes.ts'
+import type { MigrationReport } from './report-shape.ts'
+import { serviceChanges } from './service-changes.ts'
+
+/**
+ * What a change of kube-proxy's mode (or version) does to the Services of a cluster: probes from Pods, nodes and outside to every
+ * address of every Service port are traced through both predictions and compared.
+ * @param nodes the names of the nodes to compare; default: all
+ * @throws VersionError for a version that is not modelled, PredictError for a mode that a version does not have
+ */
+export function planMigration(
+  objects: ClusterObjects,
+  from: MigrationSide,
+  to: MigrationSide,
+  config: KubeProxyConfig,
+  nodes?: readonly string[],
+): Omit<MigrationReport, 'leftOut'> {
+  const isMeant = ({ name }: { name: string }) => nodes === undefined || nodes.includes(name)
+  const chosen = objects.nodes.filter(isMeant)
+  const compared = comparedNodes(
+    objects,
+    from,
+    to,
+    config,
+    chosen.map(({ name }) => name),
+  )
+  const results = compared.map((one) => changesOnNode(objects, one))
+  const changes = serviceChanges(
+    results.flatMap(({ changes }) => changes),
+    from,
+    to,
+  )
+  const meant = { ...objects, nodes: chosen }
+  const circumstances = findCircumstances({ objects: meant, from, to, config, compared })
+  const breaks =
+    changes.filter(({ effect }) => effect === 'stops').length +
+    circumstances.filter(({ severity }) => severity === 'breaks').length
+  return {
+    from,
+    to,
+    nodes: chosen.map(({ name }) => name),
+    probes: results.reduce((sum, { probes }) => sum + probes, 0),
+    breaks,
+    changes,
+    circumstances,
+  }
+}
