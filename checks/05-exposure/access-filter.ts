@@ -24,7 +24,7 @@ export const ACCESS_FILTER = 'KUBE-IPVS-FILTER'
 
 /** How to get the older rules on either kind of cluster. */
 export const OLD_RULES =
-  'make iptables, then make ipvs KUBE_PROXY_VERSION=1.20. On a cluster that runs one version only, remove the jump to KUBE-IPVS-FILTER from INPUT; kube-proxy adds it again within 30 seconds.'
+  'make iptables, then make ipvs KUBE_PROXY_VERSION=1.20. On a cluster that runs one version only, remove the jump to KUBE-IPVS-FILTER from INPUT; kube-proxy adds it again at its next periodic sync.'
 
 const LIST_FILTER = `iptables -nvL ${ACCESS_FILTER}`
 

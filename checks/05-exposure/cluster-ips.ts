@@ -21,6 +21,7 @@ import {
   expectOpen,
   ownAddress,
 } from './node-agent.ts'
+import { nodesAreServed, repliesPassRules } from './node-requests.ts'
 import { expectPacket } from './packet-path.ts'
 
 /** iptables mode: the agent listens on all addresses of its node, which do not include ClusterIPs. */
@@ -61,7 +62,10 @@ export const everyClusterIPLeadsToAgent = onceSeen('exposed-in-ipvs-mode', async
   return { version: node.kubeProxyVersion, addresses }
 })
 
-/** A rule of the learner on every node with an agent stops packets to a ClusterIP that are not for a Service port. */
+/**
+ * A rule of the learner on every node with an agent stops packets to a ClusterIP that are not for a Service port, and no
+ * replies to the node's own requests.
+ */
 export const ownFilterCloses = onceSeen('own-filter-closed', async (context) => {
   const { snapshot, live } = context
   const place = agentInIpvsMode(context, OLD_RULES)
@@ -83,8 +87,12 @@ export const ownFilterCloses = onceSeen('own-filter-closed', async (context) => 
       hint: 'Match address and port against the set KUBE-CLUSTER-IP, and stop only packets that are not in it.',
     }).isNotStopped()
   }
+  repliesPassRules(context)
   const hint = 'The rule must be in INPUT of that node.'
-  if (live) await expectClosed(live, addresses, place, { hint, service })
+  if (live) {
+    await expectClosed(live, addresses, place, { hint, service })
+    await nodesAreServed({ ...context, live })
+  }
   return { addresses }
 })
 

@@ -50,7 +50,7 @@ export function expectPacket(
   node: NodeTables,
   source: RequestSource,
   to: PacketTarget,
-  { inspect, ...words }: { inspect: string; expected: string; hint?: string },
+  { inspect, ...words }: { inspect: string; expected: string; why?: string; hint?: string },
 ) {
   const path = packetPathOf(node, source, to)
   const actual = `a packet for ${to.address}:${to.port} ${describePath(path, node.name)}`

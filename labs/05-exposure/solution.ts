@@ -77,12 +77,23 @@ const INPUT_RULE =
 const filterCommand = (action: '-I' | '-D', rule: string) =>
   ['$NODE', `"iptables ${action} ${rule}"`] as const
 
+const NO_PORT = '-m set ! --match-set KUBE-CLUSTER-IP dst,dst'
+const REJECT = '-m comment --comment lab-5 -j REJECT'
+/** It matches new connections only. Without that it would match replies to the node's own requests, too. */
+const FILTER = 'INPUT -d 10.96.0.0/16 -m conntrack --ctstate NEW'
+
 /** Adds or deletes the filter on every node with an agent. */
 function ownFilter(action: '-I' | '-D'): SolutionStep {
-  const command = `iptables ${action} INPUT -d 10.96.0.0/16 -m set ! --match-set KUBE-CLUSTER-IP dst,dst -m comment --comment lab-5 -j REJECT`
+  const command = `iptables ${action} ${FILTER} ${NO_PORT} ${REJECT}`
+  const named = [
+    `NO_PORT='${NO_PORT}'`,
+    `REJECT='${REJECT}'`,
+    `FILTER="${FILTER} $NO_PORT $REJECT"`,
+  ]
   return {
     commands: [
-      `for N in $(kubectl get pods -l app=node-agent -o jsonpath='{.items[*].spec.nodeName}'); do make exec NODE=$N CMD="${command}"; done`,
+      ...(action === '-I' ? named : []),
+      `for N in $AGENTS; do make exec NODE=$N CMD="iptables ${action} $FILTER"; done`,
     ],
     play: async (bench) => {
       await Promise.all((await agentNodes(bench)).map((node) => bench.onNode(node, command)))

@@ -58,6 +58,12 @@ export const breakages = listBreakages<BreakageEnvironment, Place>({
       break: deleteRules('filter', '-A INPUT .*lab-5'),
     },
     'the filter closes Services, too': 'iptables -I INPUT -d 10.96.0.0/16 -j REJECT',
+    "it matches replies to the other node's own requests, too": {
+      elsewhere: true,
+      break: editTable('filter', 's/(-A INPUT .*)-m conntrack --ctstate NEW (.*lab-5)/\\1\\2/'),
+    },
+    "a rule keeps the node's own requests from the API server":
+      'iptables -t mangle -I OUTPUT -d 10.96.0.1 -p tcp --dport 443 -j DROP',
   },
   bound: {
     'a filter is there although none is needed':

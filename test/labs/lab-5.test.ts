@@ -93,6 +93,24 @@ test('at the end every step holds, and a capture earns what needs neither reques
   expect(byVerdict('could not check')).toEqual([])
 })
 
+test('ICMP messages of REJECT are limited, six at once and then one per second; without the limit and as resets they are not', async () => {
+  const { node, web } = environment
+  const rule = `INPUT -d ${web} -p tcp --dport 9101 -m comment --comment lab-5 -j REJECT`
+  const slowest = async (before: string) => {
+    await own.bench.onNode(node, before)
+    const times = await own.bench.inPod(
+      'client',
+      `for i in 1 2 3 4 5 6 7 8; do curl -s -o /dev/null -w '%{time_total}\n' http://${web}:9101 || true; done`,
+    )
+    return Math.max(...times.trim().split('\n').map(Number))
+  }
+  expect(await slowest(`iptables -I ${rule}`)).toBeGreaterThan(0.9)
+  expect(await slowest('sysctl -qw net.ipv4.icmp_ratelimit=0')).toBeLessThan(0.9)
+  const asReset = `sysctl -qw net.ipv4.icmp_ratelimit=1000; iptables -D ${rule}; iptables -I ${rule} --reject-with tcp-reset`
+  expect(await slowest(asReset)).toBeLessThan(0.9)
+  await own.bench.onNode(node, `iptables -D ${rule} --reject-with tcp-reset`)
+})
+
 test('a reset takes rules and version back from the middle of the lab', async () => {
   const { node, web } = environment
   await own.bench.onNode(
