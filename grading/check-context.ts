@@ -104,8 +104,11 @@ export const onceNoted =
     context.notes.keep(note, await prove(context))
   }
 
-/** What a proof keeps. */
-const proofNote = z.looseObject({})
+/** What a proof keeps, and since version 0.2 when. */
+const proofNote = z.looseObject({ seenAt: z.string().optional() })
+
+const seenBefore = (at: string | undefined): string =>
+  `It was seen ${at === undefined ? 'before' : `at ${at.slice(0, 19)}Z`}; what the nodes hold now is not judged here.`
 
 /**
  * The check of a step about a temporary state. Once it passed on the live cluster it remains passed; a capture is always judged, and is
@@ -118,10 +121,11 @@ export const onceSeen =
     prove: (context: Context) => Promise<object>,
   ): Check<Context> =>
   async (context) => {
-    const { live, notes } = context
-    if (live && notes.read(note, proofNote)) return
+    const { live, notes, show } = context
+    const proof = live && notes.read(note, proofNote)
+    if (proof) return show([seenBefore(proof.seenAt)])
     try {
-      notes.keep(note, await prove(context))
+      notes.keep(note, { ...(await prove(context)), seenAt: new Date().toISOString() })
     } catch (error) {
       if (live || !(error instanceof Failure)) throw error
       throw new NotApplicable(

@@ -85,7 +85,7 @@ export async function guardWrite(
   const present = (await read(`${target.collection}/${name}`)) as WrittenObject | undefined
   if (present && !isOwn(present) && !isSubjectOfLabs({ ...target, name }, present, method))
     throw new ForeignObjectError(
-      `${describe({ ...target, name })} does not belong to these labs (it has no label ${ownSelector}) and was not changed: rename or remove it, or use another cluster.`,
+      `${describe({ ...target, name })} does not belong to these labs (it has no label ${ownSelector}) and was not changed: rename or remove it, or use another cluster. If a lab created it with CLUSTER=kind, \`CLUSTER=kind make reset-N\` with the lab's number removes it.`,
     )
   if (!sent) return body
   if (method === 'POST' && !present) await requireNoMixing(target, sent, read)

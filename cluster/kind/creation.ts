@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ProcessPromise } from '../../host/command.ts'
 import { kindFolder, projectRoot, requireNewName } from '../../host/layout.ts'
@@ -62,6 +62,8 @@ export async function createCluster(
     process.exit(130)
   }
   if (exitCode === 0) return
+  // kind removes the containers of a creation that failed; without a kubeconfig there is no cluster to remember.
+  if (!existsSync(kubeconfig)) rmSync(folder, { recursive: true, force: true })
   throw new Error(
     `kind could not create the cluster (${creationReason(stderr)}). \`make doctor\` can show the cause; CLUSTER=embedded needs no engine.`,
   )

@@ -260,6 +260,7 @@ describe('make up on kind', () => {
     await expect(cluster.up(silent)).rejects.toThrow(
       /ERROR: failed to create cluster: no space left.*make doctor/,
     )
+    expect(existsSync(kindFolder(cluster.name))).toBe(false)
   })
 
   test('uses the image that IMAGE names, or the one with the tools baked in', async () => {
