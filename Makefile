@@ -126,6 +126,8 @@ test-bundle: bundle ## Solve and grade a lab from the offline archive in an empt
 	@node_modules/.bin/vitest run --config vitest.kind.config.ts test/offline
 lint-labs: $(NODE_MODULES) ## Check the course's files for mistakes (BOOT=1 also runs every lab; LAB=2)
 	@$(RUN) scripts/lint-labs.ts $${BOOT:+--run} $${LAB:+"$$LAB"}
+record-solved: $(NODE_MODULES) ## Record a lab as its reference solution solves it, for tests of the grader (LAB=2 FILE=lab-8-embedded-ipvs)
+	@$(RUN) scripts/record-solved.ts "$$LAB" $${FILE:+--file="$$FILE"}
 new-lab: $(NODE_MODULES) ## Create the files of a new lab (NAME=packet-captures)
 	@$(RUN) scripts/new-lab.ts
 e2e-kind: $(NODE_MODULES) ## Test every target and lab 2 on a kind cluster (needs a container engine)
@@ -151,4 +153,4 @@ $(NODE_MODULES): package.json package-lock.json
 	@$(RUN)
 	@sh scripts/install.sh && touch $@
 FORCE:
-.PHONY: FORCE guide hint answer incident measure up down status doctor env shell exec aliases capture trace migration ipvs iptables nftables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-fast test-incidents lint-labs new-lab e2e-kind slides present bundle test-bundle bench help
+.PHONY: FORCE guide hint answer incident measure up down status doctor env shell exec aliases capture trace migration ipvs iptables nftables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-fast test-incidents lint-labs record-solved new-lab e2e-kind slides present bundle test-bundle bench help

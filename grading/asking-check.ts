@@ -3,7 +3,8 @@
 import * as z from 'zod'
 import { describeChoices } from './asked-text.ts'
 import type { Check, CheckContext, Question, StepQuestions } from './check-context.ts'
-import { Failure, NotApplicable } from './failure.ts'
+import { Failure, fail, NotApplicable } from './failure.ts'
+import { notesName } from './lab-notes.ts'
 import { evidenceKey, learningOf, truthKey } from './learning-notes.ts'
 import {
   type AskedStep,
@@ -53,14 +54,21 @@ function expectPrediction(
   })
 }
 
+/** What was seen once stays proven. Only a running cluster can show it: a capture has the note, or no proof. */
 async function expectEvidence(
-  { step: { id } }: AskedStep,
+  { lab, step: { id } }: AskedStep,
   evidence: NonNullable<StepQuestions['evidence']>,
   context: CheckContext,
 ): Promise<void> {
-  const { notes } = context
+  const { notes, live } = context
   if (notes.read(evidenceKey(id), evidenceNote)) return
-  notes.keep(evidenceKey(id), await evidence(context))
+  if (!live)
+    fail({
+      inspect: `kubectl get configmap ${notesName(lab)} -o yaml`,
+      expected: `the note "${evidenceKey(id)}" about requests of your own, as \`make check-${lab}\` keeps it`,
+      actual: 'none: they were not seen while the cluster ran',
+    })
+  notes.keep(evidenceKey(id), await evidence({ ...context, live }))
 }
 
 /** Keeps what the nodes show beside the first prediction. If that can no longer be seen, the prediction stays without it. */

@@ -39,8 +39,11 @@ export interface WrongAnswer {
 /** Computes the correct answer from the snapshot. Throws Failure, NotApplicable or Trouble like a check. */
 export type Question = (context: CheckContext) => Truth | Promise<Truth>
 
-/** Proves the learner's own work, and returns what is kept of it. Throws like a check. */
-export type EvidenceCheck = (context: CheckContext) => object | Promise<object>
+/**
+ * Proves the learner's own work on a running cluster, and returns what is kept of it in the lab's notes; of a capture, these notes
+ * are the proof. Throws like a check.
+ */
+export type EvidenceCheck = (context: LiveContext) => object | Promise<object>
 
 /** What is asked beside the state of a step. */
 export interface StepQuestions {

@@ -50,7 +50,10 @@ const kernelNeed = z.enum(['ipvs', 'ipset', 'recent', 'nft'])
 const labSchema = z.strictObject({
   id: z.number().int().positive(),
   title: sentence,
+  /** The one place for a lab's duration: the text and the README's table are compared with it, it with `effortOf`. */
   minutes: z.number().int().positive(),
+  /** Those of its minutes for work without instructions, such as incidents. */
+  unguided: z.number().int().min(0).default(0),
   /** The kernel features that the lab requires in addition to iptables; `make doctor` shows which clusters have them. */
   kernel: z.array(kernelNeed).default([]),
   /** The kernel features that single steps require; without them, these steps are not applicable. */

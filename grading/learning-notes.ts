@@ -41,6 +41,10 @@ const wrongTryPrefix = (step: string) => `wrong-try.${step}.`
 export const wrongTryKey = (step: string, text: string) =>
   `${wrongTryPrefix(step)}${createHash('sha256').update(text.toLowerCase()).digest('hex').slice(0, 8)}`
 
+/** True for the key of a note about what a learner predicted, answered and did, not about the cluster's state. */
+export const isLearningKey = (key: string): boolean =>
+  /^(?:answer|answered|predicted|truth|gave-up|evidence|wrong-try)\./.test(key)
+
 /** What the notes say about a step's prediction and question. */
 export function learningOf(step: string, notes: LabNotes): StepLearning {
   const predicted = notes.read(predictedKey(step), answerNote)

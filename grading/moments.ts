@@ -14,14 +14,15 @@ import type { Snapshot } from './snapshot.ts'
 const indexSchema = z.object({
   identity: z.string(),
   /**
-   * Step → when it passed first, and the file with the capture of that moment; in which attempt, if it has attempts; what help
-   * had cost.
+   * Step → when it passed first, and the file with the capture of that moment; the file with an earlier capture on which its
+   * state held while it waited for a prediction or answer; in which attempt, if it has attempts; what help had cost.
    */
   steps: z.record(
     z.string(),
     z.object({
-      passedAt: z.iso.datetime(),
-      capture: z.string(),
+      passedAt: z.iso.datetime().optional(),
+      capture: z.string().optional(),
+      held: z.string().optional(),
       attempt: z.string().optional(),
       cost: z.number().optional(),
     }),
@@ -40,20 +41,27 @@ interface Fresh {
   id: string
   attempt: string | undefined
   cost: number | undefined
+  hasPassed: boolean
 }
 
-/** A passed step, and the capture of that moment. */
-export interface Moment {
-  step: string
-  passedAt: string
+/** A capture that was stored, and when it was taken, in milliseconds since the epoch. */
+export interface StoredCapture {
   takenAt: number
   capture: Capture
 }
 
+/** A passed step, and the capture of that moment. */
+export interface Moment extends StoredCapture {
+  step: string
+  passedAt: string
+  /** An earlier capture on which the step's state held, before its prediction or answer was given. */
+  held?: StoredCapture
+}
+
 /**
- * Stores, for one cluster, the capture of the moment when each step of a lab passed for the first time. A folder in `.cache/`
- * per cluster and lab; one compressed file per capture, shared by the steps that passed on it. A new cluster of the same name
- * starts empty.
+ * Stores, for one cluster, the capture of the moment when each step of a lab passed for the first time, and that of the moment
+ * when its state held first if the learner answered later. A folder in `.cache/` per cluster and lab; one compressed file per
+ * capture, shared by its steps. A new cluster of the same name starts empty.
  */
 export class Moments {
   readonly #folder: string
@@ -63,21 +71,25 @@ export class Moments {
   }
 
   /**
-   * Stores the snapshot for steps that passed for the first time, or for the first time in a new attempt. Does nothing if
-   * there are none.
+   * Stores the snapshot for steps that passed for the first time, or whose state held for the first time, also in a new
+   * attempt. Does nothing if there are none.
    */
   keep(lab: number, snapshot: Snapshot, outcomes: readonly StepOutcome[]): void {
-    const passed = outcomes.filter(({ verdict }) => verdict === 'passed')
-    if (passed.length === 0) return
+    const held = outcomes.filter(({ verdict, unanswered }) => verdict === 'passed' || unanswered)
+    if (held.length === 0) return
     const identity = clusterIdentity(birthMarks(snapshot.items))
     const known = this.#readIndex(lab)
     const isNewCluster = known.identity !== identity
     const index = isNewCluster ? { identity, steps: {} } : known
-    const fresh = passed
-      .map(({ id, cost }) => ({ id, cost, attempt: attemptOf(snapshot, lab, id) }))
-      .filter(({ id, attempt }) => {
+    const fresh = held
+      .map(({ id, verdict, cost }): Fresh => {
+        const attempt = attemptOf(snapshot, lab, id)
+        return { id, attempt, cost, hasPassed: verdict === 'passed' }
+      })
+      .filter(({ id, attempt, hasPassed }) => {
         const before = index.steps[id]
-        return !before || (attempt !== undefined && before.attempt !== attempt)
+        if (!before || (attempt !== undefined && before.attempt !== attempt)) return true
+        return hasPassed && before.passedAt === undefined
       })
     if (fresh.length === 0) return
     try {
@@ -88,12 +100,14 @@ export class Moments {
     }
   }
 
-  /** The moments of a lab, in no particular order. Damaged or missing files are omitted. */
+  /** The moments of steps that passed, in no particular order. Damaged or missing files are omitted. */
   all(lab: number): Moment[] {
     return Object.entries(this.#readIndex(lab).steps).flatMap(
-      ([step, { passedAt, capture: file }]) => {
-        const capture = this.#readCapture(lab, file)
-        return capture ? [{ step, passedAt, takenAt: capture.takenAt, capture }] : []
+      ([step, { passedAt, capture: file, held: heldFile }]) => {
+        const passed = passedAt === undefined ? undefined : this.#readCapture(lab, file)
+        if (!passed || passedAt === undefined) return []
+        const held = this.#readCapture(lab, heldFile)
+        return [{ step, passedAt, ...passed, ...(held && { held }) }]
       },
     )
   }
@@ -104,7 +118,10 @@ export class Moments {
     if (identity !== clusterIdentity(birthMarks(snapshot.items))) return new Map()
     return new Map(
       Object.entries(steps)
-        .filter(([id, { attempt }]) => attempt === attemptOf(snapshot, lab, id))
+        .filter(
+          ([id, { attempt, passedAt }]) =>
+            passedAt !== undefined && attempt === attemptOf(snapshot, lab, id),
+        )
         .map(([id, { cost = 0 }]) => [id, { cost }]),
     )
   }
@@ -125,13 +142,16 @@ export class Moments {
     mkdirSync(this.#labFolder(lab), { recursive: true })
     writeFileSync(join(this.#labFolder(lab), file), gzipSync(text, { level: 1 }))
     const passedAt = new Date(kept.takenAt).toISOString()
-    for (const { id, attempt, cost } of fresh)
+    for (const { id, attempt, cost, hasPassed } of fresh) {
+      const before = index.steps[id]
+      const held = before?.attempt === attempt ? before?.held : undefined
       index.steps[id] = {
-        passedAt,
-        capture: file,
+        ...(hasPassed ? { passedAt, capture: file } : { held: file }),
+        ...(hasPassed && held !== undefined && { held }),
         ...(attempt !== undefined && { attempt }),
         ...(cost !== undefined && { cost }),
       }
+    }
     // Atomic, because another process may read the index now.
     writeFileSync(`${this.#indexFile(lab)}.new`, `${JSON.stringify(index, null, 1)}\n`)
     renameSync(`${this.#indexFile(lab)}.new`, this.#indexFile(lab))
@@ -145,15 +165,17 @@ export class Moments {
     }
   }
 
-  #readCapture(lab: number, file: string): (Capture & { takenAt: number }) | undefined {
+  #readCapture(lab: number, file: string | undefined): StoredCapture | undefined {
+    if (file === undefined) return undefined
     try {
       const text = gunzipSync(readFileSync(join(this.#labFolder(lab), file))).toString('utf8')
       const { takenAt, objects, nodes } = keptSchema.parse(JSON.parse(text))
-      return {
-        takenAt,
+      const capture: Capture = {
         objects: { apiVersion: 'v1', kind: 'List', items: objects.items },
         nodes: nodes.map(({ name, files }) => ({ name, files: new Map(files) })),
+        takenAt,
       }
+      return { takenAt, capture }
     } catch {
       return undefined
     }

@@ -62,8 +62,14 @@ export async function expectRightAnswer(
   if (live && answered) return tellLaterAnswer(context, question, ask, answered.text, text)
   const truth = await ask(context)
   const { accepts, inspect, because } = truth
-  if (answer && text !== undefined && isAccepted(question, text, accepts)) {
-    notes.keep(answeredKey(id), { ...answer, ...(because !== undefined && { because }) })
+  // Of a capture, the answer that was right on the cluster counts as well as the last one.
+  const right = [answer, answered].find((given) => {
+    const normal = given && usable(question, given)
+    return normal !== undefined && isAccepted(question, normal, accepts)
+  })
+  if (right) {
+    const { text: given, at } = right
+    notes.keep(answeredKey(id), { text: given, at, ...(because !== undefined && { because }) })
     return
   }
   if (answered)

@@ -2,6 +2,7 @@
 import { parseArgs } from 'node:util'
 import { chalk } from 'zx/core'
 import { readCourse } from '../course/lint/course-files.ts'
+import { effortTable } from '../course/lint/effort.ts'
 import { lintCourse } from '../course/lint/lint-course.ts'
 import { runLabs } from '../course/lint/run-lab.ts'
 import { labNumber, listLabs } from '../grading/lab-definition.ts'
@@ -16,6 +17,7 @@ await main(async () => {
     positionals.length > 0 ? positionals.map(labNumber) : listLabs().map(({ number }) => number)
   const course = await readCourse()
   const written = lintCourse(course)
+  console.log(effortTable(course).join('\n'))
   const complaints = values.run && written.length === 0 ? await runLabs(numbers) : written
   for (const { file, text } of complaints)
     console.log(` ${chalk.red('✗')} ${chalk.bold(file)}: ${text}`)

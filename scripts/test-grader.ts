@@ -2,6 +2,7 @@
 import { parseArgs } from 'node:util'
 import { labNumber } from '../grading/lab-definition.ts'
 import { ExitCode, main, UserError } from '../host/main.ts'
+import { answerTrialLines, isMisjudged, tryAnswers } from '../instructors/mutation/answer-trials.ts'
 import { goodCaptures } from '../instructors/mutation/good-captures.ts'
 import {
   graderTestLines,
@@ -14,7 +15,7 @@ import {
 const USAGE = `Usage: node --import tsx scripts/test-grader.ts [--lab N] [--every N] [--json]
 
 Changes recorded good captures in single places and reports which check fails; then makes meaningless changes and verifies that
-none complains.
+none complains; then tries wrong and right answers.
 
   --lab N             the captures of one lab
   --every N           only each Nth mutation
@@ -38,7 +39,12 @@ await main(async () => {
   const goods = all.filter(({ spec }) => lab === undefined || spec.lab.number === lab)
   const trials = await tryMutations(goods, { every }, all)
   const falseAlarms = await seekFalseAlarms(goods)
-  if (values.json) console.log(JSON.stringify(graderTestSummary(trials, falseAlarms)))
-  else for (const line of graderTestLines(trials, falseAlarms)) console.log(line)
-  return trials.some(isOpen) || falseAlarms.alarms.length > 0 ? ExitCode.notYet : ExitCode.passed
+  const answers = await tryAnswers(goods)
+  if (values.json) console.log(JSON.stringify(graderTestSummary(trials, falseAlarms, answers)))
+  else
+    for (const line of [...graderTestLines(trials, falseAlarms), ...answerTrialLines(answers)])
+      console.log(line)
+  const isGood =
+    !trials.some(isOpen) && falseAlarms.alarms.length === 0 && !answers.some(isMisjudged)
+  return isGood ? ExitCode.passed : ExitCode.notYet
 }, USAGE)

@@ -9,6 +9,7 @@ import {
   oneLine,
   UNWRITTEN,
 } from './course-files.ts'
+import { effortOf, isTrueTo } from './effort.ts'
 import { lintQuotes } from './lint-quotes.ts'
 
 type Complaints = Generator<Complaint>
@@ -115,6 +116,20 @@ function* lintText(file: string, text: LabText, lab: WrittenLab, course: CourseF
     if (seen === '') yield { file, text: `the section of step "${id}" must contain ${SEEN}` }
   for (const fence of text.fences) yield* lintFence(file, fence, course)
   yield* lintQuotes(file, text, lab)
+  yield* lintMinutes(file, text, lab)
+}
+
+/** The stated minutes are those of the model, and the text's own. */
+function* lintMinutes(file: string, text: LabText, lab: WrittenLab): Complaints {
+  const effort = effortOf(text, lab)
+  const [, written] = /\babout\s+(\d+)\s+minutes\b/.exec(text.intro) ?? []
+  if (written !== undefined && Number(written) !== lab.minutes)
+    yield { file, text: `plans ${written} minutes; lab.yaml states ${lab.minutes}.` }
+  if (!isTrueTo(effort, lab.minutes))
+    yield {
+      file,
+      text: `takes about ${effort.minutes} minutes by the model (course/lint/effort.ts); lab.yaml states ${lab.minutes}.`,
+    }
 }
 
 function* lintFence(

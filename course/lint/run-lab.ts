@@ -1,6 +1,3 @@
-import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
-import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
 import { chalk } from 'zx/core'
 import { selectCluster } from '../../cluster/select.ts'
 import type { LabSpec } from '../../grading/check-context.ts'
@@ -17,6 +14,8 @@ import { type LabSolution, loadSolution, resetLab } from '../lab-solution.ts'
 import { type AskedQuote, type Fence, partsInOrder, readLabText } from '../lab-text.ts'
 import { openLab, playSteps } from '../play-lab.ts'
 import type { Complaint } from './course-files.ts'
+import { FenceShell, learnerEnvironment } from './fence-shell.ts'
+import { MOST_POINTS, type Player, playUnthinking, unthinkingLine } from './thoughtless.ts'
 
 /** The commands of a fence, with `A='…'` replaced by the answers that the reference solution computes. */
 function withAnswers(commands: string, { steps }: LabSolution): string {
@@ -47,45 +46,6 @@ function answerAt(
   return (kind === 'predict' ? answers[0] : answers.at(-1)) ?? command
 }
 
-/** One bash in which the fences of a text are run in sequence, so that variables and functions persist. */
-export class FenceShell {
-  readonly #bash: ChildProcessWithoutNullStreams
-  #output = ''
-
-  constructor(cwd: string, env: NodeJS.ProcessEnv) {
-    this.#bash = spawn('bash', ['--noprofile', '--norc'], { cwd, env, detached: true })
-    for (const stream of [this.#bash.stdout, this.#bash.stderr])
-      stream.setEncoding('utf8').on('data', (text: string) => {
-        this.#output += text
-      })
-  }
-
-  /** Runs a fence and waits for its end; the exit code is that of the first failed command line, else 0. */
-  async type({ commands, timeout }: Fence): Promise<{ exitCode: number; output: string }> {
-    this.#output = ''
-    const mark = randomUUID()
-    const lines = commands
-      .split('\n')
-      .map((line) => `[ $failed = 0 ] && { ${line}\n}; [ $? = 0 ] || failed=1`)
-    this.#bash.stdin.write(`failed=0\n${lines.join('\n')}\necho; echo "${mark} $failed"\n`)
-    const end = new RegExp(`${mark} (\\d+)\\n`)
-    const deadline = Date.now() + timeout * 1000
-    for (;;) {
-      const found = end.exec(this.#output)
-      if (found)
-        return { exitCode: Number(found[1]), output: this.#output.slice(0, found.index).trim() }
-      if (Date.now() > deadline || this.#bash.exitCode !== null)
-        return { exitCode: -1, output: `${this.#output}\n(no end after ${timeout} s)` }
-      await once(this.#bash.stdout, 'data', { signal: AbortSignal.timeout(200) }).catch(() => {})
-    }
-  }
-
-  end(): void {
-    const { pid } = this.#bash
-    if (pid !== undefined && this.#bash.exitCode === null) process.kill(-pid, 'SIGKILL')
-  }
-}
-
 const ANSWER_SECONDS = 60
 
 /** Everything that a reader of a lab's text types: the fences, and at each blockquote the reference solution's answer. */
@@ -95,12 +55,6 @@ export const typedParts = (lab: LabDefinition, solution: LabSolution): Fence[] =
       ? { ...part, commands: withAnswers(part.commands, solution) }
       : { commands: answerAt(part, solution, lab), timeout: ANSWER_SECONDS, line: part.line },
   )
-
-/** The environment of a learner's shell: npm sets NODE to the path of node for its children. */
-export function learnerEnvironment(name: string): NodeJS.ProcessEnv {
-  const { NODE: _npm, ...env } = process.env
-  return { ...env, NAME: name, CLUSTER: 'embedded', NO_COLOR: '1' }
-}
 
 /** Runs labs on a separate cluster, which is stopped afterwards unless it already ran. */
 export async function runLabs(numbers: readonly number[]): Promise<Complaint[]> {
@@ -125,15 +79,30 @@ export async function runLabs(numbers: readonly number[]): Promise<Complaint[]> 
 }
 
 /**
- * Runs a lab on a running cluster: at its start every step fails, the reference solution makes every step pass, and the
- * commands in the text work from the first line to the last. Each part stops at its first complaint.
+ * Runs a lab on a running cluster: at its start every step fails, the reference solution makes every step pass, the
+ * commands in the text work from the first line to the last, and without answers they earn few points. Each part stops at
+ * its first complaint.
  */
 async function runLab(spec: LabSpec, bench: LabBench): Promise<Complaint[]> {
   await resetLab(spec.lab, bench)
   const unsolved = await failsUnsolved(spec, bench)
   const solved = await passesSolved(spec, bench)
   await resetLab(spec.lab, bench)
-  return [...unsolved, ...solved, ...(await typesText(spec, bench))]
+  const typed = await typesText(spec, bench)
+  const unthinking = [
+    ...(await earnsLittle('thoughtless', spec, bench)),
+    ...(await earnsLittle('make-only', spec, bench)),
+  ]
+  return [...unsolved, ...solved, ...typed, ...unthinking]
+}
+
+/** Complains if a player who answers nothing gets more points than a lab may give for it. */
+async function earnsLittle(player: Player, spec: LabSpec, bench: LabBench): Promise<Complaint[]> {
+  const played = await playUnthinking(player, spec, bench)
+  const line = unthinkingLine(player, played)
+  console.log(`\n${line}`)
+  const file = `labs/${spec.lab.folder}/lab.yaml`
+  return played.score <= MOST_POINTS[player] ? [] : [{ file, text: line }]
 }
 
 async function failsUnsolved(spec: LabSpec, { cluster }: LabBench): Promise<Complaint[]> {

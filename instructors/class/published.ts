@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join, relative } from 'node:path'
 import { readCaptureFolder, readNodeFolder } from '../../cluster/capture-folder.ts'
 import { groupBy } from '../../dataplane/collections.ts'
@@ -56,4 +56,22 @@ function byKind(values: DrawnValues): PublishedValues[string] {
   return Object.fromEntries(
     [...kinds].map(([kind, own]) => [kind, own.map((value) => value.split(' ')[1]).join(' ')]),
   )
+}
+
+/**
+ * Adds the values of everything in data/ to the list of published ones. Those of earlier versions of a file stay, because they
+ * remain public. Returns the number of files and folders in the list.
+ */
+export async function publishValues(): Promise<number> {
+  const all: Record<string, Record<string, string>> = {}
+  for (const published of [readPublishedValues(), await gatherPublished()])
+    for (const [source, kinds] of Object.entries(published))
+      for (const [kind, digests] of Object.entries(kinds)) {
+        const known = all[source]?.[kind]?.split(' ') ?? []
+        const union = [...new Set([...known, ...digests.split(' ')])].sort()
+        all[source] = { ...all[source], [kind]: union.join(' ') }
+      }
+  const sorted = Object.fromEntries(Object.entries(all).sort(([a], [b]) => (a < b ? -1 : 1)))
+  writeFileSync(PUBLISHED_FILE, `${JSON.stringify(sorted, null, 2)}\n`)
+  return Object.keys(sorted).length
 }

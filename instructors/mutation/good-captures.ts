@@ -11,6 +11,8 @@ import { listLabs } from '../../grading/lab-definition.ts'
 import { notesOf } from '../../grading/lab-notes.ts'
 import { modeOf, Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { projectRoot } from '../../host/layout.ts'
+import { capturesToJudge } from '../submission/latest-answers.ts'
+import { hasPredictions } from '../submission/manifest.ts'
 import { readSubmission } from '../submission/read-submission.ts'
 import type { Mutation } from './mutation.ts'
 
@@ -48,6 +50,8 @@ export interface GoodCapture {
   snapshot: Snapshot
   /** The steps that pass because of the nodes' state, not because of a note of an earlier moment. */
   passing: readonly string[]
+  /** Whether predictions and questions beside a state count, as in a submission of that version. */
+  asks: boolean
   /** These steps also pass on the lab's notes alone, without node state and without other objects. */
   judgesOnlyNotes: boolean
   /** For the capture of a moment: the same cluster at the end of the lab. */
@@ -74,7 +78,8 @@ export async function goodCaptures(): Promise<GoodCapture[]> {
     genuineCaptures().flatMap(([name, capture]) =>
       specs.map((spec) => {
         const driver = name.split(' ')[0] ?? name
-        return good({ name: `${name}, lab ${spec.lab.number}`, driver, spec, capture })
+        const asks = false
+        return good({ name: `${name}, lab ${spec.lab.number}`, driver, spec, capture, asks })
       }),
     ),
   )
@@ -87,8 +92,9 @@ export async function goodCaptures(): Promise<GoodCapture[]> {
 
 /** The captures of a submission, the end first, each of which proves a step that no earlier one proves. */
 async function ofSubmission(specs: readonly LabSpec[], file: string): Promise<GoodCapture[]> {
-  const { manifest, captures } = await readSubmission(file)
-  const { lab, cluster, steps, final } = manifest
+  const submission = await readSubmission(file)
+  const { lab, cluster, steps, final } = submission.manifest
+  const asks = hasPredictions(submission.manifest)
   const spec = specs.find((one) => one.lab.number === lab)
   if (!spec) return []
   // A lab whose steps are all about moments ends with the notes of all of them.
@@ -96,14 +102,17 @@ async function ofSubmission(specs: readonly LabSpec[], file: string): Promise<Go
   const moments = new Set(spec.steps.filter(({ moment }) => moment).map(({ id }) => id))
   const proved = new Set<string>()
   const kept: GoodCapture[] = []
-  for (const [id, { capture }] of [...captures].sort(
+  for (const [id, capture] of [...capturesToJudge(submission)].sort(
     ([a], [b]) => Number(b === final) - Number(a === final),
   )) {
     const isEnd = id === final
-    const own = new Set(steps.filter((step) => step.capture === id).map((step) => step.id))
+    const own = new Set(
+      steps.filter(({ capture, held }) => [capture, held].includes(id)).map((step) => step.id),
+    )
     const isProved = (step: string) => own.has(step) || !moments.has(step) || (isEnd && endsInNotes)
     const name = `lab ${lab} ${cluster.driver}, ${id}`
-    const found = await good({ name, driver: cluster.driver, spec, capture }, isProved)
+    const recorded = { name, driver: cluster.driver, spec, capture, asks }
+    const found = await good(recorded, isProved)
     if (found.passing.every((step) => proved.has(step))) continue
     for (const step of found.passing) proved.add(step)
     const [end] = kept
@@ -113,12 +122,12 @@ async function ofSubmission(specs: readonly LabSpec[], file: string): Promise<Go
 }
 
 async function good(
-  recorded: Pick<GoodCapture, 'name' | 'driver' | 'spec' | 'capture'>,
+  recorded: Pick<GoodCapture, 'name' | 'driver' | 'spec' | 'capture' | 'asks'>,
   isProved: (step: string) => boolean = () => true,
 ): Promise<GoodCapture> {
-  const { spec, capture } = recorded
+  const { spec, capture, asks } = recorded
   const passes = async (on: Snapshot, only?: string[]) =>
-    (await judgeRound(spec, on, undefined, only)).flatMap(({ id, verdict }) =>
+    (await judgeRound(spec, on, undefined, only, asks)).flatMap(({ id, verdict }) =>
       verdict === 'passed' ? [id] : [],
     )
   const snapshot = new Snapshot(capture)
@@ -176,7 +185,7 @@ interface Notice {
 /** Judges a mutated capture by the steps that pass on the good one. */
 export async function noticed(good: GoodCapture, mutation: Mutation): Promise<Notice> {
   const snapshot = new Snapshot(mutation.apply(good.capture), good.snapshot)
-  const outcomes = await judgeRound(good.spec, snapshot, undefined, good.passing)
+  const outcomes = await judgeRound(good.spec, snapshot, undefined, good.passing, good.asks)
   const open = outcomes.filter(
     ({ verdict }) => verdict === 'failed' || verdict === 'not applicable',
   )

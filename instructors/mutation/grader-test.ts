@@ -4,6 +4,7 @@ import { groupBy } from '../../dataplane/collections.ts'
 import { judgeRound } from '../../grading/judge.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { plainText, shortened } from '../../host/plain-text.ts'
+import { type AnswerTrial, isMisjudged } from './answer-trials.ts'
 import { EquivalentMutants } from './equivalent-mutants.ts'
 import { type GoodCapture, nodesToBreak } from './good-captures.ts'
 import { mutationsOf } from './mutations.ts'
@@ -92,6 +93,7 @@ export async function seekFalseAlarms(
         snapshot,
         undefined,
         steps,
+        good.asks,
       ))
         if (verdict !== 'passed')
           alarms.push({ good, what, step: id, said: failure?.actual ?? reason ?? verdict })
@@ -126,13 +128,19 @@ const byPlace = (trials: readonly Trial[]): Map<string, Trial[]> =>
   )
 
 /** The figures of a whole run, for --json. */
-export function graderTestSummary(trials: readonly Trial[], { tried, alarms }: AlarmTest): object {
+export function graderTestSummary(
+  trials: readonly Trial[],
+  { tried, alarms }: AlarmTest,
+  answers: readonly AnswerTrial[],
+): object {
   const places = [...byPlace(trials)].map(([place, own]) => [place, figuresOf(own)])
   return {
     ...figuresOf(trials),
     places: Object.fromEntries(places),
     variants: tried,
     falseAlarms: alarms.length,
+    answers: answers.length,
+    misjudgedAnswers: answers.filter(isMisjudged).length,
   }
 }
 

@@ -28,7 +28,7 @@ export interface HandedIn {
 }
 
 /**
- * Writes `LEARNER-labN.labgrade` into `DIR` (default: submissions), signed if `CLASS_KEY_FILE` names a key. A cluster that is not up
+ * Writes `LEARNER-labN.labgrade` into a folder (default: `DIR`, else submissions), signed if `CLASS_KEY_FILE` names a key. A cluster that is not up
  * hands in the captures that were kept during the lab.
  * @throws UserError when there is nothing to hand in
  */
@@ -36,8 +36,9 @@ export async function handIn(
   cluster: Cluster,
   lab: LabDefinition,
   learner: string,
+  folder = process.env.DIR || 'submissions',
 ): Promise<HandedIn> {
-  const { CLASS_KEY_FILE, DIR } = process.env
+  const { CLASS_KEY_FILE } = process.env
   const key = CLASS_KEY_FILE ? readClassKey(CLASS_KEY_FILE) : undefined
   const now = (await cluster.running()) ? await gradeNow(lab, cluster) : undefined
   const kept = new Moments(cluster.driver, cluster.name).all(lab.number)
@@ -46,7 +47,7 @@ export async function handIn(
       `${downText(cluster)} and no capture of lab ${lab.number} was kept: work on it with \`make lab-${lab.number}\`.`,
     )
   const bytes = packSubmission({ lab, learner, cluster, moments: kept, now, key })
-  const file = join(DIR || 'submissions', `${learner}-lab${lab.number}.labgrade`)
+  const file = join(folder, `${learner}-lab${lab.number}.labgrade`)
   mkdirSync(dirname(file), { recursive: true })
   writeFileSync(`${file}.new`, bytes)
   renameSync(`${file}.new`, file)

@@ -74,6 +74,9 @@ export const manifestSchema = z
           ),
           passedAt: moment.optional(),
           capture: name.optional().describe('the cluster at the moment the step passed'),
+          held: name
+            .optional()
+            .describe("the cluster when the step's state held, before the learner answered"),
         }),
       )
       .max(100),

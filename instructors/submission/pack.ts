@@ -8,7 +8,7 @@ import { type ClassKey, seedOf, signatureOf } from '../../grading/class-key.ts'
 import type { LabDefinition } from '../../grading/lab-definition.ts'
 import { notesOf } from '../../grading/lab-notes.ts'
 import { answerNote } from '../../grading/learning-notes.ts'
-import type { Moment } from '../../grading/moments.ts'
+import type { Moment, StoredCapture } from '../../grading/moments.ts'
 import type { Report } from '../../grading/report-schema.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { type Manifest, type ManifestCapture, manifestSchema, printItems } from './manifest.ts'
@@ -105,15 +105,20 @@ export interface HandIn {
 export function packSubmission({ lab, learner, cluster, moments, now, key }: HandIn): Buffer {
   // Steps that passed at one moment share its capture, which is named after the first of them.
   const captures = new Map<number, CaptureToHandIn>()
+  const keptAs = (id: string, { takenAt, capture }: StoredCapture): CaptureToHandIn => {
+    const kept = captures.get(takenAt) ?? { id, takenAt: isoTime(takenAt), capture }
+    captures.set(takenAt, kept)
+    return kept
+  }
   const steps = lab.steps.map(({ id }): Manifest['steps'][number] => {
     const moment = moments.find(({ step }) => step === id)
     const verdict =
       now?.report.steps.find((step) => step.id === id)?.verdict ?? (moment ? 'passed' : 'not yet')
     if (!moment) return { id, verdict }
-    const { passedAt, takenAt, capture } = moment
-    const kept = captures.get(takenAt) ?? { id, takenAt: isoTime(takenAt), capture }
-    captures.set(takenAt, kept)
-    return { id, verdict, passedAt, capture: kept.id }
+    const { passedAt, held } = moment
+    const own = keptAs(id, moment)
+    const before = held && keptAs(`${id}-held`, held)
+    return { id, verdict, passedAt, capture: own.id, ...(before && { held: before.id }) }
   })
   const at = new Date()
   const last = now?.capture ?? moments.toSorted((a, b) => a.takenAt - b.takenAt).at(-1)?.capture

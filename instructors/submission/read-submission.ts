@@ -132,12 +132,13 @@ function digestsOf(
 
 function requireNamed({ steps, final }: Manifest, captures: ReadonlyMap<string, unknown>): void {
   const ids = new Set<string>()
-  for (const { id, capture } of steps) {
+  for (const { id, capture, held } of steps) {
     if (ids.has(id)) refuse(`It names the step ${quoted(id)} twice.`)
     ids.add(id)
-    if (capture !== undefined && !captures.has(capture))
+    const lost = [capture, held].find((one) => one !== undefined && !captures.has(one))
+    if (lost !== undefined)
       refuse(
-        `It claims that step ${quoted(id)} passed on the capture ${quoted(capture)}, which is not in it.`,
+        `It claims that step ${quoted(id)} passed on the capture ${quoted(lost)}, which is not in it.`,
       )
   }
   if (final !== undefined && !captures.has(final))

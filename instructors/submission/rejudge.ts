@@ -1,3 +1,4 @@
+import type { Capture } from '../../cluster/capture-folder.ts'
 import { BoundedCache } from '../../dataplane/bounded-cache.ts'
 import { attemptOf } from '../../grading/attempt.ts'
 import type { CheckedStep, LabSpec } from '../../grading/check-context.ts'
@@ -6,8 +7,9 @@ import { loadSpec } from '../../grading/grader.ts'
 import { judgeRound } from '../../grading/judge.ts'
 import { listLabs } from '../../grading/lab-definition.ts'
 import { reportOf } from '../../grading/report.ts'
-import type { Report, Verdict } from '../../grading/report-schema.ts'
+import type { Report } from '../../grading/report-schema.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
+import { capturesToJudge } from './latest-answers.ts'
 import { hasPredictions, type Manifest } from './manifest.ts'
 import type { Submission } from './read-submission.ts'
 import { refuse } from './untrusted-text.ts'
@@ -15,7 +17,7 @@ import { refuse } from './untrusted-text.ts'
 /**
  * Judges a submission again, from its raw captures alone. A step about the cluster's current state is judged on the final
  * capture first, then on the capture of the moment when it passed; a step about a moment in reverse order, because the final
- * capture only has a note of it. The verdicts in the file only decide which captures are used.
+ * capture only has a note of it, and first on the capture on which its state held before it was answered. The verdicts in the file only decide which captures are used.
  * `asks`: whether predictions and questions beside a state count; by default where a capture has notes of the lab.
  */
 export async function rejudge(
@@ -24,15 +26,15 @@ export async function rejudge(
   snapshotOf: SnapshotOf,
   asks?: boolean,
 ): Promise<StepOutcome[]> {
-  const captureOf = new Map(steps.map(({ id, capture }) => [id, capture]))
+  const claims = new Map(steps.map((step) => [step.id, step]))
   const inAttempt = attemptFilter(spec, { steps, final }, snapshotOf)
   const outcomes = new Map<string, StepOutcome>()
   for (const step of spec.steps) {
-    const own = captureOf.get(step.id)
-    const places = step.moment ? [own, final] : [final, own]
+    const { capture: own, held } = claims.get(step.id) ?? {}
+    const places = step.moment ? [held, own, final] : [final, own, held]
     const counted = places.filter((place) => inAttempt(place, step.id))
     const outcome = await judgeOn(spec, step, new Set(counted), snapshotOf, asks)
-    const open = step.needs.filter((need) => !SETTLED.includes(outcomes.get(need)?.verdict))
+    const open = step.needs.filter((need) => isOpen(outcomes.get(need)))
     const waits = {
       verdict: 'not yet',
       waitsFor: open,
@@ -74,7 +76,9 @@ function attemptFilter(
   }
 }
 
-const SETTLED: readonly (Verdict | undefined)[] = ['passed', 'not applicable']
+/** As on the cluster, the state of a step holds even if nobody has predicted or answered there. */
+const isOpen = (need: StepOutcome | undefined): boolean =>
+  !need || !(need.unanswered || need.verdict === 'passed' || need.verdict === 'not applicable')
 
 /**
  * The report of a submission. A step that the captures do not show gets no points, with a reason.
@@ -90,7 +94,7 @@ export async function reportSubmission(submission: Submission, file: string): Pr
     )
   const spec = await loadSpec(found)
   const began = performance.now()
-  const snapshotOf = snapshotsOf(submission)
+  const snapshotOf = snapshotsOf(capturesToJudge(submission))
   const outcomes = await rejudge(
     spec,
     submission.manifest,
@@ -107,11 +111,11 @@ export async function reportSubmission(submission: Submission, file: string): Pr
 type SnapshotOf = (id: string | undefined) => Snapshot | undefined
 
 /** Finds the snapshot of a capture, which all steps that are judged on it share. */
-function snapshotsOf({ captures }: Submission): SnapshotOf {
+function snapshotsOf(captures: ReadonlyMap<string, Capture>): SnapshotOf {
   const made = new BoundedCache<Snapshot>(captures.size)
   return (id = '') => {
-    const submitted = captures.get(id)
-    return submitted && made.getOrCreate(id, () => new Snapshot(submitted.capture))
+    const capture = captures.get(id)
+    return capture && made.getOrCreate(id, () => new Snapshot(capture))
   }
 }
 

@@ -202,7 +202,7 @@ test.each<[string, CourseFiles, RegExp]>([
   [
     'different minutes in the README',
     goodCourse({}, { readme: '| [7](labs/07-made/README.md) | nothing | 45 |' }),
-    /must end with its 30 minutes/,
+    /must end with its 10 minutes/,
   ],
   [
     'a mark of the scaffold',

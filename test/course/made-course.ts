@@ -25,7 +25,7 @@ const nothing = async () => undefined
 
 /** The texts of a lab without faults. */
 export const good = {
-  definition: `id: 7\ntitle: A lab that was made up\nminutes: 30\nsteps:\n${ids.map((id) => step(id)).join('')}`,
+  definition: `id: 7\ntitle: A lab that was made up\nminutes: 10\nsteps:\n${ids.map((id) => step(id)).join('')}`,
   text: `# Lab 7\n\n${ids.map((id, index) => section(id, index + 1)).join('\n')}`,
 }
 
@@ -66,7 +66,7 @@ export const goodCourse = (lab: MadeLab = {}, course: Partial<CourseFiles> = {})
   labs: [madeLab(lab)],
   claims: `A1: [${ids.map((id) => `7/${id}`).join(', ')}]`,
   makefile: 'web: $(NODE_MODULES) ## Deploy\ncheck-%: FORCE\nanswer:\n',
-  readme: '| [7 · made](labs/07-made/README.md) | nothing | 30 |',
+  readme: '| [7 · made](labs/07-made/README.md) | nothing | 10 |',
   exists: () => true,
   ...course,
 })

@@ -213,6 +213,35 @@ describe('a step with a state, a prediction and a question', () => {
 })
 
 describe('on a capture', () => {
+  test("evidence of the learner's own work is a note, and nothing is asked of a cluster", async () => {
+    const evidence = () => {
+      throw new Error('there is no cluster to look at')
+    }
+    const lab = madeLab({ ...asked, evidence })
+    const cluster = new MadeCluster()
+    await keepPrediction(cluster.live.client, 99, sets, '3')
+    await keepAnswer(cluster.live.client, 99, sets, 'teal')
+    const [without] = await judgeRound(lab, cluster.snapshot(), undefined)
+    expect([without?.verdict, without?.failure?.inspect]).toEqual([
+      'failed',
+      'kubectl get configmap lab-99 -o yaml',
+    ])
+    cluster.notes['evidence.sets'] = '{"marker":"mine"}'
+    const [withNote] = await judgeRound(lab, cluster.snapshot(), undefined)
+    expect(withNote?.verdict).toBe('passed')
+  })
+
+  test('the answer that was right counts, also if a wrong one was given later', async () => {
+    const cluster = new MadeCluster()
+    await keepPrediction(cluster.live.client, 99, sets, '3')
+    await keepAnswer(cluster.live.client, 99, sets, 'teal')
+    await judged(cluster)
+    await keepAnswer(cluster.live.client, 99, sets, 'red')
+    expect((await judgeRound(spec, cluster.snapshot(), undefined))[0]?.verdict).toBe('passed')
+    cluster.notes['answered.sets'] = cluster.notes['answer.sets'] ?? ''
+    expect((await judgeRound(spec, cluster.snapshot(), undefined))[0]?.verdict).not.toBe('passed')
+  })
+
   test('without notes of the lab, only the state is judged', async () => {
     const [outcome] = await judgeRound(spec, new MadeCluster().snapshot(false), undefined)
     expect(outcome?.verdict).toBe('passed')

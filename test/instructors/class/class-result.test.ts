@@ -3,7 +3,7 @@ import { EVERYTHING } from '../../../bench/made-class.ts'
 import { seedOf } from '../../../grading/class-key.ts'
 import { classResult } from '../../../instructors/class/class-result.ts'
 import { judgeFile } from '../../../instructors/class/judge-file.ts'
-import { changedFile } from '../submission/made-submission.ts'
+import { ALICE_POINTS, changedFile } from '../submission/made-submission.ts'
 import { judgedEntry } from './made-class.ts'
 
 const kinds = (result: ReturnType<typeof classResult>) =>
@@ -116,7 +116,7 @@ describe('real submissions', () => {
       await changedFile('dave', { rewritten: EVERYTHING, laterMs: 90_000 }),
     ]
     const result = classResult(await Promise.all(files.map((file) => judgeFile(file))), 1)
-    expect(result.graded.map(({ score }) => score)).toEqual([95, 95, 95, 95])
+    expect(result.graded.map(({ score }) => score)).toEqual(files.map(() => ALICE_POINTS))
     expect(kinds(result)).toEqual({
       alice: ['reused', 'same cluster', 'same captures'],
       bob: ['reused', 'same cluster', 'same captures', 'seed'],

@@ -6,6 +6,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import type { LabSpec } from '../../../grading/check-context.ts'
 import { judgeRound } from '../../../grading/judge.ts'
 import { modeOf, Snapshot } from '../../../grading/snapshot.ts'
+import { isMisjudged, tryAnswers } from '../../../instructors/mutation/answer-trials.ts'
 import { EquivalentMutants } from '../../../instructors/mutation/equivalent-mutants.ts'
 import { type GoodCapture, goodCaptures } from '../../../instructors/mutation/good-captures.ts'
 import {
@@ -68,6 +69,24 @@ test('no good capture fails because of other counters, another order, another ve
   expect(tried).toBeGreaterThan(50)
 })
 
+test('a wrong answer never passes, a right one always; nor does a step without its prediction or proof', async () => {
+  const trials = await tryAnswers(goods)
+  expect(
+    trials
+      .filter(isMisjudged)
+      .map(({ good, step, what, outcome }) => [good.name, step, what, outcome?.failure?.actual]),
+  ).toEqual([])
+  expect(trials.length).toBeGreaterThan(50)
+})
+
+test('a question that takes every answer is found', async () => {
+  const good = goods.find(({ passing }) => passing.includes('chain-name'))
+  if (!good) throw new Error('lab 1 is not recorded')
+  const steps = good.spec.steps.map((step) => ({ ...step, check: () => undefined }))
+  const blunt = { ...good, spec: { ...good.spec, steps } }
+  expect((await tryAnswers([blunt])).filter(isMisjudged)).not.toEqual([])
+})
+
 test('links, addresses and virtual servers of others fail no step of a lab in IPVS mode', async () => {
   const good = goods.find(({ spec, isEnd }) => isEnd && spec.lab.number === 2)
   expect(good?.passing).toContain('node-port')
@@ -82,6 +101,7 @@ test('links, addresses and virtual servers of others fail no step of a lab in IP
       new Snapshot(apply(good.capture)),
       undefined,
       good.passing,
+      good.asks,
     )
     expect(
       outcomes.filter(({ verdict }) => verdict !== 'passed'),

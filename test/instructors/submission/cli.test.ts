@@ -9,7 +9,7 @@ import { projectRoot } from '../../../host/layout.ts'
 import { gradescopeSchema } from '../../../instructors/class/formats/course-platforms.ts'
 import { classSchema } from '../../../instructors/class/result.ts'
 import { checkSubmission } from '../../../instructors/grading.ts'
-import { ALICE, changedFile } from './made-submission.ts'
+import { ALICE, ALICE_POINTS, changedFile } from './made-submission.ts'
 import { fileOf } from './tar-bytes.ts'
 
 // Scripts run in a folder of their own, where no node_modules is found.
@@ -48,7 +48,7 @@ describe('check.ts on a submission', () => {
     expect(stdout).toContain('✓ flush')
     expect(await checkSubmission(ALICE, { json: true, output: report })).toBe(0)
     const { source, score, maxScore } = reportSchema.parse(JSON.parse(readFileSync(report, 'utf8')))
-    expect([source.kind, score, maxScore]).toEqual(['submission', 95, 95])
+    expect([source.kind, score, maxScore]).toEqual(['submission', ALICE_POINTS, ALICE_POINTS])
   })
 
   test('exits non-zero for open steps, and zero with --report-only', async () => {
@@ -57,7 +57,7 @@ describe('check.ts on a submission', () => {
     const harness = { format: 'gradescope', output: report, 'report-only': true }
     expect(await checkSubmission(file, harness)).toBe(0)
     const { score, tests } = gradescopeSchema.parse(JSON.parse(readFileSync(report, 'utf8')))
-    expect(score).toBeLessThan(95)
+    expect(score).toBeLessThan(ALICE_POINTS)
     expect(tests.find(({ name }) => name.startsWith('virtual-servers'))?.status).toBe('failed')
   })
 

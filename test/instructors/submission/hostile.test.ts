@@ -10,7 +10,7 @@ import { type ClassKey, signatureOf } from '../../../grading/class-key.ts'
 import { type JudgedFile, judgeFile } from '../../../instructors/class/judge-file.ts'
 import { gunzipFile } from '../../../instructors/submission/tar.ts'
 import { SUBMISSION_LIMITS } from '../../../instructors/submission/untrusted-text.ts'
-import { changed, changedFile } from './made-submission.ts'
+import { ALICE_POINTS, changed, changedFile } from './made-submission.ts'
 import { fileOf, gzFileOf, tarOf } from './tar-bytes.ts'
 
 const KEY: ClassKey = { kind: 'class', secret: Buffer.from('a secret of this class only') }
@@ -234,7 +234,7 @@ describe('what it says', () => {
     const judged = await judgeFile(file)
     expect('graded' in judged && [judged.graded.score < 30, judged.graded.maxScore]).toEqual([
       true,
-      95,
+      ALICE_POINTS,
     ])
   })
 })
@@ -242,7 +242,7 @@ describe('what it says', () => {
 describe('signatures', () => {
   test('signed by its learner: graded; taken off, altered, or made by another: refused', async () => {
     const signed = await changedFile('alice', { key: KEY })
-    expect(await refusal(signed, KEY)).toBe('graded with 95 points')
+    expect(await refusal(signed, KEY)).toBe(`graded with ${ALICE_POINTS} points`)
     expect(await refusal(await changedFile('alice'), KEY)).toMatch(
       /not signed, though this class has a key/,
     )
@@ -255,7 +255,7 @@ describe('signatures', () => {
         manifest.submittedAt = '2030-01-01T00:00:00.000Z'
       },
     })
-    expect(await refusal(fileOf(later), KEY)).toBe('graded with 95 points')
+    expect(await refusal(fileOf(later), KEY)).toBe(`graded with ${ALICE_POINTS} points`)
   })
 
   test("alice's signature under bob's name, and bob's own key for alice's work", async () => {

@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { OtherCluster, type Rewritten, withTexts } from '../../../bench/made-class.ts'
 import type { Capture } from '../../../cluster/capture-folder.ts'
 import { type ClassKey, seedOf } from '../../../grading/class-key.ts'
+import { loadSpec } from '../../../grading/grader.ts'
 import { projectRoot } from '../../../host/layout.ts'
 import type { Manifest } from '../../../instructors/submission/manifest.ts'
 import { writeSubmission } from '../../../instructors/submission/pack.ts'
@@ -12,6 +13,12 @@ import { fileOf } from './tar-bytes.ts'
 export const SOLVED = join(projectRoot, 'data/solved')
 /** Lab 2 as solved on the embedded cluster and handed in, learner alice. */
 export const ALICE = join(SOLVED, 'lab-2-embedded.labgrade')
+
+const { steps } = await loadSpec({ folder: '02-ipvs' })
+/** The points of the steps that captures can show, all of which ALICE has passed. */
+export const ALICE_POINTS = steps
+  .filter(({ needsCluster }) => !needsCluster)
+  .reduce((sum, { points }) => sum + points, 0)
 
 let alice: Promise<Submission> | undefined
 

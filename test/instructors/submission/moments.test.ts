@@ -65,6 +65,18 @@ test('a step that passes again in another attempt is kept again, and only such a
   ])
 })
 
+test('a step whose state holds before it is answered has the captures of both moments', () => {
+  const waiting: StepOutcome = { id: 'flush', verdict: 'not yet', unanswered: 'answer' }
+  open().keep(2, snapshot(1000, 'held'), [waiting])
+  expect(kept(open())).toEqual([])
+  open().keep(2, snapshot(2000, 'later'), [waiting])
+  open().keep(2, snapshot(3000, 'answered'), passed('flush'))
+  open().keep(2, snapshot(4000, 'again'), passed('flush'))
+  const [moment] = open().all(2)
+  expect([moment?.takenAt, moment?.held?.takenAt]).toEqual([3000, 1000])
+  expect(moment?.held?.capture.nodes[0]?.files.get('iptables-save')).toBe('held')
+})
+
 test('steps of one round share a file, and rounds without new passes write nothing', () => {
   const moments = open()
   moments.keep(2, snapshot(1000), passed('a', 'b', 'c'))

@@ -1,0 +1,89 @@
+// How long a lab takes, from its text: the model behind `minutes` in lab.yaml.
+
+import { parseLab, type WrittenLab } from '../../grading/lab-definition.ts'
+import { type LabText, parseLabText } from '../lab-text.ts'
+import { type CourseFiles, filesOfLab } from './course-files.ts'
+
+/** What a learner does in a lab. */
+export interface Effort {
+  /** Words to read, without commands. */
+  words: number
+  /** Command lines to run, and their output to read. */
+  commands: number
+  /** Blocks that run for more than a minute at most. */
+  waits: number
+  /** Predictions, questions, and questions about earlier labs. */
+  questions: number
+  minutes: number
+}
+
+/**
+ * The model: technical English is read at 110 words a minute; a command takes 45 s with its output, a wait a minute more, and
+ * a question 90 s with the search for its answer. A learner was timed in labs 1, 2, 3, 5, 6 and 7 before their steps asked
+ * anything: 110, 90, 75, 60, 25 and 50 minutes; the model gave 85, 85, 70, 75, 35 and 65.
+ */
+const WORDS_A_MINUTE = 110
+const COMMAND_MINUTES = 0.75
+const WAIT_MINUTES = 1
+const QUESTION_MINUTES = 1.5
+/** Minutes are stated in steps of five. */
+const ROUNDED_TO = 5
+const LONG_SECONDS = 60
+
+/** Measures a lab's text. */
+export function effortOf(
+  text: Pick<LabText, 'intro' | 'outro' | 'sections' | 'fences' | 'quotes'>,
+  { unguided }: Pick<WrittenLab, 'unguided'>,
+): Effort {
+  const parts = [text.intro, ...[...text.sections.values()].flatMap(Object.values), text.outro]
+  const prose = parts.join('\n').replace(/^```.*?^```/gms, '')
+  const lines = text.fences.flatMap(({ commands }) => commands.split('\n'))
+  const isAnswer = (line: string) => line.startsWith('make answer ')
+  const words = (prose.match(/[\p{L}\p{N}][\p{L}\p{N}'./-]*/gu) ?? []).length
+  const commands = lines.filter((line) => line.trim() !== '' && !isAnswer(line)).length
+  const waits = text.fences.filter(({ timeout }) => timeout > LONG_SECONDS).length
+  const questions = text.quotes.length + lines.filter(isAnswer).length
+  const minutes =
+    words / WORDS_A_MINUTE +
+    commands * COMMAND_MINUTES +
+    waits * WAIT_MINUTES +
+    questions * QUESTION_MINUTES +
+    unguided
+  return {
+    words,
+    commands,
+    waits,
+    questions,
+    minutes: Math.round(minutes / ROUNDED_TO) * ROUNDED_TO,
+  }
+}
+
+/** The stated minutes may differ from the model by one step: authors measure, too. */
+export const isTrueTo = ({ minutes }: Effort, stated: number): boolean =>
+  Math.abs(stated - minutes) <= ROUNDED_TO
+
+/** One line of a table of labs. */
+const effortLine = (
+  folder: string,
+  { words, commands, waits, questions, minutes }: Effort,
+  stated: number,
+): string =>
+  `${folder.padEnd(22)}${[words, commands, waits, questions, minutes, stated].map((value) => String(value).padStart(10)).join('')}`
+
+const EFFORT_HEAD = `${'lab'.padEnd(22)}${['words', 'commands', 'waits', 'questions', 'minutes', 'stated'].map((name) => name.padStart(10)).join('')}`
+
+/** Words, commands, waits, questions, and the minutes of the model and of lab.yaml for each lab that can be read. */
+export function effortTable({ labs }: Pick<CourseFiles, 'labs'>): string[] {
+  const lines = labs.flatMap(({ folder, sources }): string[] => {
+    const files = filesOfLab(folder)
+    try {
+      const lab = parseLab(sources[files.definition] ?? '', files.definition)
+      const text = parseLabText(sources[files.text] ?? '', files.text)
+      return [effortLine(folder, effortOf(text, lab), lab.minutes)]
+    } catch {
+      // The linter reports it.
+      return []
+    }
+  })
+  return [EFFORT_HEAD, ...lines]
+}
