@@ -15,6 +15,7 @@ export {
 } from './machine/confinement.ts'
 export { startMachine } from './machine/guest-machine.ts'
 export { type HostKernelTrouble, hostKernelTrouble } from './machine/host-kernel.ts'
+export { GUEST_MEGABYTES, type MemoryPlace, memoryPlaces } from './machine/host-resources.ts'
 export { KERNELS, type KernelName } from './machine/kernel.ts'
 export { umlTrouble } from './machine/kernel-package.ts'
 export type { Machine } from './machine/machine.ts'

@@ -1,4 +1,4 @@
-import type { Confinement } from '../../embedded/index.ts'
+import type { Confinement, MemoryPlace } from '../../embedded/index.ts'
 import type { EngineFacts } from '../kind/engine.ts'
 import type { HostKernelFacts, KernelFacts, KernelNeed } from './kernel-probe.ts'
 
@@ -38,6 +38,8 @@ export interface EmbeddedFacts {
   cached: boolean
   /** The mechanisms that protect this machine's files from the guest; tested once its packages are in the cache. */
   confinement: Confinement | undefined
+  /** The folders that were tried for the memory of User-Mode Linux: the last one is used if it has no trouble. */
+  memoryPlaces?: readonly MemoryPlace[] | undefined
   /** User-Mode Linux, probed only while one runs. */
   kernel: KernelFacts | undefined
   /** This machine's own kernel. */

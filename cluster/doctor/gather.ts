@@ -2,7 +2,14 @@ import { existsSync, readFileSync, statfsSync } from 'node:fs'
 import { arch, freemem, platform } from 'node:os'
 import { join } from 'node:path'
 import { which } from 'zx/core'
-import { CONFINE, detectConfinement, requireSupport, umlTrouble } from '../../embedded/index.ts'
+import {
+  CONFINE,
+  detectConfinement,
+  GUEST_MEGABYTES,
+  memoryPlaces,
+  requireSupport,
+  umlTrouble,
+} from '../../embedded/index.ts'
 import { cacheFolder, offlineRoot, projectRoot } from '../../host/layout.ts'
 import { reasonOf } from '../../host/main.ts'
 import type { Progress } from '../../host/progress.ts'
@@ -208,6 +215,7 @@ async function embeddedFacts(name: string): Promise<EmbeddedFacts> {
     uml,
     cached,
     confinement,
+    memoryPlaces: uml === undefined ? memoryPlaces(GUEST_MEGABYTES) : undefined,
     kernel,
     hostKernel: await hostKernelFacts(cached ? tree : undefined),
   }

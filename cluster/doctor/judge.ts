@@ -44,6 +44,7 @@ function embeddedResults(facts: EmbeddedFacts, host: HostFacts): DoctorResult[] 
     uml === undefined ? fine('KERNEL=uml', detail) : note('KERNEL=uml', uml),
     ...hostKernelResult(facts),
     ...confinementResult(facts),
+    ...memoryFolderResult(facts),
     room('memory', host.freeMemory, needed.embedded.memory, 'close other programs'),
     room('disk', host.freeDisk, needed.embedded.disk, 'free space on the disk of this checkout'),
   ]
@@ -80,6 +81,17 @@ function confinementResult({ confinement, uml }: EmbeddedFacts): DoctorResult[] 
       ),
     ]
   return [(confinement.files === 'mounts' ? note : warning)(what, weakness.open, weakness.fix)]
+}
+
+/** Where User-Mode Linux keeps the memory of its guest. */
+function memoryFolderResult({ memoryPlaces = [] }: EmbeddedFacts): DoctorResult[] {
+  const what = 'memory folder'
+  const used = memoryPlaces.find(({ trouble }) => trouble === undefined)
+  const reasons = memoryPlaces.flatMap(({ trouble }) => trouble ?? []).join(' and ')
+  if (used) return [fine(what, `"${used.folder}"${reasons && `, because ${reasons}`}`)]
+  if (memoryPlaces.length === 0) return []
+  const fix = 'TMPDIR=, with a folder that has room for it and where programs can be run'
+  return [fault(what, `the guest's memory has no place: ${reasons}`, fix)]
 }
 
 function room(what: string, free: number, enough: number, fix: string): DoctorResult {

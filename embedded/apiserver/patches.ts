@@ -1,19 +1,50 @@
 import { isJsonObject, type Json, type JsonObject, sameJson, wireCopy } from './json.ts'
 import { badRequest, StatusError } from './status-error.ts'
 
-/** A copy with a JSON patch applied (RFC 6902). Throws 400 for an invalid patch, 422 for an operation that can't be applied. */
+/** As in Kubernetes (maxJSONPatchOperations of k8s.io/apiserver, pkg/endpoints/handlers/patch.go). */
+const mostOperations = 10_000
+
+/** As in Kubernetes (JSONPatchMaxCopyBytes, pkg/server/config.go): copies of copies double in size. */
+const mostCopiedBytes = 3 * 1024 * 1024
+
+/**
+ * A copy with a JSON patch applied (RFC 6902). Throws 400 for an invalid patch, 413 for too many operations, 422 for an operation that
+ * can't be applied and for more copied bytes than a genuine API server allows.
+ */
 export function jsonPatch(target: Json, patch: Json): Json {
   if (!Array.isArray(patch))
     throw badRequest(
       'error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch',
     )
+  if (patch.length > mostOperations)
+    throw new StatusError(
+      'RequestEntityTooLarge',
+      `Request entity too large: The allowed maximum operations in a JSON patch is ${mostOperations}, got ${patch.length}`,
+    )
   // An outer object gives the whole document a parent too: its path is the empty text.
   const root = { '': wireCopy(target) }
-  for (const operation of patch) applyOperation(root, operation)
+  const copies = new CopyLimit()
+  for (const operation of patch) applyOperation(root, operation, copies)
   return root['']
 }
 
-function applyOperation(root: JsonObject, operation: Json): void {
+/** Counts the bytes that the copies of one patch add, as JSON. */
+class CopyLimit {
+  private bytes = 0
+
+  /** A copy of a value. Throws 422 when it is too much. */
+  copy(value: Json): Json {
+    const text = JSON.stringify(value)
+    this.bytes += Buffer.byteLength(text)
+    if (this.bytes > mostCopiedBytes)
+      refusePatch(
+        `Unable to complete the copy, the accumulated size increase of copy is ${this.bytes}, exceeding the limit ${mostCopiedBytes}`,
+      )
+    return JSON.parse(text)
+  }
+}
+
+function applyOperation(root: JsonObject, operation: Json, copies: CopyLimit): void {
   const { op, path, from, value } = isJsonObject(operation) ? operation : {}
   if (typeof op !== 'string' || typeof path !== 'string') {
     throw badRequest(
@@ -30,7 +61,7 @@ function applyOperation(root: JsonObject, operation: Json): void {
     take(root, path)
     add(root, path, given())
   } else if (op === 'move') add(root, path, take(root, source()))
-  else if (op === 'copy') add(root, path, wireCopy(read(root, source())))
+  else if (op === 'copy') add(root, path, copies.copy(read(root, source())))
   else if (op !== 'test') refusePatch(`Unexpected kind: ${op}`)
   else if (!sameJson(read(root, path), value ?? null))
     refusePatch(`testing value ${path} failed: test failed`)

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { type Duplex, PassThrough, Writable } from 'node:stream'
 import { constants, createDeflate, createInflate, type Deflate, type Inflate } from 'node:zlib'
+import { noticeEnd } from './paused-connection.ts'
 
 // SPDY/3.1 as far as Kubernetes uses it for exec, attach and port-forward.
 
@@ -61,6 +62,11 @@ export function serveSpdy(socket: Duplex, opened: (stream: SpdyStream) => void):
   const inflate = createInflate({ dictionary, finishFlush: constants.Z_SYNC_FLUSH })
   const deflate = createDeflate({ dictionary })
   const inputs = new Map<number, PassThrough>()
+  let isWaiting = false
+  const noticed = noticeEnd(
+    () => isWaiting && socket.writableLength === 0,
+    () => socket.write(frame(control.ping, uint32(2))),
+  )
 
   const endInput = (stream: number) => {
     inputs.get(stream)?.end()
@@ -91,13 +97,19 @@ export function serveSpdy(socket: Duplex, opened: (stream: SpdyStream) => void):
 
   async function handle(first: number, flags: number, payload: Buffer): Promise<void> {
     if (first === control.synStream) await open(payload, flags)
-    else if (first === control.ping) socket.write(frame(control.ping, payload))
-    else if (first === control.rstStream) endInput(payload.readUInt32BE(0))
+    else if (first === control.ping) {
+      // Those with even numbers are answers to this server's own.
+      if (payload.readUInt32BE(0) % 2 === 1) socket.write(frame(control.ping, payload))
+    } else if (first === control.rstStream) endInput(payload.readUInt32BE(0))
     else if (first === control.goAway) socket.end()
     else if (first < control.any) {
       const input = inputs.get(first)
       // TCP slows down a client that sends faster than the other end reads.
-      if (payload.length > 0 && input && !input.write(payload)) await once(input, 'drain')
+      if (payload.length > 0 && input && !input.write(payload)) {
+        isWaiting = true
+        await once(input, 'drain')
+        isWaiting = false
+      }
       if (flags & fin) endInput(first)
     }
   }
@@ -117,6 +129,7 @@ export function serveSpdy(socket: Duplex, opened: (stream: SpdyStream) => void):
 
   socket.on('error', () => socket.destroy())
   socket.on('close', () => {
+    noticed()
     for (const input of inputs.values()) input.end()
     inflate.close()
     deflate.close()

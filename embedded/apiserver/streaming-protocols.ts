@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { type Duplex, PassThrough, Writable } from 'node:stream'
 import { createWebSocketStream, type WebSocket, WebSocketServer } from 'ws'
+import { noticeEnd } from './paused-connection.ts'
 import { type ClientStream, type SpdyStream, serveSpdy } from './spdy.ts'
 import { badRequest } from './status-error.ts'
 
@@ -111,7 +112,12 @@ function webSocketTransport(client: WebSocket, wanted: readonly string[]): Comma
     else if (content.length > 0 && inputs.get(channel)?.write(lineOrBytes) === false) client.pause()
   })
   client.on('error', () => client.terminate())
+  const noticed = noticeEnd(
+    () => client.isPaused && client.bufferedAmount === 0,
+    () => client.ping(),
+  )
   client.on('close', () => {
+    noticed()
     for (const input of inputs.values()) input.end()
   })
   // As in Kubernetes, an empty message on an output reports that the streams are open.

@@ -1,4 +1,4 @@
-import { PassThrough, type Readable, type Writable } from 'node:stream'
+import { Readable } from 'node:stream'
 import type { LogRequest } from '../apiserver/api-call.ts'
 
 /** One line of a container's output. */
@@ -9,24 +9,34 @@ export interface LogLine {
   stream: OutputStream
 }
 
+/** Lines of one output that were completed at the same time. One value for each line takes fifty times the memory of a short line. */
+interface LogBlock extends LogLine {
+  /** Whole lines, of which the last one may lack its line break. */
+  text: string
+}
+
 export type OutputStream = 'stdout' | 'stderr'
 
-/** Receives a container's later output in chunks, which need not be lines, or in lines. */
+/** Receives a container's later output in chunks, which need not be lines, or in blocks of lines. */
 export interface OutputReader {
   chunk?(stream: OutputStream, text: string): unknown
-  line?(line: LogLine): void
+  block?(block: LogBlock): void
   end(): void
 }
 
 const keptBytes = 4 * 1024 * 1024
-/** Lines are removed at this size, many at once, because each removal moves all that remain. */
+/** Blocks are removed at this size, many at once, because each removal moves all that remain. */
 const fullBytes = 5 * 1024 * 1024
 /** A longer line becomes several, as in containerd (max_container_log_line_size). */
 const longestLine = 16 * 1024
+/** What a block takes beside its text. */
+const blockBytes = 128
 
-/** At least the last 4 MB of the output of one run of a container. */
+const sizeOf = ({ text }: LogBlock) => text.length + blockBytes
+
+/** At least the last 4 MB of the output of one run of a container; less if it is written in many small parts. */
 export class LogBuffer {
-  private lines: LogLine[] = []
+  private readonly blocks: LogBlock[] = []
   private bytes = 0
   private readonly partial = new Map<OutputStream, { text: string; milliseconds: number }>()
   private readonly readers = new Set<OutputReader>()
@@ -38,27 +48,33 @@ export class LogBuffer {
     const now = Date.now()
     const open = this.partial.get(stream) ?? { text: '', milliseconds: now }
     this.partial.delete(stream)
-    for (const [index, text] of (open.text + chunk).split(/(?<=\n)/).entries()) {
-      const milliseconds = index === 0 ? open.milliseconds : now
-      if (text.endsWith('\n') || text.length > longestLine) this.add(stream, text, milliseconds)
-      else if (text !== '') this.partial.set(stream, { text, milliseconds })
-    }
+    const text = open.text + chunk
+    const [first, last] = [text.indexOf('\n') + 1, text.lastIndexOf('\n') + 1]
+    this.add(stream, text.slice(0, first), open.milliseconds)
+    this.add(stream, text.slice(first, last), now)
+    const [rest, milliseconds] = [text.slice(last), first > 0 ? now : open.milliseconds]
+    if (rest.length > longestLine) this.add(stream, rest, milliseconds)
+    else if (rest !== '') this.partial.set(stream, { text: rest, milliseconds })
   }
 
   private add(stream: OutputStream, text: string, milliseconds: number): void {
-    const line = { milliseconds, text, stream }
-    this.lines.push(line)
-    this.bytes += text.length
+    if (text === '') return
+    const block = { milliseconds, text, stream }
+    this.blocks.push(block)
+    this.bytes += sizeOf(block)
     if (this.bytes > fullBytes) this.removeFirst()
-    for (const reader of this.readers) reader.line?.(line)
+    for (const reader of this.readers) reader.block?.(block)
   }
 
   private removeFirst(): void {
-    const last = this.lines.length - 1
+    const last = this.blocks.length - 1
     let count = 0
-    for (; this.bytes > keptBytes && count < last; count++)
-      this.bytes -= this.lines[count]?.text.length ?? 0
-    this.lines.splice(0, count)
+    for (let block = this.blocks[0]; block && count < last; block = this.blocks[count]) {
+      if (this.bytes <= keptBytes) break
+      this.bytes -= sizeOf(block)
+      count++
+    }
+    this.blocks.splice(0, count)
   }
 
   /** The output has ended. */
@@ -71,13 +87,14 @@ export class LogBuffer {
     this.readers.clear()
   }
 
-  all(): readonly LogLine[] {
-    return this.lines
+  /** The lines that are kept, in blocks. */
+  all(): readonly LogBlock[] {
+    return this.blocks
   }
 
   /** Passes all earlier output to a reader of chunks. */
   replay(reader: OutputReader): void {
-    for (const { stream, text } of this.lines) reader.chunk?.(stream, text)
+    for (const { stream, text } of this.blocks) reader.chunk?.(stream, text)
     for (const [stream, { text }] of this.partial) reader.chunk?.(stream, text)
   }
 
@@ -93,35 +110,95 @@ export class LogBuffer {
  * Whether a stream takes more output, which is asked each time: what its reader has not read is kept in memory. One that pauses misses
  * output, as on a node, whose logs are rotated.
  */
-export function roomIn(out: Readable & Writable): () => boolean {
+export function roomIn(out: {
+  readonly readableLength: number
+  readonly writableLength: number
+}): () => boolean {
   const waiting = () => out.readableLength + out.writableLength
   const limit = waiting() + fullBytes
   return () => waiting() < limit
 }
 
+const linesOf = (text: string) => text.split(/(?<=\n)/)
+
+/** The last lines of blocks, which are shortened where they begin within one. */
+function lastLines(blocks: readonly LogBlock[], count: number): LogBlock[] {
+  const last: LogBlock[] = []
+  let left = count
+  for (const block of blocks.toReversed()) {
+    if (left <= 0) break
+    const lines = linesOf(block.text)
+    last.push(lines.length > left ? { ...block, text: lines.slice(-left).join('') } : block)
+    left -= lines.length
+  }
+  return last.reverse()
+}
+
+/** Each line with its time in RFC 3339 with nanoseconds, as the container runtime interface writes it. */
+function withTimes({ text, milliseconds }: LogBlock): string {
+  const time = new Date(milliseconds).toISOString().replace('Z', '000000Z')
+  return linesOf(text)
+    .map((line) => `${time} ${line}`)
+    .join('')
+}
+
+/** A log that is written when it is read. What waits are the blocks, which the container's log holds too. */
+class LogReader extends Readable {
+  private readonly blocks: LogBlock[]
+  private readonly timestamps: boolean
+  /** The bytes that may be sent. */
+  private left: number
+  private waitingBytes = 0
+  private isWanted = false
+  private isEnded = false
+
+  constructor(blocks: LogBlock[], { timestamps, limitBytes }: LogRequest) {
+    super()
+    this.blocks = blocks
+    this.timestamps = timestamps
+    this.left = limitBytes ?? Number.POSITIVE_INFINITY
+  }
+
+  /** Later output; it is left out while 5 MB of it wait for a client that does not read. */
+  add(block: LogBlock): void {
+    if (this.waitingBytes > fullBytes) return
+    this.blocks.push(block)
+    this.waitingBytes += sizeOf(block)
+    if (this.isWanted) this._read()
+  }
+
+  /** There is no more output. */
+  finish(): void {
+    this.isEnded = true
+    if (this.isWanted) this._read()
+  }
+
+  override _read(): void {
+    const block = this.left > 0 ? this.blocks.shift() : undefined
+    this.isWanted = block === undefined
+    if (block) this.send(block)
+    else if (this.isEnded || this.left <= 0) this.push(null)
+  }
+
+  private send(block: LogBlock): void {
+    this.waitingBytes = Math.max(0, this.waitingBytes - sizeOf(block))
+    const bytes = Buffer.from(this.timestamps ? withTimes(block) : block.text)
+    const sent = bytes.subarray(0, this.left)
+    this.left -= sent.length
+    this.push(sent)
+  }
+}
+
 /** The requested lines of a log, in the format of `kubectl logs`. */
 export function logStream(log: LogBuffer, request: LogRequest): Readable {
-  const out = new PassThrough()
-  let left = request.limitBytes ?? Number.POSITIVE_INFINITY
-  const write = ({ milliseconds, text }: LogLine) => {
-    // RFC 3339 with nanoseconds, as the container runtime interface writes it.
-    const time = request.timestamps
-      ? `${new Date(milliseconds).toISOString().replace('Z', '000000Z')} `
-      : ''
-    const bytes = Buffer.from(time + text)
-    out.write(bytes.subarray(0, left))
-    left -= bytes.length
-  }
   const since = request.sinceSeconds === undefined ? 0 : Date.now() - request.sinceSeconds * 1000
   const recent = log.all().filter(({ milliseconds }) => milliseconds >= since)
-  const skipped = Math.max(0, recent.length - (request.tailLines ?? recent.length))
-  for (const line of recent.slice(skipped)) if (left > 0) write(line)
-  if (!request.follow || left <= 0) return out.end()
-  const room = roomIn(out)
-  const line = (next: LogLine) => {
-    if (left > 0 && room()) write(next)
-    if (left <= 0) out.end()
-  }
-  out.on('close', log.read({ line, end: () => out.end() }))
+  const { tailLines } = request
+  const out = new LogReader(
+    tailLines === undefined ? recent : lastLines(recent, tailLines),
+    request,
+  )
+  if (!request.follow) out.finish()
+  else out.on('close', log.read({ block: (block) => out.add(block), end: () => out.finish() }))
   return out
 }

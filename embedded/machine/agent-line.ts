@@ -1,7 +1,7 @@
 // The serial line between host and guest carries frames:  length (4) · stream (4) · type (1) · payload (length bytes)
-import { type Readable, Writable } from 'node:stream'
+import { Writable } from 'node:stream'
 
-/** The type of a frame. Host to guest: spawn … script; guest to host: ready … acknowledge; data, end and error in both directions. */
+/** The type of a frame. Host to guest: spawn … script; guest to host: ready … acknowledge; credit, data, end and error in both directions. */
 export const FrameType = {
   /** JSON SpawnRequest: start a process as this stream. */
   spawn: 1,
@@ -27,6 +27,8 @@ export const FrameType = {
   opened: 14,
   /** Four bytes: the number of bytes that the agent has read since the last acknowledgement. */
   acknowledge: 15,
+  /** As `creditPayload` writes it, in both directions: data of this stream that was read, so that more may be sent. */
+  credit: 16,
   /** Bytes: standard input (to the guest), standard output or connection data. */
   data: 20,
   /** Bytes of standard error. */
@@ -63,12 +65,32 @@ export function encodeFrame(
   return frame
 }
 
+/** The content of a `credit` frame: a type of data, and how many bytes of it were read. */
+export function creditPayload(type: number, bytes: number): Buffer {
+  const payload = Buffer.alloc(5)
+  payload.writeUInt8(type, 0)
+  payload.writeUInt32BE(bytes, 1)
+  return payload
+}
+
+/** Reads the content of a `credit` frame. */
+export const readCredit = (payload: Buffer): { type: number; bytes: number } => ({
+  type: payload.readUInt8(0),
+  bytes: payload.readUInt32BE(1),
+})
+
 /** Collects received bytes and returns complete frames. */
 export class FrameDecoder {
   private parts: Buffer[] = []
   private held = 0
+  private readonly longest: number
 
-  /** The frames completed by these bytes, in order. */
+  /** @param longest the largest payload of a frame; without it, the sender is trusted */
+  constructor(longest = Number.POSITIVE_INFINITY) {
+    this.longest = longest
+  }
+
+  /** The frames completed by these bytes, in order. @throws Error for a frame that is longer than allowed, before its content arrives */
   push(bytes: Buffer): Frame[] {
     this.parts.push(bytes)
     this.held += bytes.length
@@ -76,6 +98,7 @@ export class FrameDecoder {
     while (this.held >= headerBytes) {
       const head = this.peek(headerBytes)
       const length = head.readUInt32BE(0)
+      if (length > this.longest) throw new Error(`a frame of ${length} bytes`)
       if (this.held < headerBytes + length) break
       const whole = this.peek(headerBytes + length)
       const payload = whole.subarray(headerBytes, headerBytes + length)
@@ -101,15 +124,6 @@ export function writeData(line: Writable, stream: number, type: number, data: Ui
   for (let start = 0; start < data.length; start += chunkBytes)
     room = line.write(encodeFrame(stream, type, data.subarray(start, start + chunkBytes)))
   return room
-}
-
-/** Writes a stream's bytes on a line, and stops reading while the line is full. */
-export function pump(line: Writable, stream: number, type: number, source: Readable): void {
-  source.on('data', (bytes: Buffer) => {
-    if (writeData(line, stream, type, bytes)) return
-    source.pause()
-    line.once('drain', () => source.resume())
-  })
 }
 
 /** Senders must wait if more than this is queued. */

@@ -2,12 +2,20 @@
 // It is bundled to one file and started by the init script with the serial line's device as its argument, or with descriptors 3
 // and 4 to and from the host.
 import { execFile } from 'node:child_process'
-import { mkdirSync, openSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer, Socket } from 'node:net'
 import { dirname } from 'node:path'
-import type { Writable } from 'node:stream'
+import type { Readable, Writable } from 'node:stream'
 import { ReadStream, WriteStream } from 'node:tty'
-import { encodeFrame, FrameDecoder, FrameType, pump, writeData } from './agent-line.ts'
+import { creditPayload, encodeFrame, FrameDecoder, FrameType, readCredit } from './agent-line.ts'
 import { FifoPool, outputEnded } from './fifo-pool.ts'
 import {
   type ProcessEnd,
@@ -17,6 +25,7 @@ import {
   spawnArguments,
 } from './machine.ts'
 import { ScriptPool } from './script-shell.ts'
+import { pump, ReceiveWindow, SendWindow, sendWhole } from './stream-window.ts'
 
 // The environment that every program expects, set here to avoid starting processes for it.
 for (const folder of ['/dev/shm', '/run/netns', '/run/lock']) mkdirSync(folder)
@@ -45,6 +54,10 @@ const pool = new ScriptPool(pipes, environment)
 /** What the host can do with a stream. */
 interface Stream {
   input?: Writable | null
+  /** What was received for `input` and not yet written. */
+  received?: ReceiveWindow
+  /** How much more of each type of data may be sent. */
+  windows?: ReadonlyMap<number, SendWindow>
   kill?(signal: NodeJS.Signals): void
   close?(): void
 }
@@ -65,13 +78,70 @@ function sendError(stream: number, error: unknown): void {
 const exited = (stream: number, end: ProcessEnd) =>
   sendFrame(stream, FrameType.exit, JSON.stringify(end))
 
+/**
+ * The process groups on a terminal (proc_pid_stat(5)): those of the session of its first process, and of the one that `confine --terminal`
+ * begins as its child. A program that ignores the SIGHUP of a closed terminal would go on after its client.
+ */
+function groupsOnTerminal(first: number): number[] {
+  const sessions = [first, ...childrenOf(first)]
+  const groups = new Set<number>()
+  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name)))
+    try {
+      // The name before these fields may contain any character.
+      const [, group, session] = readFileSync(`/proc/${pid}/stat`, 'latin1')
+        .replace(/^.*\) \S /s, '')
+        .split(' ')
+        .map(Number)
+      if (session !== undefined && sessions.includes(session) && group) groups.add(group)
+    } catch {
+      // It has ended in the meantime.
+    }
+  return [...groups]
+}
+
+/** What is signalled for a request whose first process is this: processes, and groups as negative numbers (kill(2)). */
+function killTargets(pid: number, { container, tty }: SpawnRequest): number[] {
+  try {
+    // The command of a container only waits for the container's first process, and `script` for the command.
+    const waiting = tty ? firstChild(pid) : pid
+    if (container) return [firstChild(waiting)]
+    return tty ? groupsOnTerminal(waiting).map((group) => -group) : [-pid]
+  } catch {
+    return container ? [] : [-pid]
+  }
+}
+
+/** Carries outputs to the host, each with a window of its own. */
+function carry(stream: number, outputs: readonly (readonly [number, Readable])[]) {
+  const windows = new Map<number, SendWindow>()
+  for (const [type, source] of outputs) {
+    const window = new SendWindow()
+    windows.set(type, window)
+    pump({ line: output, stream, type, window }, source)
+  }
+  return windows
+}
+
+/** Counts what the host sends to a stream. */
+const receiving = (stream: number) =>
+  new ReceiveWindow((bytes) =>
+    sendFrame(stream, FrameType.credit, creditPayload(FrameType.data, bytes)),
+  )
+
 const terminalFile = (stream: number) => `/run/terminal-${stream}`
+
+const childrenOf = (pid: number) =>
+  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+    .trim()
+    .split(' ')
+    .filter(Boolean)
+    .map(Number)
 
 /** The first process of a container: the only child of the process that waits for it. */
 function firstChild(pid: number): number {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')
-  if (!children[0]) throw new Error(`process ${pid} has no child`)
-  return Number(children[0])
+  const [child] = childrenOf(pid)
+  if (child === undefined) throw new Error(`process ${pid} has no child`)
+  return child
 }
 
 function start(stream: number, request: SpawnRequest): void {
@@ -82,28 +152,29 @@ function start(stream: number, request: SpawnRequest): void {
   const command = spawnArguments(placed, terminalFile(stream))
   const { child, stdout, stderr } = pipes.spawn(command, env, request.noInput ? 'ignore' : 'pipe')
   const kill = (signal: NodeJS.Signals) => {
-    try {
-      if (child.pid === undefined) return
-      // The command of a container only waits for the container's first process, and `script` for the command.
-      const waiting = request.container && request.tty ? firstChild(child.pid) : child.pid
-      process.kill(request.container ? firstChild(waiting) : -waiting, signal)
-    } catch {
-      // It has already ended: its exit frame follows.
-    }
+    for (const target of child.pid === undefined ? [] : killTargets(child.pid, request))
+      try {
+        process.kill(target, signal)
+      } catch {
+        // It has already ended: its exit frame follows.
+      }
   }
-  streams.set(stream, { input: child.stdin, kill })
+  const windows = carry(stream, [
+    [FrameType.data, stdout.output],
+    [FrameType.errorData, stderr.output],
+  ])
+  streams.set(stream, { input: child.stdin, received: receiving(stream), windows, kill })
   child.on('spawn', () => sendFrame(stream, FrameType.started, JSON.stringify({ pid: child.pid })))
   child.on('error', (error) => {
     if (child.pid !== undefined) return
     streams.delete(stream)
     sendError(stream, error)
   })
-  pump(output, stream, FrameType.data, stdout.output)
-  pump(output, stream, FrameType.errorData, stderr.output)
   child.on('exit', async (code, signal) => {
-    streams.delete(stream)
+    streams.set(stream, { windows })
     if (request.tty) rmSync(terminalFile(stream), { force: true })
     await outputEnded([stdout, stderr])
+    streams.delete(stream)
     exited(stream, processEnd(code, signal))
   })
 }
@@ -113,9 +184,13 @@ async function runScript(stream: number, { script, ...place }: ScriptRequest): P
   streams.set(stream, { kill: (signal) => shell.kill(signal) })
   sendFrame(stream, FrameType.started, JSON.stringify({ pid: shell.pid }))
   const { exitCode, stdout, stderr } = await result
+  const outputs = [
+    { line: output, stream, type: FrameType.data, window: new SendWindow() },
+    { line: output, stream, type: FrameType.errorData, window: new SendWindow() },
+  ] as const
+  streams.set(stream, { windows: new Map(outputs.map(({ type, window }) => [type, window])) })
+  await Promise.all([sendWhole(outputs[0], stdout), sendWhole(outputs[1], stderr)])
   streams.delete(stream)
-  writeData(output, stream, FrameType.data, stdout)
-  writeData(output, stream, FrameType.errorData, stderr)
   exited(stream, { exitCode })
 }
 
@@ -146,9 +221,10 @@ function write(stream: number, payload: Buffer): void {
 function forward(stream: number, socketPath: string): void {
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     const connection = nextConnection++
-    streams.set(connection, { input: socket, close: () => socket.destroy() })
     sendFrame(connection, FrameType.opened)
-    pump(output, connection, FrameType.data, socket)
+    const windows = carry(connection, [[FrameType.data, socket]])
+    const received = receiving(connection)
+    streams.set(connection, { input: socket, received, windows, close: () => socket.destroy() })
     socket.on('end', () => sendFrame(connection, FrameType.end))
     socket.on('error', () => socket.destroy())
     socket.on('close', () => {
@@ -170,7 +246,16 @@ const handlers: Record<number, (stream: number, payload: Buffer) => void> = {
   },
   [FrameType.write]: write,
   [FrameType.forward]: (stream, payload) => forward(stream, JSON.parse(payload.toString()).socket),
-  [FrameType.data]: (stream, payload) => streams.get(stream)?.input?.write(payload),
+  [FrameType.data](stream, payload) {
+    const { input, received } = streams.get(stream) ?? {}
+    received?.receive(payload.length)
+    // What a program does not want any more counts as read too.
+    input?.write(payload, () => received?.read(payload.length))
+  },
+  [FrameType.credit](stream, payload) {
+    const { type, bytes } = readCredit(payload)
+    streams.get(stream)?.windows?.get(type)?.grant(bytes)
+  },
   [FrameType.end]: (stream) => streams.get(stream)?.input?.end(),
   [FrameType.exit]: (stream) => streams.get(stream)?.close?.(),
 }

@@ -6,13 +6,14 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { ExecOptions, ExecResult } from '../../host/shell-word.ts'
 import { timeoutScale } from '../../host/wait.ts'
 import {
+  chunkBytes,
+  creditPayload,
   encodeFrame,
   type Frame,
   FrameDecoder,
   FrameType,
-  pump,
+  readCredit,
   SerialLine,
-  writeData,
 } from './agent-line.ts'
 import type { BootOptions, Kernel } from './kernel.ts'
 import { bootKernel, consoleTail, describeKernelEnd } from './kernel-process.ts'
@@ -26,11 +27,15 @@ import {
   type ScriptPlace,
   type SpawnOptions,
 } from './machine.ts'
+import { pump, ReceiveWindow, SendWindow, sendData } from './stream-window.ts'
 
 /** Receives the frames of one stream. */
 type Listener = (frame: Frame) => void
 
 const bootDeadlineMs = 60_000
+
+/** Only root of the guest can write on the line as if it was the agent: it stops its own kernel instead of filling this process's memory. */
+const MISUSED = 'was stopped: a program in it wrote on the line that only its agent may use'
 
 /** Processes that a kernel left behind may keep its console open. */
 const recordedMs = 2000
@@ -79,8 +84,9 @@ class GuestMachine implements Machine {
       }),
     )
     this.ended = new Promise((resolve) => {
-      const end = (reason: string) => {
-        this.gone ??= reason
+      const end = (why: string) => {
+        this.gone ??= why
+        const reason = this.gone
         for (const [stream, listener] of this.listeners)
           listener({
             stream,
@@ -96,12 +102,34 @@ class GuestMachine implements Machine {
         end(`ended ${describeKernelEnd(consoleTail(kernel.consoleFile))}`)
       })
     })
-    const decoder = new FrameDecoder()
+    const decoder = new FrameDecoder(chunkBytes)
     kernel.fromGuest.on('data', (bytes: Buffer) => {
-      for (const frame of decoder.push(bytes)) this.dispatch(frame)
+      try {
+        for (const frame of decoder.push(bytes)) this.dispatch(frame)
+      } catch {
+        this.stopMisuse()
+      }
     })
     kernel.toGuest.on('error', () => {})
     kernel.fromGuest.on('error', () => {})
+  }
+
+  /** Ends a kernel whose line carries what its agent never sends. */
+  private stopMisuse(): void {
+    this.gone ??= MISUSED
+    this.kernel.fromGuest.destroy()
+    this.kernel.end()
+  }
+
+  /** Counts what the guest sends of one type of a stream, and returns how it is passed on: `done` is called when it was read. */
+  private receiving(stream: number, type: number): (bytes: number) => () => void {
+    const window = new ReceiveWindow((bytes) =>
+      this.send(stream, FrameType.credit, creditPayload(type, bytes)),
+    )
+    return (bytes) => {
+      if (!window.receive(bytes)) this.stopMisuse()
+      return () => window.read(bytes)
+    }
   }
 
   private dispatch(frame: Frame): void {
@@ -146,10 +174,11 @@ class GuestMachine implements Machine {
     return new Promise((resolve, reject) => {
       const stdout = new PassThrough()
       const stderr = new PassThrough()
+      const window = new SendWindow()
       const stdin = new Writable({
         write: (bytes: Buffer, _encoding, done) => {
-          if (this.gone !== undefined || writeData(this.line, stream, FrameType.data, bytes)) done()
-          else this.line.once('drain', done)
+          const sending = { line: this.line, stream, type: FrameType.data, window }
+          if (this.gone !== undefined || sendData(sending, bytes, done)) done()
         },
         final: (done) => {
           this.send(stream, FrameType.end)
@@ -162,13 +191,15 @@ class GuestMachine implements Machine {
       })
       const finish = (end: ProcessEnd) => {
         this.listeners.delete(stream)
+        window.release()
         stdout.end()
         stderr.end()
         settle(end)
       }
       const stream = this.open(({ type: kind, payload }) => {
-        if (kind === FrameType.data) stdout.write(payload)
-        else if (kind === FrameType.errorData) stderr.write(payload)
+        if (kind === FrameType.data) stdout.write(payload, readOutput?.(payload.length))
+        else if (kind === FrameType.errorData) stderr.write(payload, readErrors?.(payload.length))
+        else if (kind === FrameType.credit) window.grant(readCredit(payload).bytes)
         else if (kind === FrameType.exit) finish(JSON.parse(payload.toString()))
         else if (kind === FrameType.started) {
           const { pid } = JSON.parse(payload.toString()) as { pid: number }
@@ -182,6 +213,9 @@ class GuestMachine implements Machine {
           finish(processEnd(null, 'SIGKILL'))
         }
       })
+      const [readOutput, readErrors] = [FrameType.data, FrameType.errorData].map((kind) =>
+        this.receiving(stream, kind),
+      )
       this.send(stream, type, JSON.stringify(request))
     })
   }
@@ -252,12 +286,15 @@ class GuestMachine implements Machine {
   /** Connects a connection from the guest with a TCP port of the host's loopback interface. */
   private carry({ stream }: Frame): void {
     const socket: Socket = connect({ host: '127.0.0.1', port: this.hostPort, allowHalfOpen: true })
+    const window = new SendWindow()
+    const read = this.receiving(stream, FrameType.data)
     this.listeners.set(stream, ({ type, payload: bytes }) => {
-      if (type === FrameType.data) socket.write(bytes)
+      if (type === FrameType.data) socket.write(bytes, read(bytes.length))
+      else if (type === FrameType.credit) window.grant(readCredit(bytes).bytes)
       else if (type === FrameType.end) socket.end()
       else socket.destroy()
     })
-    pump(this.line, stream, FrameType.data, socket)
+    pump({ line: this.line, stream, type: FrameType.data, window }, socket)
     socket.on('end', () => this.send(stream, FrameType.end))
     socket.on('error', () => socket.destroy())
     socket.on('close', () => {

@@ -1,8 +1,13 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { freeMegabytes, SystemTrouble } from '../../host/system-trouble.ts'
 
 const MB = 1024 * 1024
+
+/** The memory of a guest on User-Mode Linux. */
+export const GUEST_MEGABYTES = 1024
 
 /** The limits of a process (getrlimit(2), /proc/PID/limits) that a cluster's kernel and daemon need (measured with Debian's 6.12 and Node 20). */
 const limitsFor = (megabytes: number) => [
@@ -48,14 +53,60 @@ export function requireLimits(
     )
 }
 
-/** A folder with room for the guest's memory. @throws SystemTrouble if there is none: a page that can't be written kills the kernel */
-export function memoryFolder(megabytes: number, folders = ['/dev/shm', tmpdir()]): string {
-  const there = [...new Set(folders)].filter((folder) => existsSync(folder))
-  const found = there.find((folder) => freeMegabytes(folder) >= megabytes)
-  if (found !== undefined) return found
-  const rooms = there.map((folder) => `"${folder}" has ${freeMegabytes(folder)} MB`).join(' and ')
+/** A folder that may hold the guest's memory, and why it can't. */
+export interface MemoryPlace {
+  folder: string
+  trouble?: string
+}
+
+/** Whether files of a folder can be mapped as programs: User-Mode Linux maps its memory so, which `noexec` forbids (mount(8)). */
+function canMapPrograms(folder: string): boolean {
+  try {
+    const place = mkdtempSync(join(folder, 'kube-service-labs-probe-'))
+    try {
+      const file = join(place, 'program')
+      writeFileSync(file, '#!/bin/sh\n', { mode: 0o700 })
+      return spawnSync(file, { stdio: 'ignore' }).status === 0
+    } finally {
+      rmSync(place, { recursive: true, force: true })
+    }
+  } catch {
+    return false
+  }
+}
+
+/** The folders for the guest's memory, the first without trouble is used; the others are not tried. */
+export function memoryPlaces(
+  megabytes: number,
+  folders = ['/dev/shm', tmpdir()],
+): readonly MemoryPlace[] {
+  const places: MemoryPlace[] = []
+  for (const folder of new Set(folders)) {
+    if (!existsSync(folder)) continue
+    const free = freeMegabytes(folder)
+    const trouble =
+      free < megabytes
+        ? `"${folder}" has ${free} MB free`
+        : canMapPrograms(folder)
+          ? undefined
+          : `"${folder}" is mounted noexec or can't be written`
+    places.push({ folder, ...(trouble && { trouble }) })
+    if (!trouble) break
+  }
+  return places
+}
+
+/**
+ * A folder for the guest's memory. A page that can't be written kills the kernel, and memory that can't be executed too.
+ * @throws SystemTrouble if there is none
+ */
+export function memoryFolder(megabytes: number, folders?: string[]): string {
+  const places = memoryPlaces(megabytes, folders)
+  const found = places.find(({ trouble }) => trouble === undefined)
+  if (found) return found.folder
+  const reasons = places.map(({ trouble }) => trouble).join(' and ')
   throw new SystemTrouble(
-    `The embedded kernel needs ${megabytes} MB of room for its memory, and ${rooms || 'there is no temporary folder'} free: make room, or name another folder with TMPDIR=, and run the command again.`,
+    `The embedded kernel needs ${megabytes} MB of room for its memory, in a folder where programs can be run, and ${reasons || 'there is no temporary folder'}: make room, or name another folder with TMPDIR=, and run the command again.`,
   )
 }
 

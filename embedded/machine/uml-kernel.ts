@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import { projectRoot } from '../../host/layout.ts'
 import { shellVariables } from '../../host/shell-word.ts'
 import { confinedCommand, detectConfinement, programFiles, systemFiles } from './confinement.ts'
-import { memoryFolder, ownCpu, requireLimits } from './host-resources.ts'
+import { GUEST_MEGABYTES, memoryFolder, ownCpu, requireLimits } from './host-resources.ts'
 import type { BootOptions, KernelStart } from './kernel.ts'
 import { FIRST_PROGRAM, isWholeRoot, kernelProgram } from './kernel-package.ts'
 import { fstabWord, GUEST_CONFINE } from './machine.ts'
@@ -37,7 +37,7 @@ const UNNEEDED_INITCALLS = [
  */
 export function umlKernel(options: BootOptions, agent: string): KernelStart {
   const confinement = options.confinement ?? detectConfinement(options.packages)
-  const megabytes = options.memoryMegabytes ?? 1024
+  const megabytes = options.memoryMegabytes ?? GUEST_MEGABYTES
   requireLimits(megabytes)
   const room = memoryFolder(megabytes)
   const directory = plainPath(options.directory)

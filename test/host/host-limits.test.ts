@@ -1,7 +1,10 @@
-import { readFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { memoryFolder, requireLimits } from '../../embedded/machine/host-resources.ts'
+import { projectRoot } from '../../host/layout.ts'
 import { explainSystemError, freeMegabytes } from '../../host/system-trouble.ts'
 
 const limits = (changes: Record<string, string>) =>
@@ -43,8 +46,29 @@ test("the guest's memory is placed where there is space, else the message tells 
   const tooMuch = freeMegabytes(tmpdir()) * 10
   expect(() => memoryFolder(tooMuch, [tmpdir()])).toThrow(
     new RegExp(
-      `needs ${tooMuch} MB of room for its memory, and "${tmpdir()}" has \\d+ MB free: make room, .*TMPDIR=`,
+      `needs ${tooMuch} MB of room for its memory, in a folder where programs can be run, and "${tmpdir()}" has \\d+ MB free: make room, .*TMPDIR=`,
     ),
+  )
+})
+
+test('a folder that is mounted noexec is passed over, and named where there is no other', () => {
+  const script = `mount -t tmpfs -o noexec,size=8M tmpfs "$1" && exec "$2" --import tsx --input-type=module -e '
+import { memoryFolder } from "./embedded/machine/host-resources.ts"
+console.log(memoryFolder(1, [process.argv[1], process.argv[2]]))
+try { memoryFolder(1, [process.argv[1]]) } catch (error) { console.log(error.message) }' "$1" "$3"`
+  const folders = [
+    mkdtempSync(join(tmpdir(), 'noexec-')),
+    mkdtempSync(join(tmpdir(), 'exec-')),
+  ] as const
+  const words = ['--user', '--map-root-user', '--mount', 'sh', '-c', script, 'sh', folders[0]]
+  const { stdout, stderr } = spawnSync('unshare', [...words, process.execPath, folders[1]], {
+    cwd: projectRoot,
+    encoding: 'utf8',
+  })
+  for (const folder of folders) rmSync(folder, { recursive: true })
+  expect(stderr).toBe('')
+  expect(stdout).toMatch(
+    new RegExp(`^${folders[1]}\\n.*and "${folders[0]}" is mounted noexec or can't be written: `),
   )
 })
 

@@ -74,6 +74,38 @@ describe('JSON patch (RFC 6902)', () => {
     expect(target).toEqual({ a: 1, list: [1] })
   })
 
+  test('copies may add 3 MB, as in Kubernetes: copies of copies would double the document', () => {
+    const copies = (count: number) =>
+      Array.from({ length: count }, (_, index) => ({
+        op: 'copy',
+        from: '/a',
+        path: `/a/c${index}`,
+      }))
+    const target = { a: { text: 'x'.repeat(1000) } }
+    expect(JSON.stringify(jsonPatch(target, copies(10))).length).toBeGreaterThan(1_000_000)
+    expect(() => jsonPatch(target, copies(40))).toThrow(
+      expect.objectContaining({
+        code: 422,
+        message: expect.stringMatching(
+          /^the server rejected our request due to an error in our request: Unable to complete the copy, the accumulated size increase of copy is \d+, exceeding the limit 3145728$/,
+        ),
+      }),
+    )
+  })
+
+  test('a patch may have 10,000 operations', () => {
+    const tests = (count: number) =>
+      Array.from({ length: count }, () => ({ op: 'test', path: '', value: 1 }))
+    expect(jsonPatch(1, tests(10_000))).toBe(1)
+    expect(() => jsonPatch(1, tests(10_001))).toThrow(
+      expect.objectContaining({
+        code: 413,
+        message:
+          'Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001',
+      }),
+    )
+  })
+
   test('what is added can be read back, and removing it restores the document', () => {
     const key = fc.string({ minLength: 1 }).filter((name) => name !== '__proto__')
     fc.assert(

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { LogBuffer, logStream } from '../../kubelet/log-buffer.ts'
@@ -66,4 +67,40 @@ test('a followed log of limited size ends there, whatever comes next', async () 
   const followed = textOf(logStream(log, { ...request, follow: true, limitBytes: 5 }))
   for (const text of ['one\n', 'two\n', 'three\n', 'four\n']) log.write('stdout', text)
   expect(await followed).toBe('one\nt')
+})
+
+test('the memory of a log is bounded by its text, also if all lines are short', () => {
+  const log = new LogBuffer()
+  for (let count = 0; count < 200; count++) log.write('stdout', 'y\n'.repeat(32_768))
+  expect(log.all().length).toBeLessThan(500)
+  const lines = log.all().flatMap(({ text }) => text.split(/(?<=\n)/))
+  expect(lines.length).toBeGreaterThan(2_000_000)
+  expect(new Set(lines)).toEqual(new Set(['y\n']))
+})
+
+test('a log is written when it is read: a client that stops gets none of it', async () => {
+  const log = new LogBuffer()
+  for (let count = 0; count < 100; count++) log.write('stdout', 'y\n'.repeat(32_768))
+  log.end()
+  const out = logStream(log, { ...request, timestamps: true })
+  await once(out, 'readable')
+  // Each line has a time of 31 bytes, 80 MB in all.
+  expect(out.readableLength).toBeLessThan(4_000_000)
+  const lines = (await textOf(out)).trimEnd().split('\n')
+  expect(lines.length).toBeGreaterThan(2_000_000)
+  expect(lines.every((line) => line.length === 32 && line.endsWith('Z y'))).toBe(true)
+})
+
+test.each([
+  [0, ''],
+  [1, '5\n'],
+  [3, '3\n4\n5\n'],
+  [9, '1\n2\n3\n4\n5\n'],
+])('the last %i lines', async (tailLines, text) => {
+  const log = new LogBuffer()
+  log.write('stdout', '1\n')
+  log.write('stdout', '2\n3\n4')
+  log.write('stdout', '\n5\n')
+  log.end()
+  expect(await textOf(logStream(log, { ...request, tailLines }))).toBe(text)
 })
