@@ -3,11 +3,13 @@ import type { Baseline } from '../../course/incident/baseline.ts'
 import { type Incident, loadIncidents } from '../../course/incident/incident.ts'
 import { IncidentContext } from '../../course/incident/incident-context.ts'
 import {
+  askingStep,
   COST,
   DIAGNOSIS,
   GUESS_PREFIX,
   INCIDENT_KEY,
   type IncidentNote,
+  incidentCommand,
   incidentNote,
 } from '../../course/incident/incident-note.ts'
 import { openIncident } from '../../course/incident/revert-incident.ts'
@@ -28,8 +30,6 @@ export interface OpenIncident {
   means: IncidentContext
 }
 
-export const SHOW_INCIDENT = 'make incident SHOW=1'
-
 /** The open incident, ready for its checks. Fails when none is open; throws Trouble when its note can't be read. */
 export async function expectOpenIncident({
   snapshot,
@@ -37,19 +37,23 @@ export async function expectOpenIncident({
   notes,
 }: CheckContext): Promise<OpenIncident> {
   const found = await openIncident(notes)
+  const { lab } = notes
   if (!found && notes.read(INCIDENT_KEY, incidentNote))
     throw new Trouble(
-      'the note of the incident can no longer be read: `make reset-8`, then `make incident`',
+      `the note of the incident can no longer be read: \`make reset-${lab}\`, then \`${incidentCommand(lab)}\``,
     )
   const { note, secret, incident } = expectFound(found, {
-    inspect: SHOW_INCIDENT,
+    inspect: showCommand(notes),
     expected: 'an open incident',
     actual: 'none: no incident was started yet',
-    next: 'make incident',
+    next: incidentCommand(lab),
   })
   const means = new IncidentContext(snapshot, live, secret.environment, incident.mode)
   return { incident, note, baseline: secret.baseline, means }
 }
+
+/** The command that shows the report and the possible causes again. */
+export const showCommand = ({ lab }: LabNotes): string => incidentCommand(lab, 'SHOW=1')
 
 /** The hints and wrong diagnoses that the learner needed. A wrong diagnosis counts once. */
 export function effortOf({ notes, snapshot }: CheckContext): { hints: number; wrong: number } {
@@ -71,7 +75,7 @@ export async function causeByName(context: CheckContext): Promise<Truth> {
     incident: { id },
     note: { choices },
   } = await expectOpenIncident(context)
-  const inspect = SHOW_INCIDENT
+  const inspect = showCommand(notes)
   const given = notes.read(answerKey(DIAGNOSIS), answerNote)
   if (!given || sameAnswer(given.text, id)) return { accepts: [id], inspect }
   const typed = shortened(given.text, 60)
@@ -97,7 +101,7 @@ export async function causeByName(context: CheckContext): Promise<Truth> {
 
 /** True if the correct cause was submitted. */
 export const wasDiagnosed = (notes: LabNotes): boolean =>
-  notes.read(answeredKey(DIAGNOSIS), answerNote) !== undefined
+  notes.read(answeredKey(askingStep(notes.lab)), answerNote) !== undefined
 
 /** The note key of a wrong id, in normalised spelling. */
 function guessKey(choice: string): string {

@@ -6,8 +6,14 @@ import { wrapRows } from '../guide/terminal-text.ts'
 import type { LabBench } from '../lab-bench.ts'
 import type { SolutionStep } from '../solution-step.ts'
 import type { IncidentContext, Symptom } from './incident-context.ts'
-import { COST, DIAGNOSIS, type IncidentNote } from './incident-note.ts'
-import type { IncidentEnvironment } from './shop.ts'
+import {
+  askingStep,
+  COST,
+  INCIDENT_STEP,
+  type IncidentNote,
+  incidentCommand,
+} from './incident-note.ts'
+import { INCIDENT_LAB, type IncidentEnvironment } from './shop.ts'
 
 /** A requirement of an incident on the cluster. */
 export type Need =
@@ -139,15 +145,21 @@ const WIDTH = 100
 const beside = (label: string, text: string, columns: number): string[] =>
   wrapRows(text, Math.min(columns, WIDTH), label).map((row) => row.text)
 
-/** The user's report, the possible causes, and the next commands. */
+/** The user's report, the possible causes, and the next commands, for the incident of a lab. */
 export function describeIncident(
   { report, choices, seed, hints }: IncidentNote,
   incidents: readonly Incident[],
-  columns = WIDTH,
+  { columns = WIDTH, lab = INCIDENT_LAB }: { columns?: number; lab?: number } = {},
 ): string {
   const listed = choices.flatMap((id) => incidents.find((incident) => incident.id === id) ?? [])
   const width = Math.max(...choices.map((id) => id.length))
-  const help = `Hints: make incident HINT=1 (each costs ${COST} points of the diagnosis; ${hints} so far). Start the same incident again: make incident SEED=${seed}.`
+  const isExam = lab === INCIDENT_LAB
+  const price = isExam
+    ? `each costs ${COST} points of the diagnosis`
+    : 'they cost nothing in this lab'
+  const help = `Hints: ${incidentCommand(lab, 'HINT=1')} (${price}; ${hints} so far). Start the same incident again: ${incidentCommand(lab)} SEED=${seed}.`
+  const question = `${isExam ? '' : `LAB=${lab} `}Q=${askingStep(lab)}`
+  const check = isExam ? 'make check-8' : `make check-${lab} STEP=${INCIDENT_STEP}`
   return [
     chalk.bold('A user reports:'),
     '',
@@ -157,8 +169,8 @@ export function describeIncident(
     '',
     ...listed.flatMap(({ id, cause }) => beside(`  ${id.padEnd(width)}  `, cause, columns)),
     '',
-    ...beside('', `Name the cause: make answer Q=${DIAGNOSIS} A=…`, columns),
-    ...beside('', 'Check your repair: make check-8', columns),
+    ...beside('', `Name the cause: make answer ${question} A=…`, columns),
+    ...beside('', `Check your repair: ${check}`, columns),
     ...beside('', help, columns).map((line) => chalk.dim(line)),
   ].join('\n')
 }
