@@ -4,7 +4,7 @@ MAKEFLAGS += --no-print-directory
 # `make -j ipvs flush-nat` runs one target after the other; the scripts themselves run independent work in parallel.
 .NOTPARALLEL:
 # `make check-2 step=web` would grade the whole lab: variables are named in capitals.
-SMALL := a boot class class_key_file cluster cmd dir endpoints from hint incident kernel kube_proxy_version lab learner list max name node port q scheduler seed show step svg tier to verbose yes
+SMALL := a boot class class_key_file cluster cmd dir endpoints from hard hint incident kernel kube_proxy_version lab learner list max n name next node port q scheduler seed show step svg tier to verbose yes
 MISSPELT := $(firstword $(foreach name,$(SMALL),$(if $(findstring command line,$(origin $(name))),$(name))))
 ifneq ($(MISSPELT),)
 $(error The names of variables are in capitals: write $(shell echo $(MISSPELT) | tr a-z A-Z)= instead of $(MISSPELT)=)
@@ -50,8 +50,10 @@ hint: $(NODE_MODULES) ## Show a hint for the first open step (LAB=2 STEP=3 TIER=
 	@$(RUN) scripts/hint.ts $${LAB:+"$$LAB"} $${STEP:+--step="$$STEP"} $${TIER:+--tier="$$TIER"}
 answer: $(NODE_MODULES) ## Answer a lab's question and have it graded (Q=step, its id or number, A='…' LAB=1)
 	@$(RUN) scripts/answer.ts
-incident: $(NODE_MODULES) ## Start an incident to diagnose and repair (LAB=3 SEED=7 INCIDENT=id HINT=1 SHOW=1 LIST=1)
+incident: $(NODE_MODULES) ## Start an incident to diagnose and repair (SEED=7 INCIDENT=id HARD=1 HINT=1 SHOW=1 LIST=1)
 	@$(RUN) scripts/incident.ts
+exam: $(NODE_MODULES) ## Begin or show an exam: incidents in a row, without instructions (SEED=7 N=3 HARD=1; NEXT=1 hands in)
+	@$(RUN) scripts/exam.ts
 measure: $(NODE_MODULES) ## Measure both modes at growing numbers of Services, for lab 6 (MAX=3000 ENDPOINTS=3 SHOW=1)
 	@$(RUN) scripts/measure.ts
 
@@ -153,4 +155,4 @@ $(NODE_MODULES): package.json package-lock.json
 	@$(RUN)
 	@sh scripts/install.sh && touch $@
 FORCE:
-.PHONY: FORCE guide hint answer incident measure up down status doctor env shell exec aliases capture trace migration ipvs iptables nftables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-fast test-incidents lint-labs record-solved new-lab e2e-kind slides present bundle test-bundle bench help
+.PHONY: FORCE guide hint answer incident exam measure up down status doctor env shell exec aliases capture trace migration ipvs iptables nftables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-fast test-incidents lint-labs record-solved new-lab e2e-kind slides present bundle test-bundle bench help

@@ -165,6 +165,7 @@ export const TERMINAL_REQUEST = z.strictObject({
 
 export interface IncidentPush {
   report: string
+  /** Empty if the cause is named in a sentence. */
   choices: { id: string; cause: string }[]
   hints: string[]
   hintsLeft: number

@@ -3,15 +3,19 @@ import type { Baseline } from '../../course/incident/baseline.ts'
 import { type Incident, loadIncidents } from '../../course/incident/incident.ts'
 import { IncidentContext } from '../../course/incident/incident-context.ts'
 import {
-  askingStep,
   COST,
   DIAGNOSIS,
   GUESS_PREFIX,
   INCIDENT_KEY,
   type IncidentNote,
-  incidentCommand,
   incidentNote,
 } from '../../course/incident/incident-note.ts'
+import {
+  causesNamed,
+  describeMissing,
+  FACTS_ASKED,
+  loadKeyFacts,
+} from '../../course/incident/key-facts.ts'
 import { openIncident } from '../../course/incident/revert-incident.ts'
 import { sameAnswer } from '../../grading/answer.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
@@ -30,6 +34,8 @@ export interface OpenIncident {
   means: IncidentContext
 }
 
+export const SHOW_INCIDENT = 'make incident SHOW=1'
+
 /** The open incident, ready for its checks. Fails when none is open; throws Trouble when its note can't be read. */
 export async function expectOpenIncident({
   snapshot,
@@ -37,23 +43,19 @@ export async function expectOpenIncident({
   notes,
 }: CheckContext): Promise<OpenIncident> {
   const found = await openIncident(notes)
-  const { lab } = notes
   if (!found && notes.read(INCIDENT_KEY, incidentNote))
     throw new Trouble(
-      `the note of the incident can no longer be read: \`make reset-${lab}\`, then \`${incidentCommand(lab)}\``,
+      'the note of the incident can no longer be read: `make reset-8`, then `make incident`',
     )
   const { note, secret, incident } = expectFound(found, {
-    inspect: showCommand(notes),
+    inspect: SHOW_INCIDENT,
     expected: 'an open incident',
     actual: 'none: no incident was started yet',
-    next: incidentCommand(lab),
+    next: 'make incident',
   })
   const means = new IncidentContext(snapshot, live, secret.environment, incident.mode)
   return { incident, note, baseline: secret.baseline, means }
 }
-
-/** The command that shows the report and the possible causes again. */
-export const showCommand = ({ lab }: LabNotes): string => incidentCommand(lab, 'SHOW=1')
 
 /** The hints and wrong diagnoses that the learner needed. A wrong diagnosis counts once. */
 export function effortOf({ notes, snapshot }: CheckContext): { hints: number; wrong: number } {
@@ -68,14 +70,19 @@ export function costOfDiagnosis(context: CheckContext): number {
   return (hints + wrong) * COST
 }
 
-/** The id of the cause. Each wrong id counts once; an id that is not on the list has no cost. */
+/**
+ * The cause: its id, or in hard mode a sentence with its key facts. Each wrong cause counts once; an id that is not on the
+ * list, and a sentence that names no cause or several, have no cost.
+ */
 export async function causeByName(context: CheckContext): Promise<Truth> {
   const { notes } = context
+  const open = await expectOpenIncident(context)
+  if (open.note.hard) return causeInWords(context, open)
   const {
     incident: { id },
     note: { choices },
-  } = await expectOpenIncident(context)
-  const inspect = showCommand(notes)
+  } = open
+  const inspect = SHOW_INCIDENT
   const given = notes.read(answerKey(DIAGNOSIS), answerNote)
   if (!given || sameAnswer(given.text, id)) return { accepts: [id], inspect }
   const typed = shortened(given.text, 60)
@@ -88,20 +95,60 @@ export async function causeByName(context: CheckContext): Promise<Truth> {
       hint: `make answer Q=${DIAGNOSIS} A=… with an id of the list`,
     },
   )
-  notes.keep(guessKey(wrong), true)
+  return failWrong(context, wrong, 'the id of the cause', `"${wrong}"`)
+}
+
+/** Hard mode: the sentence names the cause, on its node, and no other one. */
+async function causeInWords(
+  { notes, nodes }: CheckContext,
+  { incident: { id }, means: { environment } }: OpenIncident,
+): Promise<Truth> {
+  const inspect = SHOW_INCIDENT
+  const table = await loadKeyFacts()
+  const facts = table[id]
+  if (!facts) throw new Trouble(`the incident "${id}" has no key facts`)
+  const given = notes.read(answerKey(DIAGNOSIS), answerNote)
+  if (!given) return { accepts: [facts.example(environment)], inspect }
+  const names = nodes.map(({ name }) => name)
+  const [named, another] = causesNamed(given.text, table, names)
+  const expected = `a sentence that names one cause. ${FACTS_ASKED}`
+  if (!named || another)
+    fail({
+      inspect,
+      expected,
+      actual: named
+        ? 'a sentence that can mean several causes; it costs nothing'
+        : `a sentence that names no cause, because ${describeMissing(given.text, table, names)}; it costs nothing`,
+      hint: `make answer Q=${DIAGNOSIS} A='…' with one cause, as precisely as in a report to colleagues`,
+    })
+  const place = facts.node?.(environment)
+  if (named.id === id && named.node === place) return { accepts: [given.text], inspect }
+  const typed = `"${shortened(given.text, 80)}"`
+  return failWrong({ notes }, named.id, expected, typed, named.node)
+}
+
+/** Counts a wrong cause once, and tells what it would show. */
+async function failWrong(
+  { notes }: Pick<CheckContext, 'notes'>,
+  wrong: string,
+  expected: string,
+  what: string,
+  node = '',
+): Promise<never> {
+  notes.keep(guessKey(`${wrong}${node && ` on ${node}`}`), true)
   const named = (await loadIncidents()).find((incident) => incident.id === wrong)
   fail({
-    inspect,
+    inspect: SHOW_INCIDENT,
     ...(named && { why: named.sign }),
-    expected: 'the id of the cause',
-    actual: `"${wrong}", which is not the cause: each wrong diagnosis costs ${COST} of the step's points`,
+    expected,
+    actual: `${what}, which is not the cause: each wrong diagnosis costs ${COST} of the step's points`,
     hint: 'Inspect the nodes again before you name another cause; `make incident HINT=1` gives a hint.',
   })
 }
 
 /** True if the correct cause was submitted. */
 export const wasDiagnosed = (notes: LabNotes): boolean =>
-  notes.read(answeredKey(askingStep(notes.lab)), answerNote) !== undefined
+  notes.read(answeredKey(DIAGNOSIS), answerNote) !== undefined
 
 /** The note key of a wrong id, in normalised spelling. */
 function guessKey(choice: string): string {

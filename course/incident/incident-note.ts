@@ -8,15 +8,7 @@ import { INCIDENT_LAB, type IncidentEnvironment } from './shop.ts'
 /** The step of lab 8 that asks for the cause. */
 export const DIAGNOSIS = 'diagnosis'
 /** The step of another lab that consists of one incident. */
-export const INCIDENT_STEP = 'incident'
-/** The step that asks for the cause. */
-export const askingStep = (lab: number): string =>
-  lab === INCIDENT_LAB ? DIAGNOSIS : INCIDENT_STEP
-/** The command that starts an incident of a lab; with SHOW=1 or HINT=1 it shows it, or a hint. */
-export function incidentCommand(lab: number, option?: 'SHOW=1' | 'HINT=1'): string {
-  const words = lab === INCIDENT_LAB ? [option] : [`LAB=${lab}`, option]
-  return ['make incident', ...words.filter(Boolean)].join(' ')
-}
+const INCIDENT_STEP = 'incident'
 /** The steps that belong to an incident, in lab 8 and in another lab. */
 export const incidentSteps = (lab: number): string[] =>
   lab === INCIDENT_LAB ? [DIAGNOSIS, 'report', 'cause', 'rules', 'whole'] : [INCIDENT_STEP]
@@ -43,7 +35,10 @@ export const incidentNote = z.object({
   /** The sealed secret for the grader: it is encoded, not encrypted, so that a learner does not read it by accident. */
   sealed: z.string(),
   report: z.string(),
+  /** The ids of the possible causes; none in hard mode. */
   choices: z.array(z.string()),
+  /** The cause is named in the learner's own words. */
+  hard: z.boolean().optional(),
   seed: z.string(),
   openedAt: z.string(),
   /** Tiers of hints that were shown. */
@@ -72,17 +67,22 @@ const secretSchema = z
   .transform(({ scene, ...rest }) => ({ ...rest, environment: scene }))
 type IncidentSecret = z.output<typeof secretSchema>
 
+/** Encodes a value so that it is not readable at a glance. */
+export const sealValue = (value: unknown): string =>
+  deflateRawSync(Buffer.from(JSON.stringify(value))).toString('base64')
+
+/** Decodes what `sealValue` encoded. Throws Error for anything else. */
+export const unsealValue = (text: string): unknown =>
+  JSON.parse(inflateRawSync(Buffer.from(text, 'base64')).toString())
+
 /** Encodes a secret so that its text is not readable at a glance. */
-export function seal({ environment, ...rest }: IncidentSecret): string {
-  return deflateRawSync(Buffer.from(JSON.stringify({ ...rest, scene: environment }))).toString(
-    'base64',
-  )
-}
+export const seal = ({ environment, ...rest }: IncidentSecret): string =>
+  sealValue({ ...rest, scene: environment })
 
 /** Decodes what `seal` encoded; undefined for anything else. */
 export function unseal(text: string): IncidentSecret | undefined {
   try {
-    return secretSchema.parse(JSON.parse(inflateRawSync(Buffer.from(text, 'base64')).toString()))
+    return secretSchema.parse(unsealValue(text))
   } catch {
     return undefined
   }

@@ -6,14 +6,9 @@ import { wrapRows } from '../guide/terminal-text.ts'
 import type { LabBench } from '../lab-bench.ts'
 import type { SolutionStep } from '../solution-step.ts'
 import type { IncidentContext, Symptom } from './incident-context.ts'
-import {
-  askingStep,
-  COST,
-  INCIDENT_STEP,
-  type IncidentNote,
-  incidentCommand,
-} from './incident-note.ts'
-import { INCIDENT_LAB, type IncidentEnvironment } from './shop.ts'
+import { COST, DIAGNOSIS, type IncidentNote } from './incident-note.ts'
+import { FACTS_ASKED } from './key-facts.ts'
+import type { IncidentEnvironment } from './shop.ts'
 
 /** A requirement of an incident on the cluster. */
 export type Need =
@@ -145,34 +140,42 @@ const WIDTH = 100
 const beside = (label: string, text: string, columns: number): string[] =>
   wrapRows(text, Math.min(columns, WIDTH), label).map((row) => row.text)
 
-/** The user's report, the possible causes, and the next commands, for the incident of a lab. */
+/**
+ * The user's report, the possible causes unless the learner is to name one in a sentence, and the next commands. `again` is
+ * how the same incident is started again.
+ */
 export function describeIncident(
-  { report, choices, seed, hints }: IncidentNote,
+  { report, choices, hard, seed, hints }: IncidentNote,
   incidents: readonly Incident[],
-  { columns = WIDTH, lab = INCIDENT_LAB }: { columns?: number; lab?: number } = {},
+  columns = WIDTH,
+  again = `Start the same incident again: make incident SEED=${seed}${hard ? ' HARD=1' : ''}.`,
 ): string {
-  const listed = choices.flatMap((id) => incidents.find((incident) => incident.id === id) ?? [])
-  const width = Math.max(...choices.map((id) => id.length))
-  const isExam = lab === INCIDENT_LAB
-  const price = isExam
-    ? `each costs ${COST} points of the diagnosis`
-    : 'they cost nothing in this lab'
-  const help = `Hints: ${incidentCommand(lab, 'HINT=1')} (${price}; ${hints} so far). Start the same incident again: ${incidentCommand(lab)} SEED=${seed}.`
-  const question = `${isExam ? '' : `LAB=${lab} `}Q=${askingStep(lab)}`
-  const check = isExam ? 'make check-8' : `make check-${lab} STEP=${INCIDENT_STEP}`
+  const help = `Hints: make incident HINT=1 (each costs ${COST} points of the diagnosis; ${hints} so far). ${again}`
   return [
     chalk.bold('A user reports:'),
     '',
     ...beside('  ', report, columns),
     '',
+    ...(hard ? beside('', FACTS_ASKED, columns) : listCauses(choices, incidents, columns)),
+    '',
+    ...beside('', `Name the cause: make answer Q=${DIAGNOSIS} A=${hard ? "'…'" : '…'}`, columns),
+    ...beside('', 'Check your repair: make check-8', columns),
+    ...beside('', help, columns).map((line) => chalk.dim(line)),
+  ].join('\n')
+}
+
+function listCauses(
+  choices: readonly string[],
+  incidents: readonly Incident[],
+  columns: number,
+): string[] {
+  const listed = choices.flatMap((id) => incidents.find((incident) => incident.id === id) ?? [])
+  const width = Math.max(...choices.map((id) => id.length))
+  return [
     chalk.bold('Possible causes:'),
     '',
     ...listed.flatMap(({ id, cause }) => beside(`  ${id.padEnd(width)}  `, cause, columns)),
-    '',
-    ...beside('', `Name the cause: make answer ${question} A=…`, columns),
-    ...beside('', `Check your repair: ${check}`, columns),
-    ...beside('', help, columns).map((line) => chalk.dim(line)),
-  ].join('\n')
+  ]
 }
 
 /** For instructors: all incidents, their causes, modes and requirements. */

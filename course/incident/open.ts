@@ -59,6 +59,8 @@ interface Wish {
   id?: string | undefined
   /** The lab whose step it is; default: lab 8, with every incident. */
   lab?: number | undefined
+  /** No causes are listed: the learner names the cause in a sentence. */
+  hard?: boolean | undefined
 }
 
 /** Is given each stored note of an incident, also if its symptom does not appear then, and the cluster before the fault. */
@@ -99,13 +101,14 @@ async function openAlone(bench: LabBench, wish: Wish, onNote?: OnNote): Promise<
   const has = await environmentFeatures(bench)
   const here = possible(own?.draws ?? all, has)
   const { incident, seed } = choose(here, wish, solved)
-  const choices = choicesFor(incident, possible(own?.choices ?? all, has), seed).map(({ id }) => id)
+  const listed = wish.hard ? [] : choicesFor(incident, possible(own?.choices ?? all, has), seed)
+  const draft = { lab, choices: listed.map(({ id }) => id), seed, ...(wish.hard && { hard: true }) }
   for (let tries = 1; tries <= TRIES; tries++) {
     const environment = await deployShop(bench, incident.from ?? incident.mode, {
       keepsMode: own !== undefined,
     })
     const note = await withProgress(progress, 'Starting an incident', () =>
-      breakIt(bench, incident, environment, { lab, choices, seed }, onNote),
+      breakIt(bench, incident, environment, draft, onNote),
     )
     if (note) return note
     progress.note('kube-proxy has repaired it by itself.')
@@ -121,7 +124,7 @@ async function breakIt(
   bench: LabBench,
   incident: Incident,
   environment: IncidentEnvironment,
-  { lab, ...draft }: Pick<IncidentNote, 'choices' | 'seed'> & { lab: number },
+  { lab, ...draft }: Pick<IncidentNote, 'choices' | 'seed' | 'hard'> & { lab: number },
   onNote?: OnNote,
 ): Promise<IncidentNote | undefined> {
   const attempt: AttemptNote = { id: new Date().toISOString(), steps: incidentSteps(lab) }
@@ -211,7 +214,8 @@ async function solvedSoFar(bench: LabBench, lab: number): Promise<string[]> {
   return found ? [...new Set([...before, solvedMark(found.incident.id)])] : before
 }
 
-async function environmentFeatures({ cluster, client }: LabBench): Promise<Set<Need>> {
+/** The requirements of incidents that a cluster meets. */
+export async function environmentFeatures({ cluster, client }: LabBench): Promise<Set<Need>> {
   const has = new Set<Need>()
   if (hasOutside(cluster)) has.add('outside')
   if (cluster instanceof EmbeddedCluster && cluster.kernel() === 'uml') has.add('embedded')

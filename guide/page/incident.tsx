@@ -153,6 +153,18 @@ function Diagnosis({ choices }: Pick<IncidentPush, 'choices'>) {
     >
       <fieldset>
         <legend>The cause: a wrong one costs 5 points</legend>
+        {choices.length === 0 && (
+          <label>
+            In one sentence: the object, its field or part, what is wrong with it, and the node, if
+            it is only one
+            <textarea
+              rows={3}
+              maxLength={200}
+              value={cause}
+              onInput={(event) => setCause(event.currentTarget.value)}
+            />
+          </label>
+        )}
         {choices.map((choice) => (
           <label key={choice.id} class="choice">
             <input
@@ -169,7 +181,12 @@ function Diagnosis({ choices }: Pick<IncidentPush, 'choices'>) {
       <button type="submit" class="main">
         This is the cause
       </button>
-      <p role="status">{wrong !== '' && `✗ ${wrong} is not the cause.`}</p>
+      <p role="status">
+        {wrong !== '' &&
+          (choices.length > 0
+            ? `✗ ${wrong} is not the cause.`
+            : '✗ That names another cause, or not exactly one: the step “diagnosis” tells which.')}
+      </p>
     </Form>
   )
 }

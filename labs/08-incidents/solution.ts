@@ -8,6 +8,8 @@ import type { LabBench } from '../../course/lab-bench.ts'
 import type { LabSolution } from '../../course/lab-solution.ts'
 import { readsOnly } from '../../course/typed-commands.ts'
 import { notesName } from '../../grading/lab-notes.ts'
+import { shellWord } from '../../host/shell-word.ts'
+import { keyFacts } from './incidents/key-facts.ts'
 
 /** The incident in the lab's text, the default. */
 const EXAMPLE = 'selector-typo'
@@ -19,9 +21,14 @@ async function opened(bench: LabBench) {
     await openNext(bench, seed ? { seed } : { seed: EXAMPLE, id: id || EXAMPLE })
   const found = await openIncident(await incidentNotes(bench))
   if (!found) throw new Error('The note of the incident can no longer be read: run `make reset-8`.')
-  return { incident: found.incident, environment: found.secret.environment }
+  const { incident, note } = found
+  const { environment } = found.secret
+  // In hard mode the cause is named in a sentence.
+  const cause = note.hard ? keyFacts[incident.id]?.example(environment) : incident.id
+  return { incident, environment, cause: cause ?? incident.id }
 }
 
+const isSentence = (cause: string) => cause.includes(' ')
 const printCommand = (command: string) => console.log(`  $ ${command}`)
 
 export const solution: LabSolution = {
@@ -29,10 +36,10 @@ export const solution: LabSolution = {
     [DIAGNOSIS]: {
       commands: [],
       play: async (bench) => {
-        const { incident, environment } = await opened(bench)
+        const { incident, environment, cause } = await opened(bench)
         console.log(`  A user reports: ${incident.report(environment)}`)
-        printCommand(`make answer Q=${DIAGNOSIS} A=${incident.id}`)
-        await bench.answer(INCIDENT_LAB, DIAGNOSIS, incident.id)
+        printCommand(`make answer Q=${DIAGNOSIS} A=${isSentence(cause) ? shellWord(cause) : cause}`)
+        await bench.answer(INCIDENT_LAB, DIAGNOSIS, cause)
       },
     },
     report: {

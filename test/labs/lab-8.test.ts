@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto'
 import { beforeAll, describe, expect, test, vi } from 'vitest'
 import { runOnNode } from '../../cluster/node-script.ts'
+import { beginExam, type Exam, nextOfExam, readExam } from '../../course/incident/exam.ts'
 import type { Incident } from '../../course/incident/incident.ts'
 import {
   GUESS_PREFIX,
@@ -20,6 +21,7 @@ import { readLab } from '../../grading/lab-definition.ts'
 import { notesName, readConfigMap, writeNotes } from '../../grading/lab-notes.ts'
 import { timeoutScale, waitFor } from '../../host/wait.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
+import { keyFacts } from '../../labs/08-incidents/incidents/key-facts.ts'
 import { wrongFixes } from './lab-8-wrong-fixes.ts'
 import { LabTest } from './own-cluster.ts'
 
@@ -154,6 +156,54 @@ describe('one open incident', () => {
     apply.mockRestore()
     const notes = await readConfigMap(own.bench.client, notesName(INCIDENT_LAB))
     expect(JSON.parse(notes?.[HISTORY_KEY] ?? '[]')).toContain(solvedMark('untracked'))
+  })
+})
+
+describe('an exam without a list of causes', () => {
+  let exam: Exam
+
+  test('begins with an incident whose cause is named in a sentence', async () => {
+    const begun = await beginExam(own.bench, { seed: 'test', length: 2, hard: true })
+    exam = begun.exam
+    const { choices, hard, sealed } = begun.note
+    expect({ choices, hard, of: exam.of }).toEqual({ choices: [], hard: true, of: 2 })
+    const secret = unseal(sealed)
+    if (!secret) throw new Error('the note can not be read')
+    const { id, environment } = secret
+    const other = Object.entries(keyFacts)
+      .find(([one]) => one !== id)?.[1]
+      .example(environment)
+    const before = { exam: await readExam(own.bench) }
+    expect(before.exam).toEqual(exam)
+    for (const [text, found] of [
+      ['it does not work', /names no cause, because it does not name an object/],
+      [id, /^failed/],
+      [other ?? '', /which is not the cause: each wrong diagnosis costs 5/],
+    ] as const) {
+      await own.bench.answer(INCIDENT_LAB, 'diagnosis', text)
+      expect((await verdicts(['diagnosis'])).diagnosis).toMatch(found)
+    }
+  })
+
+  test('hands in what was earned, and the next incident begins at 0', async () => {
+    for (const step of Object.values(own.solution.steps)) await step.play?.(own.bench)
+    const { exam: after, part, note } = await nextOfExam(own.bench, exam)
+    expect(part).toMatchObject({ points: 95, of: 100, wrong: 1, diagnosed: true, repaired: true })
+    expect(note?.openedAt).toBe(after.openedAt)
+    expect((await verdicts(['diagnosis'])).diagnosis).toMatch(/^failed/)
+    exam = after
+  })
+
+  test('an incident that another one has replaced earns nothing, and the exam ends with its result', async () => {
+    await openNext(own.bench, { seed: 'test', id: 'selector-typo' })
+    for (const step of Object.values(own.solution.steps)) await step.play?.(own.bench)
+    const { exam: after, part, note } = await nextOfExam(own.bench, exam)
+    expect(part).toMatchObject({ points: 0, diagnosed: false, repaired: false })
+    expect(note).toBeUndefined()
+    expect(after.endedAt).toBeDefined()
+    expect(after.parts.map(({ points }) => points)).toEqual([95, 0])
+    await resetLab(lab, own.bench)
+    expect(await readExam(own.bench)).toBeUndefined()
   })
 })
 

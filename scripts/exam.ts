@@ -1,0 +1,68 @@
+// The exam of lab 8:  [SEED=7] [N=3] [HARD=1] exam.ts begins one; without them it shows the one that was begun; NEXT=1 hands in.
+
+import { randomInt } from 'node:crypto'
+import { runningCluster } from '../cluster/select.ts'
+import { beginExam, type Exam, examLength, nextOfExam, readExam } from '../course/incident/exam.ts'
+import { describePart, examHeading, examResult } from '../course/incident/exam-report.ts'
+import { describeIncident } from '../course/incident/incident.ts'
+import type { IncidentNote } from '../course/incident/incident-note.ts'
+import { loadKeyFacts } from '../course/incident/key-facts.ts'
+import { currentNote } from '../course/incident/open.ts'
+import { LabBench } from '../course/lab-bench.ts'
+import { main, UserError } from '../host/main.ts'
+import { createProgress } from '../host/progress.ts'
+import { incidents } from '../labs/08-incidents/incidents/all.ts'
+
+await main(async () => {
+  const { SEED, N, HARD, NEXT, SHOW } = process.env
+  const length = examLength(N)
+  const isNew = Boolean(SEED || N || HARD)
+  const cluster = await runningCluster()
+  const purpose = SHOW
+    ? undefined
+    : 'start incidents of an exam and repair the previous ones, and note what they earned'
+  const bench = await LabBench.open(cluster, createProgress(), purpose)
+  const known = isNew && !NEXT && !SHOW ? undefined : await readExam(bench)
+  if (!known && (NEXT || SHOW))
+    throw new UserError('No exam was begun: `make exam` begins one, with SEED=, N= and HARD=1.')
+  if (NEXT && known?.endedAt) throw new UserError('The exam is over: `make exam` shows its result.')
+  if (!known) {
+    const seed = SEED || String(randomInt(1_000_000))
+    const { exam, note } = await beginExam(bench, { seed, length, hard: Boolean(HARD) })
+    return printOpen(exam, note)
+  }
+  if (!NEXT) return showExam(bench, known)
+  const { exam, part, note } = await nextOfExam(bench, known)
+  if (part) await printHandedIn(part)
+  if (note) printOpen(exam, note)
+  else await printResult(exam)
+})
+
+/** Where the exam stands, without changing anything. */
+async function showExam(bench: LabBench, exam: Exam): Promise<void> {
+  if (exam.endedAt) return printResult(exam)
+  const note = await currentNote(bench)
+  if (note && note.openedAt === exam.openedAt) return printOpen(exam, note)
+  console.log(examHeading(exam))
+  console.log(
+    'Its incident is not open any more, and earns no points: make exam NEXT=1 goes on, make exam SEED=… begins another exam.',
+  )
+}
+
+function printOpen(exam: Exam, note: IncidentNote): void {
+  const again = `Hand in and go on: make exam NEXT=1, repaired or not.`
+  console.log(`\n${examHeading(exam)}`)
+  for (const part of exam.parts) console.log(`  ${describePart(part)}`)
+  console.log(`\n${describeIncident(note, incidents, process.stdout.columns, again)}`)
+}
+
+/** What the incident was, now that it can be told. */
+async function printHandedIn(part: Parameters<typeof describePart>[0]): Promise<void> {
+  const incident = incidents.find(({ id }) => id === part.id)
+  console.log(`\nHanded in: ${describePart(part)}`)
+  console.log(`\nThe cause: ${incident?.cause}.\n${incident?.debrief}`)
+}
+
+async function printResult(exam: Exam): Promise<void> {
+  console.log(`\n${examResult(exam, await loadKeyFacts()).join('\n')}`)
+}
