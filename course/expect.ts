@@ -1,17 +1,21 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Finding } from '../dataplane/compare.ts'
+import type { Difference } from '../dataplane/compare.ts'
 import { printIpAddr } from '../dataplane/ip-addr.ts'
 import { acceptedFamily } from '../dataplane/ip-address.ts'
 import { printIpsetSave } from '../dataplane/ipset-save.ts'
 import { printIptablesSave, type Table } from '../dataplane/iptables-save.ts'
 import { printIpvsadmSave } from '../dataplane/ipvsadm-save.ts'
 import { observedOptions } from '../dataplane/kube-proxy/circumstances.ts'
-import { clusterConfig, parseKubeProxyConfiguration } from '../dataplane/kube-proxy/config.ts'
+import {
+  clusterConfig,
+  KUBE_PROXY_MODES,
+  parseKubeProxyConfiguration,
+} from '../dataplane/kube-proxy/config.ts'
 import { inKernelOrder } from '../dataplane/kube-proxy/ruleset-builder.ts'
 import { newestBefore } from '../dataplane/kube-proxy/versions.ts'
 import { printNftTable } from '../dataplane/nft-transaction.ts'
-import { findingsOn } from '../dataplane/node-findings.ts'
+import { differencesOn } from '../dataplane/node-differences.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import type { ClusterObjects } from '../dataplane/objects.ts'
 import { predict } from '../dataplane/predict.ts'
@@ -22,7 +26,7 @@ import { recordedNode } from './read-node.ts'
 
 /** The values of the options that take one of a list. */
 export const CHOICES = {
-  mode: ['iptables', 'ipvs', 'nftables', 'userspace'],
+  mode: KUBE_PROXY_MODES,
   as: ['iptables-save', 'ipset-save', 'ipvsadm-save', 'ip-addr', 'nft', 'json'],
   family: ['ipv4', 'ipv6'],
 } as const
@@ -75,9 +79,14 @@ export async function printExpected(options: ExpectOptions): Promise<number> {
     version,
     config: configured,
   })
-  const { findings } = findingsOn(objects, observed, { ...circumstances, family, ...given }, true)
-  process.stdout.write(report(findings))
-  return findings.length === 0 ? ExitCode.passed : ExitCode.notYet
+  const { differences } = differencesOn(
+    objects,
+    observed,
+    { ...circumstances, family, ...given },
+    true,
+  )
+  process.stdout.write(report(differences))
+  return differences.length === 0 ? ExitCode.passed : ExitCode.notYet
 }
 
 function checked(options: ExpectOptions) {
@@ -121,29 +130,29 @@ function versionOf(objects: ClusterObjects, node: string): string {
   return newest
 }
 
-const HEADINGS: [Finding['kind'], string][] = [
+const HEADINGS: [Difference['kind'], string][] = [
   ['missing', 'Missing'],
   ['stale', 'Stale'],
   ['wrong', 'Wrong'],
   ['order', 'Out of order'],
 ]
 
-function report(findings: readonly Finding[]): string {
+function report(differences: readonly Difference[]): string {
   const [own, foreign] = [false, true].map((interferes) =>
-    findings.filter((finding) => (finding.interferes ?? false) === interferes),
+    differences.filter((difference) => (difference.interferes ?? false) === interferes),
   )
-  const section = (heading: string, listed: readonly Finding[] = []) =>
+  const section = (heading: string, listed: readonly Difference[] = []) =>
     listed.length === 0
       ? ''
       : `${heading} (${listed.length}):\n${listed.map(({ text }) => `  ${text}\n`).join('')}`
-  const differences = HEADINGS.map(([kind, heading]) =>
+  const sections = HEADINGS.map(([kind, heading]) =>
     section(
       heading,
-      own?.filter((finding) => finding.kind === kind),
+      own?.filter((difference) => difference.kind === kind),
     ),
   )
   const equal = own?.length === 0 ? 'Equal: the node has exactly what kube-proxy programs.\n' : ''
-  return `${equal}${differences.join('')}${section("Not kube-proxy's, but packets for Services meet it", foreign)}`
+  return `${equal}${sections.join('')}${section("Not kube-proxy's, but packets for Services meet it", foreign)}`
 }
 
 /**

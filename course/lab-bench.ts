@@ -10,10 +10,10 @@ import {
   readDaemonSet,
   writeConfigConf,
 } from '../cluster/kube-proxy/kube-proxy-pods.ts'
-import type { RunnableMode } from '../cluster/kube-proxy/proof.ts'
 import { isForeignImage, OWN } from '../cluster/kube-proxy/rollout.ts'
 import { switchMode } from '../cluster/kube-proxy/switch-mode.ts'
 import { runOnNode } from '../cluster/node-script.ts'
+import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
 import { readMode } from '../dataplane/kube-proxy/config-conf.ts'
 import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
 import { findStep, readLab } from '../grading/lab-definition.ts'
@@ -49,7 +49,7 @@ export class LabBench extends LabObjects {
 
   /** `make ipvs` and `make iptables`, with SCHEDULER= and KUBE_PROXY_VERSION=. */
   async mode(
-    mode: RunnableMode,
+    mode: KubeProxyMode,
     options: { scheduler?: string; version?: string; force?: boolean } = {},
   ): Promise<void> {
     await switchMode(this.cluster, mode, { ...options, progress: this.progress })

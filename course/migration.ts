@@ -65,7 +65,7 @@ export async function reportMigration(
   const report: MigrationReport = {
     ...planMigration(
       objects,
-      { mode: from.mode ?? modeOf(config), version: from.version ?? version },
+      { mode: from.mode ?? requestedMode(config), version: from.version ?? version },
       { mode: to.mode, version: to.version ?? version },
       config,
       options.node,
@@ -79,7 +79,7 @@ export async function reportMigration(
 }
 
 /** kube-proxy runs iptables mode if its configuration names none. */
-const modeOf = ({ mode }: KubeProxyConfig): KubeProxyMode => mode ?? 'iptables'
+const requestedMode = ({ mode }: KubeProxyConfig): KubeProxyMode => mode ?? 'iptables'
 
 async function liveObjects(cluster: Cluster): Promise<GivenObjects> {
   const { objects: list } = await takeObjects(cluster, await kubeClient(cluster))

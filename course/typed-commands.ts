@@ -1,8 +1,8 @@
 // The learner's commands as words of reference solutions. Each word is what `make solve-N` prints, and what it does.
 
-import type { RunnableMode } from '../cluster/kube-proxy/proof.ts'
 import { installToolsEverywhere } from '../cluster/node-tools.ts'
 import { chosenNode } from '../cluster/select.ts'
+import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
 import { personalise } from '../grading/variant.ts'
 import { deployWeb } from './deploy-web.ts'
 import type { LabBench } from './lab-bench.ts'
@@ -47,7 +47,7 @@ export const flush: SolutionStep = { commands: ['make flush-nat'], play: (bench)
 
 /** `make ipvs SCHEDULER=lc KUBE_PROXY_VERSION=1.20` */
 export function mode(
-  name: RunnableMode,
+  name: KubeProxyMode,
   options: { scheduler?: string; version?: string } = {},
 ): SolutionStep {
   const { scheduler, version } = options

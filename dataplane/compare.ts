@@ -1,12 +1,12 @@
 import { compareIptables } from './compare/compare-iptables.ts'
 import { compareIpsets, compareLinks, compareVirtualServers } from './compare/compare-ipvs.ts'
 import { compareNftables } from './compare/compare-nftables.ts'
-import type { CompareOptions, Finding, Where } from './compare/finding.ts'
+import type { CompareOptions, Difference, Where } from './compare/difference.ts'
 import type { Ruleset } from './iptables-save.ts'
 import { withAssignedListeners } from './kube-proxy/userspace/ruleset.ts'
 import type { NodeState } from './node-state.ts'
 
-export type { CompareOptions, Finding, Where } from './compare/finding.ts'
+export type { CompareOptions, Difference, DifferenceText, Where } from './compare/difference.ts'
 
 /**
  * Compares the predicted state of a node with its actual state in both directions, limited to the objects that
@@ -19,7 +19,7 @@ export function compareNodeState(
   expected: NodeState,
   actual: NodeState,
   options: CompareOptions,
-): Finding[] {
+): Difference[] {
   const rules =
     options.mode === 'userspace'
       ? withAssignedListeners(expected.iptables, actual.iptables)
@@ -34,14 +34,20 @@ export function compareNodeState(
   ]
 }
 
-/** The findings about rules of ip6tables, which name the family. */
+/** The differences about rules of ip6tables, which name the family. */
 function compareIp6tables(
   expected: Ruleset | undefined,
   actual: Ruleset | undefined,
   options: CompareOptions,
-): Finding[] {
+): Difference[] {
   if (!expected || !actual) return []
-  return compareIptables(expected, actual, options).map(({ where, text, ...finding }): Finding => {
-    return { ...finding, where: { ...where, family: 'ipv6' } as Where, text: `ip6tables ${text}` }
-  })
+  return compareIptables(expected, actual, options).map(
+    ({ where, text, ...difference }): Difference => {
+      return {
+        ...difference,
+        where: { ...where, family: 'ipv6' } as Where,
+        text: `ip6tables ${text}`,
+      }
+    },
+  )
 }

@@ -1,6 +1,6 @@
 // Output of `conntrack -L`:  tcp 6 98 TIME_WAIT src=… dst=… sport=… dport=… src=… … [ASSURED] mark=0 use=1
 
-import { LineFault, readLines } from './program-output.ts'
+import { LineError, readLines } from './program-output.ts'
 
 /** One direction of a connection. Ports are absent for protocols that have none (icmp). */
 export interface Tuple {
@@ -11,7 +11,7 @@ export interface Tuple {
 }
 
 /** One tracked connection: `reply` is the tuple of the replies, which shows the translation. */
-export interface Connection {
+export interface ConntrackEntry {
   original: Tuple
   reply: Tuple
 }
@@ -24,13 +24,13 @@ const PROTOCOL = /^(ipv[46] +\d+ +)?\w+ +\d+ /
  * Reads the tuples in the output of `conntrack -L` or of /proc/net/nf_conntrack (whose lines begin with `ipv4 2`). The summary line
  * that conntrack prints is skipped. Throws ParseError for a line without both directions.
  */
-export function parseConntrack(text: string): Connection[] {
-  const connections: Connection[] = []
+export function parseConntrack(text: string): ConntrackEntry[] {
+  const connections: ConntrackEntry[] = []
   readLines('conntrack -L', text, (line) => {
     if (line.trim() === '' || SUMMARY.test(line)) return
     const [original, reply] = [...line.matchAll(TUPLE)].map(readTuple)
     if (!PROTOCOL.test(line) || !original || !reply)
-      throw new LineFault('not a line of conntrack -L')
+      throw new LineError('not a line of conntrack -L')
     connections.push({ original, reply })
   })
   return connections

@@ -132,7 +132,7 @@ export function canonicalCidr(cidr: string): string {
 /** True for 0.0.0.0/0 and ::/0. */
 export const isZeroCidr = (cidr: string): boolean => cidr.endsWith('/0')
 
-export const isLoopback = (address: string): boolean =>
+export const isLoopbackAddress = (address: string): boolean =>
   address === '::1' || address.startsWith('127.')
 
 /** fe80::/10, which kube-proxy never serves node ports on. */

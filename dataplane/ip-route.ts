@@ -1,7 +1,7 @@
 // Output of `ip route`:  default via 172.18.0.1 dev eth0 / 10.244.1.0/24 dev cni0 proto kernel scope link src 10.244.1.1
 
 import { familyOf, parsePrefix } from './ip-address.ts'
-import { LineFault, readLines } from './program-output.ts'
+import { LineError, readLines } from './program-output.ts'
 
 /** One route. `destination` is a prefix (`default` is read as 0.0.0.0/0 or ::/0); of several next hops the first is kept. */
 export interface Route {
@@ -30,7 +30,7 @@ export function parseIpRoute(text: string): Route[] {
     const words = line.trim().split(/\s+/)
     if (NEXT_HOP.test(line)) {
       const route = routes.at(-1)
-      if (!route) throw new LineFault('a next hop without its route')
+      if (!route) throw new LineError('a next hop without its route')
       if (route.device === undefined && route.via === undefined)
         readAttributes(words.slice(1), route)
       return
@@ -38,7 +38,7 @@ export function parseIpRoute(text: string): Route[] {
     const type = TYPES.has(words[0] ?? '') ? (words.shift() ?? '') : 'unicast'
     const target = words.shift() ?? ''
     if (target !== 'default' && !parsePrefix(target))
-      throw new LineFault('not a route: the line does not begin with a destination')
+      throw new LineError('not a route: the line does not begin with a destination')
     const via = words[words.indexOf('via') + 1]
     const everywhere =
       words.includes('via') && via !== undefined && familyOf(via) === 'ipv6' ? '::/0' : '0.0.0.0/0'

@@ -1,7 +1,7 @@
 // Output of `ipset save`:  create KUBE-CLUSTER-IP hash:ip,port family inet … / add KUBE-CLUSTER-IP 10.96.0.1,tcp:443
 
 import { PROTOCOL_NUMBERS } from './ip-address.ts'
-import { LineFault, quoteWord, readLines, splitWords } from './program-output.ts'
+import { LineError, quoteWord, readLines, splitWords } from './program-output.ts'
 
 /** One set. `members` contains the text after `add NAME ` (see readElement), `options` the options of the create line. */
 export interface IpSet {
@@ -25,10 +25,10 @@ const EXTENSIONS = new Set(
 export function parseIpsetSave(text: string): IpSets {
   const sets: IpSets = new Map()
   readLines('ipset save', text, (line) => {
-    if (line.startsWith('add ')) readMember(line, sets)
+    if (line.startsWith('add ')) parseSetMember(line, sets)
     else if (line.startsWith('create ')) readSet(line, sets)
     else if (line.trim() !== '' && !line.startsWith('#'))
-      throw new LineFault('not a line of ipset save')
+      throw new LineError('not a line of ipset save')
   })
   return sets
 }
@@ -36,24 +36,24 @@ export function parseIpsetSave(text: string): IpSets {
 function readSet(line: string, sets: IpSets): void {
   const [, name, type, ...words] = splitWords(line) ?? []
   if (name === undefined || type === undefined)
-    throw new LineFault('not of the form "create NAME TYPE …"')
-  if (sets.has(name)) throw new LineFault('this set is created twice')
+    throw new LineError('not of the form "create NAME TYPE …"')
+  if (sets.has(name)) throw new LineError('this set is created twice')
   const options = new Map<string, string>()
   for (let at = 0; at < words.length; at++) {
     const option = words[at] ?? ''
     const value = FLAGS.has(option) ? '' : words[++at]
-    if (value === undefined) throw new LineFault(`the option ${option} has no value`)
+    if (value === undefined) throw new LineError(`the option ${option} has no value`)
     options.set(option, value)
   }
   sets.set(name, { name, type, options: Object.fromEntries(options), members: new Set() })
 }
 
-function readMember(line: string, sets: IpSets): void {
+function parseSetMember(line: string, sets: IpSets): void {
   const nameEnd = line.indexOf(' ', 4)
   const set = sets.get(line.slice(4, nameEnd === -1 ? line.length : nameEnd))
-  if (!set) throw new LineFault('a member of a set that is not created above')
+  if (!set) throw new LineError('a member of a set that is not created above')
   const member = nameEnd === -1 ? undefined : readElement(line.slice(nameEnd + 1))
-  if (!member) throw new LineFault('not of the form "add NAME MEMBER"')
+  if (!member) throw new LineError('not of the form "add NAME MEMBER"')
   set.members.add(member)
 }
 

@@ -1,6 +1,6 @@
 // Output of `iptables-save`:  *nat / :KUBE-SERVICES - [0:0] / -A KUBE-SERVICES … / COMMIT
 
-import { LineFault, ParseError, readLines } from './program-output.ts'
+import { LineError, ParseError, readLines } from './program-output.ts'
 
 /** One rule. `spec` is the text after `-A CHAIN `, exactly as iptables-save prints it (no counters). */
 export interface Rule {
@@ -40,22 +40,22 @@ export function parseIptablesSave(text: string): Ruleset {
   const lines = readLines('iptables-save', text, (line) => {
     const first = line.charAt(0)
     if (first === '-' || first === '[') {
-      if (!table) throw new LineFault('a rule outside any table')
+      if (!table) throw new LineError('a rule outside any table')
       readRule(line, table)
     } else if (first === ':') {
-      if (!table) throw new LineFault('a chain outside any table')
+      if (!table) throw new LineError('a chain outside any table')
       readChain(line, table)
     } else if (first === '*') {
-      if (table) throw new LineFault('a table begins before the COMMIT of the previous one')
+      if (table) throw new LineError('a table begins before the COMMIT of the previous one')
       const name = line.slice(1).trimEnd()
-      if (!TABLE_NAME.test(name)) throw new LineFault('not a table name')
+      if (!TABLE_NAME.test(name)) throw new LineError('not a table name')
       table = new Map()
       ruleset.set(name, table)
     } else if (line.trimEnd() === 'COMMIT') {
-      if (!table) throw new LineFault('COMMIT outside any table')
+      if (!table) throw new LineError('COMMIT outside any table')
       table = undefined
     } else if (first !== '#' && line.trim() !== '') {
-      throw new LineFault('not a line of iptables-save')
+      throw new LineError('not a line of iptables-save')
     }
   })
   if (table) throw new ParseError('iptables-save', lines + 1, '', 'the text ends before COMMIT')
@@ -65,16 +65,16 @@ export function parseIptablesSave(text: string): Ruleset {
 function readChain(line: string, table: Table): void {
   const [, name, policy = '', packets, bytes] = CHAIN.exec(line) ?? []
   if (name === undefined)
-    throw new LineFault('not a chain line of the form ":NAME POLICY [packets:bytes]"')
-  if (table.has(name)) throw new LineFault('this chain is declared twice')
+    throw new LineError('not a chain line of the form ":NAME POLICY [packets:bytes]"')
+  if (table.has(name)) throw new LineError('this chain is declared twice')
   table.set(name, { name, policy, ...counters(packets, bytes), rules: [] })
 }
 
 function readRule(line: string, table: Table): void {
   const [, packets, bytes, name, spec = ''] = RULE.exec(line) ?? []
-  if (name === undefined) throw new LineFault('not a rule line of the form "-A CHAIN …"')
+  if (name === undefined) throw new LineError('not a rule line of the form "-A CHAIN …"')
   const chain = table.get(name)
-  if (!chain) throw new LineFault('a rule of a chain that this table does not declare')
+  if (!chain) throw new LineError('a rule of a chain that this table does not declare')
   chain.rules.push({ spec, ...counters(packets, bytes) })
 }
 

@@ -1,7 +1,7 @@
 // Output of `ipvsadm -Sn`:  -A -t 10.96.0.1:443 -s rr / -a -t 10.96.0.1:443 -r 172.18.0.2:6443 -m -w 1
 
 import { parseEndpoint, printEndpoint } from './ip-address.ts'
-import { LineFault, readLines } from './program-output.ts'
+import { LineError, readLines } from './program-output.ts'
 
 export type IpvsProtocol = 'TCP' | 'UDP' | 'SCTP' | 'FWM'
 
@@ -95,14 +95,14 @@ export function parseIpvsadmSave(text: string): VirtualServer[] {
   readLines('ipvsadm -Sn', text, (line) => {
     if (line.trim() === '' || line.startsWith('#')) return
     const [command, ...words] = line.split(' ').filter((word) => word !== '')
-    if (command !== '-A' && command !== '-a') throw new LineFault('not a line of ipvsadm -Sn')
+    if (command !== '-A' && command !== '-a') throw new LineError('not a line of ipvsadm -Sn')
     const options = readOptions(words)
     const service = readServiceAddress(options)
     const key = virtualServerKey(service)
     const listed = servers.get(key)
     if (command === '-a' && !listed)
-      throw new LineFault('a real server of a virtual server that is not listed before it')
-    if (command === '-A' && listed) throw new LineFault('this virtual server is listed twice')
+      throw new LineError('a real server of a virtual server that is not listed before it')
+    if (command === '-A' && listed) throw new LineError('this virtual server is listed twice')
     if (listed) listed.realServers.push(readRealServer(options))
     else servers.set(key, { ...service, ...readVirtualServer(options) })
   })
@@ -117,9 +117,9 @@ function readOptions(words: readonly string[]): Options {
   for (let at = 0; at < words.length; at++) {
     const option = ALIASES.get(words[at] ?? '') ?? words[at] ?? ''
     if (!VALUED.has(option) && !UNVALUED.has(option))
-      throw new LineFault(`unknown option ${option}`)
+      throw new LineError(`unknown option ${option}`)
     const value = VALUED.has(option) ? words[++at] : ''
-    if (value === undefined) throw new LineFault(`the option ${option} has no value`)
+    if (value === undefined) throw new LineError(`the option ${option} has no value`)
     options.set(option, value)
   }
   return options
@@ -129,14 +129,14 @@ function readServiceAddress(
   options: Options,
 ): Pick<VirtualServer, 'protocol' | 'address' | 'port'> {
   const protocol = optionKey(SERVICE_OPTION, options)
-  if (!protocol) throw new LineFault('the line names no service (-t, -u, --sctp-service or -f)')
+  if (!protocol) throw new LineError('the line names no service (-t, -u, --sctp-service or -f)')
   if (protocol === 'FWM') return { protocol, address: `${readNumber('-f', options)}`, port: 0 }
   return { protocol, ...readEndpoint(SERVICE_OPTION[protocol], 'service', options) }
 }
 
 function readVirtualServer(options: Options): Omit<VirtualServer, 'protocol' | 'address' | 'port'> {
   const scheduler = options.get('-s')
-  if (scheduler === undefined) throw new LineFault('the virtual server has no scheduler (-s)')
+  if (scheduler === undefined) throw new LineError('the virtual server has no scheduler (-s)')
   const netmask = options.get('-M')
   const flags = [
     options.has('-6') ? 'inet6' : [],
@@ -155,7 +155,7 @@ function readVirtualServer(options: Options): Omit<VirtualServer, 'protocol' | '
 }
 
 function readRealServer(options: Options): RealServer {
-  if (!options.has('-r')) throw new LineFault('the line names no real server (-r)')
+  if (!options.has('-r')) throw new LineError('the line names no real server (-r)')
   const weight = options.has('-w') ? readNumber('-w', options) : 1
   return {
     ...readEndpoint('-r', 'real server', options),
@@ -172,7 +172,7 @@ const optionKey = <Key extends string>(
 function readNumber(option: string, options: Options): number {
   const word = options.get(option) ?? ''
   const value = /^\d{1,10}$/.test(word) ? Number(word) : Number.NaN
-  if (!(value <= 0xffffffff)) throw new LineFault(`the value of ${option} is not a number`)
+  if (!(value <= 0xffffffff)) throw new LineError(`the value of ${option} is not a number`)
   return value
 }
 
@@ -183,7 +183,7 @@ function readEndpoint(
 ): { address: string; port: number } {
   const endpoint = parseEndpoint(options.get(option) ?? '')
   if (!endpoint)
-    throw new LineFault(
+    throw new LineError(
       `the ${what} is not a numeric ADDRESS:PORT (take the output with ipvsadm -Sn)`,
     )
   return endpoint

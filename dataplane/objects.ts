@@ -1,9 +1,9 @@
 // Output of `kubectl get nodes,services,endpointslices,configmaps -A -o json`: a v1 List of API objects.
 
 import {
-  type Fault,
-  FaultsError,
   FieldReader,
+  type InvalidField,
+  InvalidFieldsError,
   isObject,
   type UncheckedObject,
 } from './objects/field-reader.ts'
@@ -14,7 +14,7 @@ import {
   type Service,
 } from './objects/service.ts'
 
-export type { Fault } from './objects/field-reader.ts'
+export type { InvalidField } from './objects/field-reader.ts'
 export type { Endpoint, EndpointSlice, Service, ServicePortSpec } from './objects/service.ts'
 
 export type Node = ReturnType<typeof parseNode>
@@ -56,10 +56,10 @@ export interface ClusterObjects {
 }
 
 /** The input is not a list of API objects. */
-export class ObjectsError extends FaultsError {}
+export class ObjectsError extends InvalidFieldsError {}
 
 /** One sentence for each object that was left out, with the reason. */
-export function leftOutObjects(faults: readonly Fault[]): string[] {
+export function leftOutObjects(faults: readonly InvalidField[]): string[] {
   const reasons = new Map<string, string[]>()
   for (const { object, field, message } of faults)
     reasons.set(object, [...(reasons.get(object) ?? []), `${field} ${message}`])
@@ -87,7 +87,7 @@ const CLUSTER_SCOPED = new Set(['Node', 'ServiceCIDR'])
 function flatten(
   json: unknown,
   path: string,
-  faults: Fault[],
+  faults: InvalidField[],
   kind: string,
   found: [UncheckedObject, string][],
 ): void {
@@ -124,15 +124,15 @@ function flatten(
  * @returns the valid objects, and every fault of the others
  * @throws ObjectsError if the input contains no API object
  */
-export function readObjects(json: unknown): { objects: ClusterObjects; faults: Fault[] } {
-  const faults: Fault[] = []
+export function readObjects(json: unknown): { objects: ClusterObjects; faults: InvalidField[] } {
+  const faults: InvalidField[] = []
   const found: [UncheckedObject, string][] = []
   flatten(json, '$', faults, '', found)
   if (found.length === 0 && faults.length > 0) throw new ObjectsError(faults)
   const objects: ClusterObjects = { nodes: [], services: [], endpointSlices: [], serviceCIDRs: [] }
   const seen = new Set<string>()
   for (const [raw, kind] of found) {
-    const own: Fault[] = []
+    const own: InvalidField[] = []
     const given = isObject(raw.metadata) ? raw.metadata : {}
     const label = [given.namespace, given.name].filter((part) => typeof part === 'string').join('/')
     const object = `${kind} ${label || '(unnamed)'}`

@@ -48,7 +48,7 @@ export function parseJson<Schema extends z.ZodType>(
 }
 
 /** Why a line is not output of its program, to be thrown while it is read. */
-export class LineFault extends Error {}
+export class LineError extends Error {}
 
 /**
  * Reads each line of `text`, without its line end (LF or CRLF); the last one counts only if it is not empty. Throws a LineFault of
@@ -62,7 +62,7 @@ export function readLines(source: string, text: string, read: (line: string) => 
     try {
       read(line)
     } catch (error) {
-      throw error instanceof LineFault
+      throw error instanceof LineError
         ? new ParseError(source, index + 1, line, error.message)
         : error
     }

@@ -1,4 +1,4 @@
-import type { Finding } from '../dataplane/compare.ts'
+import type { Difference } from '../dataplane/compare.ts'
 import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
 import { isEmptyFlush, planFlush } from '../dataplane/kube-proxy/flush.ts'
 import { onNode } from './failure.ts'
@@ -44,15 +44,18 @@ export const LEFT_BY_OTHER_MODE: Advice = {
 export function adviceFor(
   node: NodeView,
   mode: KubeProxyMode,
-  findings: readonly Finding[],
+  differences: readonly Difference[],
 ): Advice {
   const runs = modeOf(node)
   if (runs !== undefined && runs !== mode) return otherMode(node.name, runs, mode)
-  const [first] = findings
-  const interfering = findings.find(({ interferes }) => interferes)
+  const [first] = differences
+  const interfering = differences.find(({ interferes }) => interferes)
   const removal = interfering && removalOf(node.name, interfering)
   if (removal) return removal
-  if (findings.every((finding) => isOfOtherMode(finding, mode)) && leftByOtherMode(node, mode))
+  if (
+    differences.every((difference) => isOfOtherMode(difference, mode)) &&
+    leftByOtherMode(node, mode)
+  )
     return LEFT_BY_OTHER_MODE
   if (first?.kind === 'wrong' && 'virtualServer' in first.where && mode === 'ipvs')
     return {
@@ -63,7 +66,7 @@ export function adviceFor(
 }
 
 /** Only IPVS mode has sets, virtual servers and addresses: what is too much of them there, a Service or a person left. */
-const isOfOtherMode = ({ kind, where }: Finding, mode: KubeProxyMode) =>
+const isOfOtherMode = ({ kind, where }: Difference, mode: KubeProxyMode) =>
   kind === 'stale' && (mode !== 'ipvs' || 'chain' in where || 'nft' in where)
 
 function leftByOtherMode(node: NodeView, mode: KubeProxyMode): boolean {
@@ -72,7 +75,7 @@ function leftByOtherMode(node: NodeView, mode: KubeProxyMode): boolean {
 }
 
 /** How to remove what is not kube-proxy's and affects packets to Services. */
-function removalOf(node: string, { where }: Finding): Advice | undefined {
+function removalOf(node: string, { where }: Difference): Advice | undefined {
   if ('chain' in where)
     return {
       hint: `This rule is not kube-proxy's, which leaves it where it is. Find its number in the list, and delete it with -D ${where.chain} NUMBER:`,

@@ -1,4 +1,4 @@
-import type { Finding } from '../dataplane/compare.ts'
+import type { Difference } from '../dataplane/compare.ts'
 import { observedOptions } from '../dataplane/kube-proxy/circumstances.ts'
 import {
   ConfigError,
@@ -6,7 +6,7 @@ import {
   type KubeProxyMode,
 } from '../dataplane/kube-proxy/config.ts'
 import { type Features, featuresOf, VersionError } from '../dataplane/kube-proxy/versions.ts'
-import { findingsOn } from '../dataplane/node-findings.ts'
+import { differencesOn } from '../dataplane/node-differences.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import { PredictError, type PredictOptions } from '../dataplane/predict.ts'
 import { fail, Trouble } from './failure.ts'
@@ -18,7 +18,7 @@ export interface Evaluation {
   expected: NodeState
   actual: NodeState
   /** Their differences in both directions, and other rules on the node that affect Service packets. */
-  differences: readonly Finding[]
+  differences: readonly Difference[]
 }
 
 /** Evaluations are cached per NodeView: the steps of a round use parts of the same one. */
@@ -30,10 +30,10 @@ export function evaluate(node: NodeView, mode: KubeProxyMode): Evaluation {
   const before = known.get(mode)
   if (before) return before
   const actual = stateOf(node)
-  const { expected, findings } = orTrouble(() =>
-    findingsOn(objectsOf(node.snapshot), actual, predictOptions(node, mode)),
+  const { expected, differences } = orTrouble(() =>
+    differencesOn(objectsOf(node.snapshot), actual, predictOptions(node, mode)),
   )
-  const evaluation = { expected, actual, differences: findings }
+  const evaluation = { expected, actual, differences: differences }
   evaluations.set(node, known.set(mode, evaluation))
   return evaluation
 }

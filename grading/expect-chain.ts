@@ -4,7 +4,7 @@ import type { Rule } from '../dataplane/iptables-save.ts'
 import { targetOf } from '../dataplane/rule.ts'
 import { restoredBySync } from './advice.ts'
 import { onNode, ruleInShell, type Words } from './failure.ts'
-import { type Fault, inChain, PredictedPart } from './predicted-part.ts'
+import { inChain, type Mismatch, PredictedPart } from './predicted-part.ts'
 import { modeOf, type NodeView, stateOf } from './snapshot.ts'
 
 /**
@@ -32,7 +32,7 @@ export class ChainExpectation extends PredictedPart {
   /** A packet reaches this jump before any other rule that could handle it. */
   jumpsFirstTo(target: string): void {
     const chain = this.#chain
-    const faultOf = (node: NodeView): Fault | undefined => {
+    const mismatchOf = (node: NodeView): Mismatch | undefined => {
       const rules = this.#rulesOn(node)
       const first = rules.find(
         ({ spec }) => !MAY_PRECEDE.test(targetOf(spec) ?? '') && !OWN_BRIDGE.test(spec),
@@ -63,13 +63,13 @@ export class ChainExpectation extends PredictedPart {
         ],
       }
     }
-    this.each(this.inspect, `${target} as the first jump of ${chain}`, faultOf)
+    this.each(this.inspect, `${target} as the first jump of ${chain}`, mismatchOf)
   }
 
   /** One of its rules contains this text, as printed by `iptables -S`; `missing` is the sentence if there is none. */
   hasRule(spec: string, { missing, ...words }: Words & { missing: string }): void {
     const expected = `-A ${this.#chain} … ${spec} …`
-    const faultOf = (node: NodeView): Fault | undefined =>
+    const mismatchOf = (node: NodeView): Mismatch | undefined =>
       this.#rulesOn(node).some((rule) => rule.spec.includes(spec))
         ? undefined
         : {
@@ -77,7 +77,7 @@ export class ChainExpectation extends PredictedPart {
             differences: [{ kind: 'missing', text: missing, expected }],
             ...this.#restored(),
           }
-    this.each(`iptables -t ${this.#table} -S ${this.#chain}`, expected, faultOf, words)
+    this.each(`iptables -t ${this.#table} -S ${this.#chain}`, expected, mismatchOf, words)
   }
 
   #rulesOn(node: NodeView): readonly Rule[] {

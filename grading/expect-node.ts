@@ -5,7 +5,7 @@ import type { Link } from '../dataplane/ip-addr.ts'
 import type { Rule } from '../dataplane/iptables-save.ts'
 import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
 import { describeFlush, isEmptyFlush, planFlush } from '../dataplane/kube-proxy/flush.ts'
-import type { FlushedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
+import type { KernelMode } from '../dataplane/kube-proxy/mode-ownership.ts'
 import { type Advice, LEFT_BY_OTHER_MODE, otherMode } from './advice.ts'
 import type { CheckContext } from './check-context.ts'
 import { ChainExpectation } from './expect-chain.ts'
@@ -13,9 +13,9 @@ import { NotApplicable, type Words } from './failure.ts'
 import { type PacketTarget, type Sender, traceCommand, tracedTo } from './packet-trace.ts'
 import {
   type Concerns,
-  type Fault,
   inChain,
   inSet,
+  type Mismatch,
   OnNodes,
   PredictedPart,
 } from './predicted-part.ts'
@@ -52,13 +52,13 @@ export function expectMode(
 export class NodeExpectation extends OnNodes {
   /** kube-proxy replies to /proxyMode with this mode. */
   runMode(mode: KubeProxyMode, words: Words = {}): void {
-    const faultOf = (node: NodeView): Fault | undefined => {
+    const mismatchOf = (node: NodeView): Mismatch | undefined => {
       const runs = modeOf(node)
       if (runs === mode) return undefined
       const advice = runs === undefined ? NO_KUBE_PROXY : otherMode(node.name, runs, mode)
       return { actual: runs ?? SILENT, ...(words.hint === undefined && advice) }
     }
-    this.each(PROXY_MODE, `kube-proxy in ${mode} mode`, faultOf, words)
+    this.each(PROXY_MODE, `kube-proxy in ${mode} mode`, mismatchOf, words)
   }
 
   /** kube-proxy runs and reports a mode, which may be any. */
@@ -70,13 +70,18 @@ export class NodeExpectation extends OnNodes {
 
   /** The capture contains a file: the tool that prints it is installed on the node. */
   run(tools: Record<string, string>, inspect: string, words: Words = {}): void {
-    const faultOf = (node: NodeView): Fault | undefined => {
+    const mismatchOf = (node: NodeView): Mismatch | undefined => {
       const missing = Object.keys(tools).filter(
         (tool) => filesOf(node).get(tools[tool] ?? '') === undefined,
       )
       return missing.length === 0 ? undefined : `${missing.join(' and ')} did not run`
     }
-    this.each(inspect, `${Object.keys(tools).join(' and ')} running on every node`, faultOf, words)
+    this.each(
+      inspect,
+      `${Object.keys(tools).join(' and ')} running on every node`,
+      mismatchOf,
+      words,
+    )
   }
 
   /** Chains by table and name: `nat KUBE-SERVICES`. */
@@ -134,14 +139,14 @@ export class NodeExpectation extends OnNodes {
   }
 
   /** There are no leftovers of kube-proxy's other modes: chains, sets, virtual servers, addresses, tables. */
-  nothingOfOtherModes(mode: FlushedMode, { inspect, ...words }: Words & { inspect: string }): void {
-    const faultOf = (node: NodeView): Fault | undefined => {
+  nothingOfOtherModes(mode: KernelMode, { inspect, ...words }: Words & { inspect: string }): void {
+    const mismatchOf = (node: NodeView): Mismatch | undefined => {
       const plan = planFlush(mode, stateOf(node))
       return isEmptyFlush(plan)
         ? undefined
         : { actual: describeFlush(plan).join(', '), ...LEFT_BY_OTHER_MODE }
     }
-    this.each(inspect, `nothing that another mode than ${mode} programs`, faultOf, words)
+    this.each(inspect, `nothing that another mode than ${mode} programs`, mismatchOf, words)
   }
 
   noRuleWhere(
@@ -150,7 +155,7 @@ export class NodeExpectation extends OnNodes {
     expected: string,
     words: Words = {},
   ): void {
-    const faultOf = (node: NodeView): Fault | undefined => {
+    const mismatchOf = (node: NodeView): Mismatch | undefined => {
       for (const chains of stateOf(node).iptables.values())
         for (const [chain, { rules }] of chains) {
           const rule = rules.find(isMeant)
@@ -158,7 +163,7 @@ export class NodeExpectation extends OnNodes {
         }
       return undefined
     }
-    this.each(inspect, expected, faultOf, words)
+    this.each(inspect, expected, mismatchOf, words)
   }
 
   /** The node's end of every Pod's veth pair is up. */
@@ -190,7 +195,7 @@ export class NodeExpectation extends OnNodes {
 
   /** No interface has a ClusterIP: in iptables mode it is only a pattern in rules. */
   noInterfaceHasClusterIP(): void {
-    const faultOf = (node: NodeView): Fault | undefined => {
+    const mismatchOf = (node: NodeView): Mismatch | undefined => {
       const clusterIPs = new Set(
         objectsOf(node.snapshot).services.flatMap((service) => service.clusterIPs),
       )
@@ -212,7 +217,7 @@ export class NodeExpectation extends OnNodes {
       }
       return undefined
     }
-    this.each('ip -brief addr', 'no ClusterIP on any interface', faultOf)
+    this.each('ip -brief addr', 'no ClusterIP on any interface', mismatchOf)
   }
 
   /**
@@ -229,7 +234,7 @@ export class NodeExpectation extends OnNodes {
       masqueraded === undefined ? '' : `, with its source ${masqueraded ? 'replaced' : 'kept'}`
     const end =
       backends?.length === 0 ? 'dropped' : `at ${backends?.join(' or ') ?? 'a backend'}${source}`
-    const faultOf = (node: NodeView): string | undefined => {
+    const mismatchOf = (node: NodeView): string | undefined => {
       const found = tracedTo(node, sender, target)
       const reached = [...new Set(found.backends)].sort()
       const isRight = backends ? reached.join() === backends.toSorted().join() : reached.length > 0
@@ -238,7 +243,7 @@ export class NodeExpectation extends OnNodes {
         : found.text
     }
     const expected = `the packet to ${target.address}:${target.port} ${end}`
-    this.each((node) => traceCommand(node, sender, target), expected, faultOf, words)
+    this.each((node) => traceCommand(node, sender, target), expected, mismatchOf, words)
   }
 }
 
@@ -257,11 +262,11 @@ export class LinkExpectation extends PredictedPart {
     expected: string,
     words: Words = {},
   ): void {
-    const faultOf = (node: NodeView): string | undefined => {
+    const mismatchOf = (node: NodeView): string | undefined => {
       const link = stateOf(node).links.find((candidate) => candidate.name === this.#name)
       const faults = faultsOf(link).filter((fault) => fault !== undefined)
       return faults.length === 0 ? undefined : faults.join(', ')
     }
-    this.each(`ip -d link show ${this.#name}`, expected, faultOf, words)
+    this.each(`ip -d link show ${this.#name}`, expected, mismatchOf, words)
   }
 }

@@ -1,5 +1,6 @@
+import type { DifferenceText } from '../dataplane/compare.ts'
 import { shellWord } from '../host/shell-word.ts'
-import type { Difference, StepLearning, Verdict } from './report-schema.ts'
+import type { StepLearning, Verdict } from './report-schema.ts'
 
 /** A check's failure, for the learner. Everything except `expected` and `actual` has a default. */
 export interface FailureDetail {
@@ -9,7 +10,7 @@ export interface FailureDetail {
   inspect: string
   expected: string
   actual: string
-  differences?: Difference[]
+  differences?: DifferenceText[]
   /** Overrides the step's own reason for this specific mistake. */
   why?: string
   /** The advice for a mistake that the check recognises. */

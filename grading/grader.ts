@@ -8,7 +8,7 @@ import { type JudgeOptions, judge } from './judge.ts'
 import { findStep, type LabDefinition, mustRunHere, readLab } from './lab-definition.ts'
 import { openSource, type SnapshotSource } from './live-cluster.ts'
 import { type GradingRequest, reportOf } from './report.ts'
-import type { Report, ReportedFinding, StepReport } from './report-schema.ts'
+import type { Finding, Report, StepReport } from './report-schema.ts'
 
 /** Grades a lab once, and writes the evidence of failures. Throws only for an unknown lab or step; other problems are in the report. */
 export async function grade(asked: GradingRequest, options: JudgeOptions = {}): Promise<Report> {
@@ -80,12 +80,12 @@ function keepStepEvidence(
   }
 }
 
-function evidenceText(step: StepReport, finding: ReportedFinding, gradedAt: string): string {
+function evidenceText(step: StepReport, finding: Finding, gradedAt: string): string {
   const lines = [
     `${step.id}: ${step.title}`,
     `${step.verdict} at ${gradedAt}`,
     ...(finding.node === undefined ? [] : [`node:     ${finding.node}`]),
-    `look:     ${finding.look}`,
+    `inspect:  ${finding.inspect}`,
     `expected: ${finding.expected}`,
     `actual:   ${finding.actual}`,
     '',

@@ -1,18 +1,12 @@
 import wrapAnsi from 'wrap-ansi'
 import { chalk } from 'zx/core'
+import type { DifferenceText } from '../dataplane/compare.ts'
 import { plainText, shortened } from '../host/plain-text.ts'
 import type { StepOutcome } from './failure.ts'
 import { listLabs, type StepDefinition } from './lab-definition.ts'
 import { learningLines } from './learning-lines.ts'
 import { findingOf, pointsWith } from './report.ts'
-import type {
-  Difference,
-  Report,
-  ReportedFinding,
-  Source,
-  StepReport,
-  Verdict,
-} from './report-schema.ts'
+import type { Finding, Report, Source, StepReport, Verdict } from './report-schema.ts'
 
 /** The sign of each verdict. */
 export const MARKS: Record<Verdict, string> = {
@@ -128,13 +122,13 @@ function stepLine(step: StepReport, width: number): string {
 export function findingParts(
   lab: number,
   step: string,
-  finding: ReportedFinding,
+  finding: Finding,
 ): { label: string; text: string; whole?: true }[] {
-  const { node, look, expected, actual, why, hint, next, evidence } = finding
+  const { node, inspect, expected, actual, why, hint, next, evidence } = finding
   const whole = true as const
   return [
     ...(node === undefined ? [] : [{ label: 'node', text: node }]),
-    { label: 'look', text: look, whole },
+    { label: 'inspect', text: inspect, whole },
     { label: 'expected', text: expected },
     { label: 'found', text: actual },
     ...differencesOf(finding).map((text) => ({ label: '', text, whole })),
@@ -146,7 +140,7 @@ export function findingParts(
 }
 
 /** The same as lines. */
-export function findingLines(lab: number, step: string, finding: ReportedFinding): string[] {
+export function findingLines(lab: number, step: string, finding: Finding): string[] {
   return findingParts(lab, step, finding).flatMap(({ label, text, whole }) =>
     whole ? [`    ${label.padEnd(9)} ${text}`] : labelled(label, text),
   )
@@ -160,7 +154,7 @@ function labelled(label: string, text: string): string[] {
 }
 
 /** The lines of a finding's first differences, and the number of further ones. */
-export function differencesOf({ differences }: ReportedFinding): string[] {
+export function differencesOf({ differences }: Finding): string[] {
   const hidden = differences.length - DIFFERENCES_SHOWN
   return [
     ...differences.slice(0, DIFFERENCES_SHOWN).flatMap(differenceLines),
@@ -168,9 +162,9 @@ export function differencesOf({ differences }: ReportedFinding): string[] {
   ]
 }
 
-function differenceLines({ kind, text, expected, actual }: Difference): string[] {
+function differenceLines({ kind, text, expected, actual }: DifferenceText): string[] {
   const mark = kind.toUpperCase().padEnd(7)
-  if (kind === 'wrong')
+  if (kind === 'wrong' || kind === 'order')
     return [`${mark} ${shortened(text)}`, ...block('must be', expected), ...block('is', actual)]
   const quoted = kind === 'missing' ? expected : actual
   const lines = (quoted ?? text).split('\n')

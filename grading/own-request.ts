@@ -1,7 +1,7 @@
 // Evidence of a learner's own request: its line in the access log of a Pod, and its connection on the node that sent it.
 
 import * as z from 'zod'
-import { type Connection, parseConntrack } from '../dataplane/conntrack.ts'
+import { type ConntrackEntry, parseConntrack } from '../dataplane/conntrack.ts'
 import { ParseError } from '../dataplane/program-output.ts'
 import type { EvidenceCheck, LiveContext } from './check-context.ts'
 import { podsWithLabel, WEB_NAMESPACE } from './expect-object.ts'
@@ -120,7 +120,7 @@ async function connectionOf(
   { live }: LiveContext,
   node: string,
   { client, backend }: Logged,
-): Promise<Connection | undefined> {
+): Promise<ConntrackEntry | undefined> {
   const script = `conntrack -L -p tcp --reply-src ${backend.address} 2>/dev/null | grep -v ' CLOSE ' || true`
   const { stdout } = await live.readOnNode(node, script)
   try {

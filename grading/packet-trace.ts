@@ -1,3 +1,4 @@
+import type { DifferenceText } from '../dataplane/compare.ts'
 import { parseEndpoint, printEndpoint } from '../dataplane/ip-address.ts'
 import { stoppingPlace } from '../dataplane/trace/stopping-place.ts'
 import {
@@ -8,7 +9,6 @@ import {
   tracePacket,
 } from '../dataplane/trace.ts'
 import { Trouble } from './failure.ts'
-import type { Difference } from './report-schema.ts'
 import { type NodeView, stateOf } from './snapshot.ts'
 
 /** The sender of a packet: a Pod or an outside client, by address, or the node itself. */
@@ -98,6 +98,6 @@ export function traceCommand(
 }
 
 /** The end of a packet as a line of a finding, for a request without the expected answer. */
-export function traceLine(node: NodeView, sender: Sender, target: PacketTarget): Difference[] {
+export function traceLine(node: NodeView, sender: Sender, target: PacketTarget): DifferenceText[] {
   return [{ kind: 'wrong', text: tracedTo(node, sender, target).text }]
 }

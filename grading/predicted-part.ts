@@ -1,16 +1,15 @@
-import type { Finding, Where } from '../dataplane/compare.ts'
+import type { Difference, Where } from '../dataplane/compare.ts'
 import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
 import { adviceFor } from './advice.ts'
 import { evaluate } from './evaluate.ts'
 import { type FailureDetail, fail, onNode, type Words } from './failure.ts'
-import type { Difference } from './report-schema.ts'
 import type { NodeView } from './snapshot.ts'
 
-/** Selects the findings of a step. */
-export type Concerns = (where: Where, finding: Finding) => boolean
+/** Selects the differences of a step. */
+export type Concerns = (where: Where, difference: Difference) => boolean
 
 /** What a node has instead of the expected state: as a text, or with further details. */
-export type Fault = string | (Partial<FailureDetail> & Pick<FailureDetail, 'actual'>)
+export type Mismatch = string | (Partial<FailureDetail> & Pick<FailureDetail, 'actual'>)
 
 /** Expectations of nodes, checked node by node, so that a failure on one is reported even if another can't be read. */
 export class OnNodes {
@@ -20,17 +19,17 @@ export class OnNodes {
     this.nodes = nodes
   }
 
-  /** Fails on the first node with a fault; `inspect` is the command that shows it there. */
+  /** Fails on the first node that differs; `inspect` is the command that shows it there. */
   protected each(
     inspect: string | ((node: string) => string),
     expected: string,
-    faultOf: (node: NodeView) => Fault | undefined,
+    mismatchOf: (node: NodeView) => Mismatch | undefined,
     words: Words = {},
   ): void {
     for (const node of this.nodes) {
-      const fault = faultOf(node)
-      if (fault === undefined) continue
-      const found = typeof fault === 'string' ? { actual: fault } : fault
+      const mismatch = mismatchOf(node)
+      if (mismatch === undefined) continue
+      const found = typeof mismatch === 'string' ? { actual: mismatch } : mismatch
       const command = typeof inspect === 'string' ? onNode(node.name, inspect) : inspect(node.name)
       fail({ node: node.name, inspect: command, expected, ...found, ...words })
     }
@@ -51,8 +50,8 @@ export class PredictedPart extends OnNodes {
 
   /** This part together with another one. */
   and(other: PredictedPart): PredictedPart {
-    const either: Concerns = (where, finding) =>
-      this.#concerns(where, finding) || other.#concerns(where, finding)
+    const either: Concerns = (where, difference) =>
+      this.#concerns(where, difference) || other.#concerns(where, difference)
     return new PredictedPart(this.nodes, either, `${this.inspect}; ${other.inspect}`)
   }
 
@@ -62,28 +61,24 @@ export class PredictedPart extends OnNodes {
     expected: string,
     { inspect = this.inspect, ...words }: Pick<Words, 'inspect' | 'why' | 'hint'> = {},
   ): void {
-    const faultOf = (node: NodeView): Fault | undefined => {
-      const findings = evaluate(node, mode).differences.filter((finding) =>
-        this.#concerns(finding.where, finding),
+    const mismatchOf = (node: NodeView): Mismatch | undefined => {
+      const differences = evaluate(node, mode).differences.filter((difference) =>
+        this.#concerns(difference.where, difference),
       )
-      const [first] = findings
+      const [first] = differences
       return (
         first && {
-          actual: `${first.text}${findings.length > 1 ? `, and ${findings.length - 1} more` : ''}`,
-          differences: findings.map(differenceOf),
-          ...(words.hint === undefined && adviceFor(node, mode, findings)),
+          actual: `${first.text}${differences.length > 1 ? `, and ${differences.length - 1} more` : ''}`,
+          differences,
+          ...(words.hint === undefined && adviceFor(node, mode, differences)),
         }
       )
     }
-    this.each(inspect, expected, faultOf, words)
+    this.each(inspect, expected, mismatchOf, words)
   }
 }
 
-const differenceOf = ({ kind, text, expected, actual }: Finding): Difference => {
-  return { kind: kind === 'order' ? 'wrong' : kind, text, expected, actual }
-}
-
-/** Findings about these chains of iptables, without jumps to them from other chains. */
+/** Differences in these chains of iptables, without jumps to them from other chains. */
 export const inChain =
   (...places: string[]) =>
   (where: Where): boolean =>
@@ -91,7 +86,7 @@ export const inChain =
     where.family === undefined &&
     places.includes(`${where.table} ${where.chain}`)
 
-/** Findings about these sets. */
+/** Differences in these sets. */
 export const inSet =
   (...names: string[]) =>
   (where: Where): boolean =>

@@ -1,6 +1,7 @@
 // The machine-readable result of grading, version 1. `instructors/schema/report.v1.json` is generated from this file.
 
 import * as z from 'zod'
+import type { DifferenceText } from '../dataplane/compare.ts'
 
 /**
  * The verdict on one step. `not yet`: it failed, but the cluster was still changing at the deadline, or the step depends
@@ -16,21 +17,21 @@ export const verdictSchema = z.enum([
 ])
 export type Verdict = z.infer<typeof verdictSchema>
 
-const differenceSchema = z.object({
+const differenceSchema: z.ZodType<DifferenceText> = z.object({
   kind: z
-    .enum(['missing', 'stale', 'wrong'])
-    .describe('missing: must be there; stale: must not; wrong: there, altered'),
+    .enum(['missing', 'stale', 'wrong', 'order'])
+    .describe('missing: must be there; stale: must not; wrong: altered; order: elsewhere'),
   text: z.string().describe('one sentence'),
   expected: z.string().optional().describe('the line that must be there'),
   actual: z.string().optional().describe('the line that is there'),
 })
 
-export const findingSchema = z.object({
+export const findingFields = z.object({
   node: z
     .string()
     .optional()
     .describe('the node that it was seen on; absent for a fact of the API'),
-  look: z.string().describe('a read-only command that shows it'),
+  inspect: z.string().describe('a read-only command that shows it'),
   expected: z.string(),
   actual: z.string(),
   differences: z.array(differenceSchema),
@@ -45,6 +46,16 @@ export const findingSchema = z.object({
     .optional()
     .describe('the file that keeps the whole finding, relative to the checkout'),
 })
+
+/** Also reads a finding of version 0.1, which has its command as `look`. */
+export const withOldCommand = <Fields extends z.ZodObject>(fields: Fields) =>
+  z.preprocess((value) => {
+    if (!(value instanceof Object) || !('look' in value)) return value
+    const { look, ...others } = value
+    return { inspect: look, ...others }
+  }, fields)
+
+const findingSchema = withOldCommand(findingFields)
 
 const answerAt = { text: z.string(), at: z.string().describe('when it was given') }
 const because = z.string().optional().describe('what really happens and why')
@@ -130,8 +141,7 @@ export type Report = z.infer<typeof reportSchema>
 export type StepReport = z.infer<typeof stepSchema>
 /** What a learner has predicted and answered at a step. */
 export type StepLearning = z.infer<typeof learningSchema>
-export type ReportedFinding = z.infer<typeof findingSchema>
-export type Difference = z.infer<typeof differenceSchema>
+export type Finding = z.infer<typeof findingSchema>
 export type Source = Report['source']
 
 /** JSON Schema (draft 2020-12) of a report. */

@@ -1,6 +1,7 @@
+import type { DifferenceText } from '../dataplane/compare.ts'
 import { type FailureDetail, type StepOutcome, Trouble } from './failure.ts'
 import type { LabDefinition, StepDefinition } from './lab-definition.ts'
-import type { Report, ReportedFinding, Source, StepReport } from './report-schema.ts'
+import type { Finding, Report, Source, StepReport } from './report-schema.ts'
 import type { Snapshot } from './snapshot.ts'
 
 /** The input of a grading run. */
@@ -109,7 +110,7 @@ const COMMAND = /^(?:make|kubectl) \S[^.;,]*$/
  * Completes a failure with the step's texts where the check gave none. If the learner has not started the step, the
  * command that solves it is omitted, because hints reveal it in tiers. The advice for a difference is always included.
  */
-export function findingOf(step: StepDefinition, failure: FailureDetail): ReportedFinding {
+export function findingOf(step: StepDefinition, failure: FailureDetail): Finding {
   const command = failure.next ?? (COMMAND.test(failure.hint ?? '') ? failure.hint : undefined)
   const nudge = step.hints[0] ?? ''
   const isSolution =
@@ -117,14 +118,18 @@ export function findingOf(step: StepDefinition, failure: FailureDetail): Reporte
   const hint = isSolution || failure.hint === command ? nudge : (failure.hint ?? nudge)
   return {
     node: failure.node,
-    look: failure.inspect,
+    inspect: failure.inspect,
     expected: failure.expected,
     actual: failure.actual,
-    differences: failure.differences ?? [],
+    differences: (failure.differences ?? []).map(withoutPlace),
     why: failure.why ?? step.why,
     hint,
     next: isSolution ? undefined : command,
   }
+}
+
+const withoutPlace = ({ kind, text, expected, actual }: DifferenceText): DifferenceText => {
+  return { kind, text, expected, actual }
 }
 
 /** The points of a step that has passed, without what help has cost. */

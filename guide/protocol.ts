@@ -8,7 +8,7 @@ import type { Cause } from '../dataplane/view/causes.ts'
 import type { Change } from '../dataplane/view/changes.ts'
 import type { NodeHoldings } from '../dataplane/view/holdings.ts'
 import type { PacketPath } from '../dataplane/view/packet-path.ts'
-import type { ReportedFinding, Verdict } from '../grading/report-schema.ts'
+import type { Finding, Verdict } from '../grading/report-schema.ts'
 
 /** What does not change while a lab is worked on. */
 export interface LabContent {
@@ -89,7 +89,7 @@ export interface StepProgress {
   /** Everything that can be seen without packets holds; a check sends the requests that prove it. */
   unsent: boolean
   /** The finding while it is open. */
-  finding: Finding | undefined
+  finding: ShownFinding | undefined
   reason: string | undefined
   waitsFor: string[] | undefined
   /** The hints taken so far. */
@@ -106,7 +106,10 @@ export interface StepProgress {
 }
 
 /** A finding as `make check` prints it, with its differences as lines and always a next command. */
-export type Finding = Omit<ReportedFinding, 'differences'> & { differences: string[]; next: string }
+export type ShownFinding = Omit<Finding, 'differences'> & {
+  differences: string[]
+  next: string
+}
 
 /** What the nodes hold now, and the changes since the previous moment. */
 export interface DataplanePush {

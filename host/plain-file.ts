@@ -39,7 +39,7 @@ export function readPlainFile(path: string, limitBytes = LIMIT_BYTES): string {
       throw new PlainFileError(path, `is larger than ${limitBytes / 2 ** 20} MiB`)
     return readFileSync(file, 'utf8')
   } catch (error) {
-    throw error instanceof PlainFileError ? error : new PlainFileError(path, faultOf(error))
+    throw error instanceof PlainFileError ? error : new PlainFileError(path, fileErrorText(error))
   } finally {
     if (file !== undefined) closeSync(file)
   }
@@ -65,7 +65,7 @@ export function requireWritable(file: string): void {
   try {
     accessSync(statSync(file, { throwIfNoEntry: false }) ? file : folder, constants.W_OK)
   } catch (error) {
-    throw new PlainFileError(file, `can't be written: "${folder}" ${faultOf(error)}`)
+    throw new PlainFileError(file, `can't be written: "${folder}" ${fileErrorText(error)}`)
   }
   if (!isFolder(folder))
     throw new PlainFileError(file, `can't be written: "${folder}" is not a folder`)
@@ -87,7 +87,7 @@ const FAULTS: Record<string, string> = {
 }
 
 /** The meaning of an error of the file system, to follow the path in a sentence. */
-export function faultOf(error: unknown): string {
+export function fileErrorText(error: unknown): string {
   const code =
     error instanceof Error && 'code' in error ? String(error.code) : 'no reason was given'
   return FAULTS[code] ?? `can't be used (${code})`

@@ -1,7 +1,7 @@
 import { existsSync, statfsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { cacheFolder } from './layout.ts'
-import { faultOf } from './plain-file.ts'
+import { fileErrorText } from './plain-file.ts'
 
 /** This machine prevents the work: a full disk, a folder that can't be written, a limit. The message is a sentence. */
 export class SystemTrouble extends Error {}
@@ -79,6 +79,6 @@ export function explainSystemError(error: unknown): string | undefined {
       return `This machine has not enough memory: end other programs, or raise \`ulimit -v\`, ${again}.`
     default:
       if (path === undefined || isSpawn || /^(connect|bind|listen)/.test(syscall)) return undefined
-      return `"${path}"${dest === undefined ? '' : `, or "${dest}",`} ${faultOf(error)}: choose another path, or repair this one.`
+      return `"${path}"${dest === undefined ? '' : `, or "${dest}",`} ${fileErrorText(error)}: choose another path, or repair this one.`
   }
 }

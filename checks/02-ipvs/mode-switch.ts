@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
-import type { Finding } from '../../dataplane/compare.ts'
+import type { Difference } from '../../dataplane/compare.ts'
 import { isServiceChain } from '../../dataplane/kube-proxy/chain-names.ts'
 import { type CheckContext, onceNoted } from '../../grading/check-context.ts'
 import { configOf, evaluate } from '../../grading/evaluate.ts'
@@ -110,7 +110,7 @@ export async function nothingLeft(context: CheckContext): Promise<void> {
   const { nodes, live, snapshot } = context
   expectNodes(nodes)
     .where(
-      (_where, finding) => isAboutWholeTables(finding),
+      (_where, difference) => isAboutWholeTables(difference),
       'iptables-save | grep -E "KUBE-(SVC|SEP|EXTERNAL-SERVICES|NODEPORTS)"',
     )
     .equalPrediction('ipvs', 'only the chains and jumps that IPVS mode has itself')
@@ -124,7 +124,7 @@ export async function nothingLeft(context: CheckContext): Promise<void> {
 }
 
 /** Stale or missing chains of nat, and all differences in the other tables. */
-function isAboutWholeTables({ where, kind, expected, actual, interferes }: Finding): boolean {
+function isAboutWholeTables({ where, kind, expected, actual, interferes }: Difference): boolean {
   if (!('chain' in where) || interferes) return false
   if (where.table !== 'nat') return true
   const isChain = (kind === 'stale' ? actual : expected)?.startsWith(':') ?? false
@@ -132,6 +132,6 @@ function isAboutWholeTables({ where, kind, expected, actual, interferes }: Findi
 }
 
 /** The differences on a node that `make flush-nat` removes, for captures in which they were removed afterwards. */
-export function leftoverFindings(node: NodeView): Finding[] {
+export function leftoverDifferences(node: NodeView): Difference[] {
   return evaluate(node, 'ipvs').differences.filter(isAboutWholeTables)
 }

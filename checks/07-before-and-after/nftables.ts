@@ -1,6 +1,6 @@
 import { modeLacks } from '../../cluster/kube-proxy/module-check.ts'
 import type { Where } from '../../dataplane/compare.ts'
-import type { FlushedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import type { KernelMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { newestBefore } from '../../dataplane/kube-proxy/versions.ts'
 import { featuresOn } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
@@ -13,15 +13,15 @@ import { clientOf, expectAllConnect, expectConnections } from './connections.ts'
 import { backInIptablesMode, type ModeVisit, onceInMode } from './mode-visit.ts'
 
 /** A kernel's features do not change while a cluster runs. */
-const known = new WeakMap<LiveCluster['cluster'], Map<FlushedMode, string | undefined>>()
+const known = new WeakMap<LiveCluster['cluster'], Map<KernelMode, string | undefined>>()
 
 /** The features of a mode that the nodes' kernel lacks, as a clause; undefined if none. Throws Trouble if no node can be probed. */
 export async function missingKernelFeatures(
   { cluster }: LiveCluster,
   nodes: readonly NodeView[],
-  mode: FlushedMode,
+  mode: KernelMode,
 ): Promise<string | undefined> {
-  const lacks = known.get(cluster) ?? new Map<FlushedMode, string | undefined>()
+  const lacks = known.get(cluster) ?? new Map<KernelMode, string | undefined>()
   known.set(cluster, lacks)
   try {
     const names = nodes.map(({ name }) => name)
@@ -39,7 +39,7 @@ export async function missingKernelFeatures(
  */
 export function recordedLack(
   nodes: readonly NodeView[],
-  mode: FlushedMode,
+  mode: KernelMode,
 ): { lacks: string | undefined } | undefined {
   const recorded = nodes.map((node) => {
     const line = filesOf(node)

@@ -1,5 +1,5 @@
 import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
-import type { Finding, Where } from '../../dataplane/compare.ts'
+import type { Difference, Where } from '../../dataplane/compare.ts'
 import { targetOf } from '../../dataplane/rule.ts'
 import type { CheckContext, LiveContext } from '../../grading/check-context.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
@@ -42,7 +42,7 @@ const OWN_CHAINS = /^KUBE-(?:PORTALS|NODEPORT)-/
 const JUMPING = inChain('nat PREROUTING', 'nat OUTPUT', 'filter INPUT')
 
 /** kube-proxy's chains in this mode, and the jumps to them. Stale jumps of iptables mode remain below these until they are flushed. */
-const isOfUserspace = (where: Where, { kind, actual = '' }: Finding): boolean =>
+const isOfUserspace = (where: Where, { kind, actual = '' }: Difference): boolean =>
   ('chain' in where && OWN_CHAINS.test(where.chain)) ||
   (JUMPING(where) && (kind !== 'stale' || OWN_CHAINS.test(targetOf(actual) ?? '')))
 

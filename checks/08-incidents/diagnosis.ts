@@ -58,7 +58,10 @@ export async function expectOpenIncident({
 }
 
 /** The hints and wrong diagnoses that the learner needed. A wrong diagnosis counts once. */
-export function effortOf({ notes, snapshot }: CheckContext): { hints: number; wrong: number } {
+export function incidentEffort({ notes, snapshot }: CheckContext): {
+  hints: number
+  wrong: number
+} {
   const written = snapshot.find('ConfigMap', 'default', 'lab-8')?.data ?? {}
   const wrong = Object.keys(written).filter((key) => key.startsWith(GUESS_PREFIX)).length
   return { hints: notes.read(INCIDENT_KEY, incidentNote)?.hints ?? 0, wrong }
@@ -66,7 +69,7 @@ export function effortOf({ notes, snapshot }: CheckContext): { hints: number; wr
 
 /** The points deducted from the diagnosis step for hints and wrong diagnoses. */
 export function costOfDiagnosis(context: CheckContext): number {
-  const { hints, wrong } = effortOf(context)
+  const { hints, wrong } = incidentEffort(context)
   return (hints + wrong) * COST
 }
 

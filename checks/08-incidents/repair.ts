@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import {
+  baselineFingerprint,
   commandToRestore,
   differingSettings,
-  fingerprintOf,
   foreignRules,
   serviceFacts,
 } from '../../course/incident/baseline.ts'
@@ -13,8 +13,8 @@ import { expectNodes } from '../../grading/expect-node.ts'
 import { expectThat, fail, onNode } from '../../grading/failure.ts'
 import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/equality.ts'
 import {
-  effortOf,
   expectOpenIncident,
+  incidentEffort,
   type OpenIncident,
   SHOW_INCIDENT,
   wasDiagnosed,
@@ -47,7 +47,7 @@ export async function causeIsFixed(context: CheckContext): Promise<void> {
 
 /** Fails if the fault disappeared without a repair, for example by a sync of kube-proxy. */
 function expectRepaired({ snapshot }: CheckContext, { note }: OpenIncident): void {
-  expectThat(note.fingerprint === undefined || note.fingerprint !== fingerprintOf(snapshot), {
+  expectThat(note.fingerprint === undefined || note.fingerprint !== baselineFingerprint(snapshot), {
     inspect: SHOW_INCIDENT,
     expected: 'a repair',
     actual:
@@ -130,7 +130,7 @@ function showDebrief(context: CheckContext, { incident, note }: OpenIncident): v
   }
   const at = notes.read(CLOSED_KEY, closedNote)?.at ?? new Date().toISOString()
   notes.keep(CLOSED_KEY, { at })
-  const { hints, wrong } = effortOf(context)
+  const { hints, wrong } = incidentEffort(context)
   const seconds = Math.round((Date.parse(at) - Date.parse(note.openedAt)) / 1000)
   const time = `${Math.floor(seconds / 60)} min ${seconds % 60} s`
   show([

@@ -7,7 +7,7 @@ import {
   planFlush,
 } from '../../dataplane/kube-proxy/flush.ts'
 import {
-  type FlushedMode,
+  type KernelMode,
   printVirtualServerDeletions,
 } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { type Progress, withProgress } from '../../host/progress.ts'
@@ -22,7 +22,7 @@ import { KubeProxyError } from './kube-proxy-pods.ts'
 /** The changes made on one node. */
 export interface FlushReport {
   node: string
-  mode: FlushedMode
+  mode: KernelMode
   /** The removed objects, one line per kind; empty if there were none. */
   removed: string[]
   /** Apparent leftovers that were kept, with the reason. */
@@ -32,7 +32,7 @@ export interface FlushReport {
 type FlushedCluster = NodeAccess & Pick<Cluster, 'nodes'>
 
 interface NodeReading {
-  mode: FlushedMode
+  mode: KernelMode
   plan: FlushPlan
 }
 

@@ -145,7 +145,7 @@ export function proxierLine(log: string): string | undefined {
 }
 
 /** kube-proxy's log message if its kernel or configuration does not support IPVS mode; undefined if it does. */
-export function ipvsComplaint(log: string): string | undefined {
+export function ipvsError(log: string): string | undefined {
   const line = log
     .split('\n')
     .findLast((one) => /can't use the IPVS proxier|IPVS proxier will not be used/i.test(one))

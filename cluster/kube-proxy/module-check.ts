@@ -1,4 +1,4 @@
-import type { FlushedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import type { KernelMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { Cluster, NodeAccess } from '../driver.ts'
 import { runOnNode } from '../node-script.ts'
 
@@ -83,7 +83,7 @@ function enumerated(names: readonly string[]): string {
 export async function modeLacks(
   cluster: NodeAccess & Pick<Cluster, 'sharedKernel'>,
   nodes: readonly string[],
-  mode: FlushedMode,
+  mode: KernelMode,
   scheduler: string,
 ): Promise<string | undefined> {
   const script = { ipvs: ipvsProbe, iptables: iptablesProbe, nftables: nftProbe }[mode]

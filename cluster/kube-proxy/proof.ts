@@ -1,13 +1,14 @@
 import { readCapturedNode } from '../../dataplane/capture.ts'
+import type { KubeProxyMode } from '../../dataplane/kube-proxy/config.ts'
 import { describeFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
-import { DUMMY_LINK, type FlushedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import { DUMMY_LINK } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { DeadlineError, waitFor } from '../../host/wait.ts'
 import type { Cluster } from '../driver.ts'
 import type { KubeClient } from '../kube-client.ts'
 import { readNode } from '../snapshot.ts'
 import {
-  ipvsComplaint,
+  ipvsError,
   KubeProxyError,
   type KubeProxyPod,
   lastErrorLine,
@@ -16,9 +17,6 @@ import {
   readLog,
 } from './kube-proxy-pods.ts'
 import { explainCrash } from './rollout.ts'
-
-/** The modes that `make` can switch kube-proxy to; userspace only in versions that have it (up to 1.25; 1.20 is modelled). */
-export type RunnableMode = FlushedMode | 'userspace'
 
 /** One node's evidence of its mode. */
 export interface ModeProof {
@@ -53,7 +51,7 @@ async function proveNode(
     lastError: lastErrorLine(log),
     leftovers: isFlushed ? describeFlush(planFlush(proxyMode, state, state.ip6tables)) : [],
     logLine: proxierLine(log),
-    complaint: ipvsComplaint(log),
+    complaint: ipvsError(log),
     holds: rulesHeld(state),
     dummyAddresses: state.links.find(({ name }) => name === DUMMY_LINK)?.addresses.length,
     schedulers: [...new Set(state.virtualServers.map(({ scheduler }) => scheduler))].sort(),
@@ -61,8 +59,8 @@ async function proveNode(
 }
 
 /** The rules of one mode may be there beside those that another one left. */
-function rulesHeld({ iptables, nftables }: NodeState): Map<RunnableMode, string> {
-  const held = new Map<RunnableMode, string>()
+function rulesHeld({ iptables, nftables }: NodeState): Map<KubeProxyMode, string> {
+  const held = new Map<KubeProxyMode, string>()
   const rulesOf = (chain: string) =>
     (iptables.get('nat')?.get(chain)?.rules ?? []).map(({ spec }) => spec)
   // In userspace mode packets from Pods first traverse the chain that redirects to kube-proxy's listeners.
@@ -79,7 +77,7 @@ function rulesHeld({ iptables, nftables }: NodeState): Map<RunnableMode, string>
 }
 
 /** True when /proxyMode, kube-proxy's log and the node's rules agree on this mode, and on the scheduler if one is given. */
-function proves(proof: ModeProof, mode: RunnableMode, scheduler?: string): boolean {
+function proves(proof: ModeProof, mode: KubeProxyMode, scheduler?: string): boolean {
   const { proxyMode, logLine, dummyAddresses = 0, holds, schedulers } = proof
   if (proxyMode !== mode || !logLine?.includes(`Using ${mode} Proxier`) || !holds.has(mode))
     return false
@@ -130,7 +128,7 @@ const proofGapMs = 300
 const firstSyncMs = 10_000
 
 export interface WantedMode {
-  mode: RunnableMode
+  mode: KubeProxyMode
   scheduler?: string | undefined
   stamp?: string
 }

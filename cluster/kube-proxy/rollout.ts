@@ -10,7 +10,7 @@ import { isMetWithin, timeoutScale } from '../../host/wait.ts'
 import type { Cluster } from '../driver.ts'
 import type { KubeClient } from '../kube-client.ts'
 import {
-  ipvsComplaint,
+  ipvsError,
   KubeProxyError,
   kubeProxy,
   lastLogLine,
@@ -153,7 +153,7 @@ export async function explainCrash(client: KubeClient, stamp: string): Promise<v
   if (!crashed) return
   const log =
     (await readLog(client, crashed.pod)) || (await readLog(client, crashed.pod, { previous: true }))
-  const complaint = ipvsComplaint(log)
+  const complaint = ipvsError(log)
   const problem = `kube-proxy on ${crashed.node} crashes repeatedly (${crashed.trouble})`
   throw new KubeProxyError(
     complaint === undefined

@@ -1,5 +1,6 @@
+import type { KubeProxyMode } from '../../dataplane/kube-proxy/config.ts'
 import { readMode, writeMode } from '../../dataplane/kube-proxy/config-conf.ts'
-import type { FlushedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import type { KernelMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { featuresOf, newestBefore } from '../../dataplane/kube-proxy/versions.ts'
 import { type Progress, withProgress } from '../../host/progress.ts'
 import { changeCluster } from '../cluster-lock.ts'
@@ -14,7 +15,7 @@ import {
   writeConfigConf,
 } from './kube-proxy-pods.ts'
 import { modeLacks } from './module-check.ts'
-import { awaitProofs, type ModeProof, type RunnableMode, type WantedMode } from './proof.ts'
+import { awaitProofs, type ModeProof, type WantedMode } from './proof.ts'
 import { awaitRollout, chooseImage, imageIn, restartKubeProxyPods } from './rollout.ts'
 
 export interface SwitchOptions {
@@ -37,7 +38,7 @@ export interface SwitchResult {
 
 /** A mode can't run on a node's kernel or in this version of kube-proxy; nothing was changed. */
 export class ModeUnsupported extends Error {
-  constructor(mode: FlushedMode, lacks: string, advice = '') {
+  constructor(mode: KernelMode, lacks: string, advice = '') {
     super(
       `Mode "${mode}" can't run here, and nothing was changed: ${lacks}.${advice && ` ${advice}`}`,
     )
@@ -52,7 +53,7 @@ export class ModeUnsupported extends Error {
  */
 export function switchMode(
   cluster: Cluster,
-  mode: RunnableMode,
+  mode: KubeProxyMode,
   options: SwitchOptions,
 ): Promise<SwitchResult> {
   const doing = `switches the mode of kube-proxy to ${mode} on`
@@ -61,7 +62,7 @@ export function switchMode(
 
 async function switchAlone(
   cluster: Cluster,
-  mode: RunnableMode,
+  mode: KubeProxyMode,
   options: SwitchOptions,
 ): Promise<SwitchResult> {
   const { progress, scheduler } = options
@@ -114,7 +115,7 @@ async function switchAlone(
 async function requireKernels(
   cluster: Cluster,
   nodes: readonly string[],
-  mode: RunnableMode,
+  mode: KubeProxyMode,
   { scheduler, force, progress }: SwitchOptions & { scheduler: string },
 ): Promise<void> {
   // Userspace mode needs nat, as iptables mode does.
@@ -141,7 +142,7 @@ function requireNftablesVersion(image: string): void {
   )
 }
 
-function advice({ driver }: Cluster, mode: RunnableMode, lacks: string): string {
+function advice({ driver }: Cluster, mode: KubeProxyMode, lacks: string): string {
   if (mode === 'nftables')
     return 'CLUSTER=kind, or another embedded cluster with KERNEL=host, runs it on any Linux with nftables; `make doctor` shows whether this machine can.'
   if (mode !== 'ipvs') return ''

@@ -1,7 +1,7 @@
 import { isServiceChain } from '../../dataplane/kube-proxy/chain-names.ts'
 import { isServicePortChain } from '../../dataplane/kube-proxy/nftables/builder.ts'
 import { type Change, changesBetween } from '../../dataplane/view/changes.ts'
-import { holdingsOf, nameOf } from '../../dataplane/view/holdings.ts'
+import { entryName, holdingsOf } from '../../dataplane/view/holdings.ts'
 import { modeOf, type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import type { Part } from './terminal-text.ts'
 
@@ -11,7 +11,7 @@ const SHOWN = 4
 /** The heading under which a change is listed. The chains of single Services share one heading, because there are many. */
 function placeOf({ id, place }: Change): string {
   const isOfService = (name: string) => isServiceChain(name) || isServicePortChain(name)
-  if (isOfService(nameOf(id))) return `${place} chains of single Services and endpoints`
+  if (isOfService(entryName(id))) return `${place} chains of single Services and endpoints`
   const [table = '', chain = ''] = place.split(/ (?:(?:chain|set) )?(?=\S+$)/)
   return isOfService(chain) ? `${table} chains of single Services and endpoints` : place
 }

@@ -120,7 +120,7 @@ const isNotes = (kind: string, name: string) => kind === 'ConfigMap' && /^lab-\d
  * the embedded cluster's nodes (embedded/apiserver/streaming.ts). While the digest is unchanged, nothing has been repaired.
  * Status is ignored: it changes by itself.
  */
-export function fingerprintOf({ items }: Snapshot): string {
+export function baselineFingerprint({ items }: Snapshot): string {
   const facts = items
     .filter(({ kind, metadata }) => kind !== 'EndpointSlice' && !isNotes(kind, metadata.name))
     .map(({ kind, metadata, spec, data }) => {

@@ -14,7 +14,7 @@ import { withProgress } from '../../host/progress.ts'
 import { waitFor } from '../../host/wait.ts'
 import type { LabBench } from '../lab-bench.ts'
 import { leaveOthers } from '../lab-solution.ts'
-import { baselineOf, fingerprintOf } from './baseline.ts'
+import { baselineFingerprint, baselineOf } from './baseline.ts'
 import {
   choicesFor,
   draw,
@@ -169,7 +169,7 @@ async function breakIt(
   if ((await incident.causeLeft(contextOf(snapshot))) === undefined) return undefined
   await symptomShows()
   // Only the embedded cluster records commands on its nodes: elsewhere a manual repair may leave no trace.
-  return keep(cluster.driver === 'embedded' ? fingerprintOf(snapshot) : undefined)
+  return keep(cluster.driver === 'embedded' ? baselineFingerprint(snapshot) : undefined)
 }
 
 /** The note of the open incident of lab 8; undefined if there is none. */

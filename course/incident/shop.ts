@@ -45,7 +45,7 @@ export function addressOf({ nodes, nodeAddresses }: IncidentEnvironment, node: s
 }
 
 /** A fact that the incident stored when it began. Throws Error if it is missing. */
-export function factOf({ facts }: IncidentEnvironment, name: string): string {
+export function incidentFact({ facts }: IncidentEnvironment, name: string): string {
   const fact = facts[name]
   if (fact === undefined) throw new Error(`the incident did not store its "${name}"`)
   return fact

@@ -5,7 +5,7 @@ import { projectRoot } from '../../host/layout.ts'
 import type { LabSolution } from '../lab-solution.ts'
 
 /** One error in the course's files. */
-export interface Complaint {
+export interface LintMessage {
   /** The file to open, with the line where that is known. */
   file: string
   /** One sentence with the requirement. */
@@ -36,7 +36,7 @@ export interface LabFiles {
   /** The export of solution.ts; undefined if it can't be loaded. */
   solution?: LabSolution | undefined
   /** Why the solution or the spec can't be loaded. */
-  unloadable: readonly Complaint[]
+  unloadable: readonly LintMessage[]
 }
 
 /** The input of the linter. */
@@ -65,7 +65,7 @@ export async function readCourse(root = projectRoot): Promise<CourseFiles> {
     .sort()
     .map(async (folder): Promise<LabFiles> => {
       const paths = filesOfLab(folder)
-      const unloadable: Complaint[] = []
+      const unloadable: LintMessage[] = []
       const load = async (file: string, name: string) => {
         if (!existsSync(join(root, file))) return undefined
         try {

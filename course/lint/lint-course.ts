@@ -2,17 +2,17 @@ import { parseClaims, parseLab, type WrittenLab } from '../../grading/lab-defini
 import type { LabSolution } from '../lab-solution.ts'
 import { type Fence, type LabText, parseLabText, SEEN } from '../lab-text.ts'
 import {
-  type Complaint,
   type CourseFiles,
   filesOfLab,
   type LabFiles,
+  type LintMessage,
   oneLine,
   UNWRITTEN,
 } from './course-files.ts'
 import { effortOf, isTrueTo } from './effort.ts'
 import { lintQuotes } from './lint-quotes.ts'
 
-type Complaints = Generator<Complaint>
+type LintMessages = Generator<LintMessage>
 
 const CLAIMS = 'labs/claims.yaml'
 const POINTS = 100
@@ -28,9 +28,9 @@ const MANIFEST = /\bkubectl [a-z]+ -f (?!-)(\S+)/g
  * Checks the course's files for missing files, steps without hints, points, claims or text, and unknown commands. Pure;
  * `--run` also runs labs on a cluster.
  */
-export const lintCourse = (course: CourseFiles): Complaint[] => [...complaintsAbout(course)]
+export const lintCourse = (course: CourseFiles): LintMessage[] => [...complaintsAbout(course)]
 
-function* complaintsAbout(course: CourseFiles): Complaints {
+function* complaintsAbout(course: CourseFiles): LintMessages {
   const written = new Map<string, WrittenLab>()
   for (const lab of course.labs) {
     const { folder, sources, solution } = lab
@@ -51,7 +51,7 @@ function* complaintsAbout(course: CourseFiles): Complaints {
 }
 
 /** A lab has all of its files, they can be loaded, and no part of a scaffold is left. */
-function* lintFiles({ folder, sources, unloadable }: LabFiles): Complaints {
+function* lintFiles({ folder, sources, unloadable }: LabFiles): LintMessages {
   const sentence =
     'is missing: a lab consists of lab.yaml, README.md, solution.ts and a spec of the same name.'
   for (const file of Object.values(filesOfLab(folder)))
@@ -69,7 +69,7 @@ function* parsed<Part>(
   parse: (text: string, file: string) => Part,
   file: string,
   sources: LabFiles['sources'],
-): Generator<Complaint, Part | undefined> {
+): Generator<LintMessage, Part | undefined> {
   const text = sources[file]
   try {
     return text === undefined ? undefined : parse(text, file)
@@ -80,7 +80,7 @@ function* parsed<Part>(
 }
 
 /** The number is that of the folder, points add up to 100, hints go from general to the command, titles are different sentences. */
-function* lintDefinition(file: string, folder: string, { id, steps }: WrittenLab): Complaints {
+function* lintDefinition(file: string, folder: string, { id, steps }: WrittenLab): LintMessages {
   if (id !== Number(folder.slice(0, 2)))
     yield { file, text: `id is ${id}, but the folder has another number.` }
   const points = steps.reduce((sum, step) => sum + step.points, 0)
@@ -100,7 +100,12 @@ function* lintDefinition(file: string, folder: string, { id, steps }: WrittenLab
 }
 
 /** The text has a section for each step, in order, with the observed output; its commands and files exist. */
-function* lintText(file: string, text: LabText, lab: WrittenLab, course: CourseFiles): Complaints {
+function* lintText(
+  file: string,
+  text: LabText,
+  lab: WrittenLab,
+  course: CourseFiles,
+): LintMessages {
   const { steps } = lab
   const ids = steps.map(({ id }) => id)
   const own = [...text.sections.keys()]
@@ -120,7 +125,7 @@ function* lintText(file: string, text: LabText, lab: WrittenLab, course: CourseF
 }
 
 /** The stated minutes are those of the model, and the text's own. */
-function* lintMinutes(file: string, text: LabText, lab: WrittenLab): Complaints {
+function* lintMinutes(file: string, text: LabText, lab: WrittenLab): LintMessages {
   const effort = effortOf(text, lab)
   const [, written] = /\babout\s+(\d+)\s+minutes\b/.exec(text.intro) ?? []
   if (written !== undefined && Number(written) !== lab.minutes)
@@ -136,7 +141,7 @@ function* lintFence(
   path: string,
   { commands, line }: Fence,
   { makefile, exists }: CourseFiles,
-): Complaints {
+): LintMessages {
   const targets = new Set(
     [...makefile.matchAll(/^([a-z][a-z0-9-]*?)(?:-%)?:/gm)].map(([, name]) => name),
   )
@@ -161,7 +166,7 @@ function* lintSolution(
   solution: LabSolution,
   { steps }: WrittenLab,
   text?: LabText,
-): Complaints {
+): LintMessages {
   const ids = steps.map(({ id }) => id).join(', ')
   const own = Object.keys(solution.steps).join(', ')
   if (own !== ids)
@@ -189,7 +194,7 @@ function* lintOverview(
   { folder }: LabFiles,
   definition: WrittenLab | undefined,
   { readme }: CourseFiles,
-): Complaints {
+): LintMessages {
   const row = readme
     .split('\n')
     .find((line) => line.startsWith('|') && line.includes(`labs/${folder}/README.md`))
@@ -202,7 +207,7 @@ function* lintOverview(
     }
 }
 
-function* lintNumbers({ labs }: CourseFiles): Complaints {
+function* lintNumbers({ labs }: CourseFiles): LintMessages {
   for (const [index, { folder }] of labs.entries()) {
     const first = labs.findIndex((lab) => lab.folder.slice(0, 2) === folder.slice(0, 2))
     if (first !== index)
@@ -217,7 +222,7 @@ function* lintNumbers({ labs }: CourseFiles): Complaints {
 function* lintClaims(
   { claims: text }: CourseFiles,
   labs: ReadonlyMap<string, WrittenLab>,
-): Complaints {
+): LintMessages {
   let claims: Record<string, string[]>
   try {
     claims = parseClaims(text)

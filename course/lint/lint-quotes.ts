@@ -2,7 +2,7 @@
 
 import type { WrittenLab } from '../../grading/lab-definition.ts'
 import type { AskedQuote, LabText } from '../lab-text.ts'
-import type { Complaint } from './course-files.ts'
+import type { LintMessage } from './course-files.ts'
 
 const NAMES = { predict: 'Predict', question: 'Question', recall: 'Recall' } as const
 
@@ -18,7 +18,7 @@ interface ExpectedQuote {
 const plain = (text: string) => text.replace(/[`*]/g, '').replace(/\s+/g, ' ').trim()
 
 /** Compares the blockquotes of a text with lab.yaml. */
-export function* lintQuotes(path: string, text: LabText, lab: WrittenLab): Generator<Complaint> {
+export function* lintQuotes(path: string, text: LabText, lab: WrittenLab): Generator<LintMessage> {
   const { quotes, fences } = text
   const known = new Set<AskedQuote>()
   for (const expected of expectedQuotes(lab)) {

@@ -13,7 +13,7 @@ import { LabBench } from '../lab-bench.ts'
 import { type LabSolution, loadSolution, resetLab } from '../lab-solution.ts'
 import { type AskedQuote, type Fence, partsInOrder, readLabText } from '../lab-text.ts'
 import { openLab, playSteps } from '../play-lab.ts'
-import type { Complaint } from './course-files.ts'
+import type { LintMessage } from './course-files.ts'
 import { FenceShell, learnerEnvironment } from './fence-shell.ts'
 import { MOST_POINTS, type Player, playUnthinking, unthinkingLine } from './thoughtless.ts'
 
@@ -57,13 +57,13 @@ export const typedParts = (lab: LabDefinition, solution: LabSolution): Fence[] =
   )
 
 /** Runs labs on a separate cluster, which is stopped afterwards unless it already ran. */
-export async function runLabs(numbers: readonly number[]): Promise<Complaint[]> {
+export async function runLabs(numbers: readonly number[]): Promise<LintMessage[]> {
   const cluster = await selectCluster('embedded', process.env.NAME || 'lint-labs')
   const ranBefore = await cluster.running()
   const progress = createProgress()
   await cluster.up(progress)
   try {
-    const complaints: Complaint[] = []
+    const complaints: LintMessage[] = []
     for (const number of numbers) {
       const lab = readLab(number)
       console.log(chalk.bold(`\nLab ${number}: ${lab.title}`))
@@ -83,7 +83,7 @@ export async function runLabs(numbers: readonly number[]): Promise<Complaint[]> 
  * commands in the text work from the first line to the last, and without answers they earn few points. Each part stops at
  * its first complaint.
  */
-async function runLab(spec: LabSpec, bench: LabBench): Promise<Complaint[]> {
+async function runLab(spec: LabSpec, bench: LabBench): Promise<LintMessage[]> {
   await resetLab(spec.lab, bench)
   const unsolved = await failsUnsolved(spec, bench)
   const solved = await passesSolved(spec, bench)
@@ -97,7 +97,7 @@ async function runLab(spec: LabSpec, bench: LabBench): Promise<Complaint[]> {
 }
 
 /** Complains if a player who answers nothing gets more points than a lab may give for it. */
-async function earnsLittle(player: Player, spec: LabSpec, bench: LabBench): Promise<Complaint[]> {
+async function earnsLittle(player: Player, spec: LabSpec, bench: LabBench): Promise<LintMessage[]> {
   const played = await playUnthinking(player, spec, bench)
   const line = unthinkingLine(player, played)
   console.log(`\n${line}`)
@@ -105,10 +105,10 @@ async function earnsLittle(player: Player, spec: LabSpec, bench: LabBench): Prom
   return played.score <= MOST_POINTS[player] ? [] : [{ file, text: line }]
 }
 
-async function failsUnsolved(spec: LabSpec, { cluster }: LabBench): Promise<Complaint[]> {
+async function failsUnsolved(spec: LabSpec, { cluster }: LabBench): Promise<LintMessage[]> {
   const source = await openCluster(cluster, { keepMoments: false })
   const snapshot = await source.snapshot()
-  const complaints: Complaint[] = []
+  const complaints: LintMessage[] = []
   for (const { id } of spec.lab.steps) {
     // Judged separately: a step must not fail only because another one does.
     const [outcome] = await judgeRound(spec, snapshot, source.live, [id])
@@ -128,7 +128,7 @@ async function failsUnsolved(spec: LabSpec, { cluster }: LabBench): Promise<Comp
   return complaints
 }
 
-async function passesSolved(spec: LabSpec, bench: LabBench): Promise<Complaint[]> {
+async function passesSolved(spec: LabSpec, bench: LabBench): Promise<LintMessage[]> {
   const outcomes = await playSteps(
     await openLab(spec.lab, bench, { keepMoments: false }),
     spec.lab.steps,
@@ -143,7 +143,7 @@ async function passesSolved(spec: LabSpec, bench: LabBench): Promise<Complaint[]
     .map(({ id }) => ({ file, text: `step "${id}" does not pass when it is solved.` }))
 }
 
-async function typesText({ lab }: LabSpec, { cluster }: LabBench): Promise<Complaint[]> {
+async function typesText({ lab }: LabSpec, { cluster }: LabBench): Promise<LintMessage[]> {
   const shell = new FenceShell(projectRoot, learnerEnvironment(cluster.name))
   const solution = await loadSolution(lab.folder)
   try {

@@ -13,7 +13,7 @@ import { oneAtATime } from '../../host/one-at-a-time.ts'
 import type { Progress } from '../../host/progress.ts'
 import { MEASUREMENT, type Measurement, measurement, type Point } from './measurement.ts'
 import { type Cost, type Inventory, MeasuringNode } from './measuring-node.ts'
-import { type Effort, planScale, type ScalePlan } from './plan.ts'
+import { type MeasurementEffort, planScale, type ScalePlan } from './plan.ts'
 import { ProgrammedMode } from './programmed-mode.ts'
 import { measurementTable, scalePlot, scaleRemarks } from './results.ts'
 import { syntheticClusterIP } from './synthetic-cluster.ts'
@@ -44,7 +44,7 @@ export async function measureHere(
   {
     env = process.env,
     effort,
-  }: { env?: Readonly<Record<string, string | undefined>>; effort?: Effort } = {},
+  }: { env?: Readonly<Record<string, string | undefined>>; effort?: MeasurementEffort } = {},
 ): Promise<{ folder: string; run: Measurement }> {
   const plan = planScale(env, effort)
   const each = `${plan.endpoints} ${plan.endpoints === 1 ? 'endpoint' : 'endpoints'} each`

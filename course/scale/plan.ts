@@ -1,7 +1,7 @@
 import { UserError } from '../../host/main.ts'
 
 /** The number of measurements. */
-export interface Effort {
+export interface MeasurementEffort {
   /** Visits to each size in iptables mode, each time all sizes in ascending order; IPVS mode has one visit. */
   visits: number
   /** Blocks of requests, blocks of connections at a rate, and pairs of changes for each mode and size. */
@@ -15,7 +15,7 @@ export interface ScalePlan {
   sizes: number[]
   endpoints: number
   memoryMegabytes: number
-  effort: Effort
+  effort: MeasurementEffort
   /** The expected duration on an idle machine like the one on which the constants below were measured. */
   estimateSeconds: number
 }
@@ -55,10 +55,10 @@ const NEAR = 1.3
  * memory is fast and while it is slow. Rules are loaded quickly enough for that; virtual servers are not, but show no rise that
  * slow memory could hide.
  */
-const USUAL: Effort = { visits: 5, rounds: 40, blocks: 80, changes: 5 }
+const USUAL: MeasurementEffort = { visits: 5, rounds: 40, blocks: 80, changes: 5 }
 
 /** A shorter list has a smaller effect, and leaves time for twice as many values. Loading a very long list takes a long time. */
-function effortFor(max: number, isLarge: boolean): Effort {
+function effortFor(max: number, isLarge: boolean): MeasurementEffort {
   if (isLarge) return { ...USUAL, visits: 3 }
   return max < DEFAULT_MAX ? { ...USUAL, rounds: 2 * USUAL.rounds } : USUAL
 }
@@ -69,7 +69,7 @@ function effortFor(max: number, isLarge: boolean): Effort {
  */
 export function planScale(
   env: Readonly<Record<string, string | undefined>>,
-  effort?: Effort,
+  effort?: MeasurementEffort,
 ): ScalePlan {
   const max = readNumber('MAX', env.MAX, DEFAULT_MAX, SMALLEST, LARGEST)
   const endpoints = readNumber('ENDPOINTS', env.ENDPOINTS, DEFAULT_ENDPOINTS, 1, MOST_ENDPOINTS)

@@ -2,7 +2,7 @@ import { groupBy, misplaced, multisetDifference, pairsOf, sameSequence } from '.
 import type { Chain, Rule, Ruleset, Table } from '../iptables-save.ts'
 import { isKubeProxyChain, isSharedChain } from '../kube-proxy/mode-ownership.ts'
 import { commentOf, normaliseSpec, targetOf } from '../rule.ts'
-import { type CompareOptions, counted, type Finding, onlyOnOneSide } from './finding.ts'
+import { type CompareOptions, counted, type Difference, onlyOnOneSide } from './difference.ts'
 
 /**
  * Chains in which the Services have the order of a Go map (facts of kube-proxy 1.20–1.35): the rules of one Service are in
@@ -31,7 +31,7 @@ export function compareIptables(
   expected: Ruleset,
   actual: Ruleset,
   options: CompareOptions,
-): Finding[] {
+): Difference[] {
   const none: Table = new Map()
   return pairsOf(expected, actual).flatMap(
     ({ key: table, wanted: wantedChains, found: foundChains }) =>
@@ -58,7 +58,7 @@ function compareOwnChain(
   wanted: Chain | undefined,
   found: Chain | undefined,
   { mode }: CompareOptions,
-): Finding[] {
+): Difference[] {
   const shared = isSharedChain(where.table, where.chain)
   if (wanted && found) return compareRules(where, specs(wanted), specs(found), shared)
   if (found && shared) return []
@@ -72,7 +72,7 @@ function compareJumps(
   wanted: Chain | undefined,
   found: Chain | undefined,
   { untouched = false }: CompareOptions,
-): Finding[] {
+): Difference[] {
   const expected = wanted ? kubeProxyJumps(wanted) : []
   const targets = new Set(expected.map(targetOf))
   // A jump to a chain shared with the kubelet belongs to the kubelet if the prediction does not contain it.
@@ -94,7 +94,7 @@ function compareRules(
   expected: string[],
   actual: string[],
   shared: boolean,
-): Finding[] {
+): Difference[] {
   const different = differentRules(where, expected, actual, shared)
   const place = `${where.table} ${where.chain}`
   if (different.length > 0 || shared || ORDER_IS_FREE.has(place)) return different
@@ -117,7 +117,7 @@ function outOfOrder(
   actual: string[],
   what: string,
   spec = '',
-): Finding {
+): Difference {
   const { table, chain } = where
   const text = `${table} ${chain}: ${what} out of order: -A ${chain} ${spec}`
   return {
@@ -161,7 +161,7 @@ function differentRules(
   expected: string[],
   actual: string[],
   shared: boolean,
-): Finding[] {
+): Difference[] {
   // Only rules that differ as text are parsed: they may be the same rule with another spelling.
   const differing = multisetDifference(expected, actual)
   const { missing, stale } = multisetDifference(
@@ -174,7 +174,7 @@ function differentRules(
   const paired = new Set(altered.values())
   const left = shared ? [] : stale.filter((spec) => !paired.has(spec))
   return [
-    ...missing.map(line).map((expected, index): Finding => {
+    ...missing.map(line).map((expected, index): Difference => {
       const found = altered.get(missing[index] ?? '')
       if (found === undefined)
         return { kind: 'missing', where, expected, text: `${place}: missing rule: ${expected}` }
@@ -187,7 +187,7 @@ function differentRules(
         text: `${place}: rule is ${actual}, not ${expected}`,
       }
     }),
-    ...left.map(line).map((actual): Finding => {
+    ...left.map(line).map((actual): Difference => {
       return { kind: 'stale', where, actual, text: `${place}: stale rule: ${actual}` }
     }),
   ]

@@ -14,9 +14,9 @@ import {
   type CompareOptions,
   compareMembers,
   counted,
-  type Finding,
+  type Difference,
   onlyOnOneSide,
-} from './finding.ts'
+} from './difference.ts'
 
 /** Options of a create line that differ between nodes or tool versions and have no effect on matching. */
 const IGNORED_OPTIONS = new Set([
@@ -33,8 +33,8 @@ export function compareIpsets(
   expected: IpSets,
   actual: IpSets,
   { mode }: CompareOptions,
-): Finding[] {
-  return pairsOf(expected, actual).flatMap(({ key: name, wanted, found }): Finding[] => {
+): Difference[] {
+  return pairsOf(expected, actual).flatMap(({ key: name, wanted, found }): Difference[] => {
     const where = { set: name }
     if (!name.startsWith('KUBE-')) return []
     if (wanted && found) return compareSet(wanted, found)
@@ -52,7 +52,7 @@ export function compareIpsets(
   })
 }
 
-function compareSet(wanted: IpSet, found: IpSet): Finding[] {
+function compareSet(wanted: IpSet, found: IpSet): Difference[] {
   const { name } = wanted
   const where = { set: name }
   const [expected, actual] = [createLine(wanted), createLine(found)]
@@ -98,7 +98,7 @@ export function compareVirtualServers(
   expected: NodeState,
   actual: NodeState,
   { mode }: CompareOptions,
-): Finding[] {
+): Difference[] {
   const others = otherVirtualServers(expected, actual)
   const byKey = (servers: readonly VirtualServer[]) =>
     new Map(servers.map((server) => [virtualServerKey(server), server]))
@@ -118,7 +118,7 @@ function* compareServer(
   key: string,
   wanted: VirtualServer,
   found: VirtualServer,
-): Generator<Finding> {
+): Generator<Difference> {
   const where = { virtualServer: key }
   const [expected, actual] = [serviceLine(wanted), serviceLine(found)]
   if (expected !== actual)
@@ -164,7 +164,7 @@ export function compareLinks(
   expected: readonly Link[],
   actual: readonly Link[],
   { mode }: CompareOptions,
-): Finding[] {
+): Difference[] {
   const where = { link: DUMMY_LINK }
   const title = `link ${DUMMY_LINK}`
   const [wanted, found] = [expected, actual].map((links) =>
@@ -193,7 +193,7 @@ function addressesOf(link: Link): Set<string> {
  * Reports the node's ends of veth pairs that are down: the Pod behind such a link receives no packet, regardless of the rules.
  * Other links except kube-ipvs0 belong to the node or the network plugin.
  */
-export const linksDown = (links: readonly Link[]): Finding[] =>
+export const linksDown = (links: readonly Link[]): Difference[] =>
   links
     .filter(
       ({ kind, name, flags }) =>

@@ -10,7 +10,12 @@ import {
   type NftTable,
   nftTitle,
 } from '../nft-table.ts'
-import { type CompareOptions, compareMembers, type Finding, onlyOnOneSide } from './finding.ts'
+import {
+  type CompareOptions,
+  compareMembers,
+  type Difference,
+  onlyOnOneSide,
+} from './difference.ts'
 
 const hookOf = ({ base }: NftChain): string =>
   base ? `${base.type} ${base.hook} ${base.priority}` : ''
@@ -26,7 +31,7 @@ export function compareNftables(
   expected: readonly NftTable[],
   actual: readonly NftTable[],
   { mode }: CompareOptions,
-): Finding[] {
+): Difference[] {
   const byTitle = (tables: readonly NftTable[]) =>
     new Map(tables.map((table) => [nftTitle(table), table]))
   const own = byTitle(actual.filter(({ name }) => name === KUBE_PROXY_TABLE))
@@ -45,15 +50,15 @@ export function compareNftables(
   })
 }
 
-/** A finding about rules of IPv6 names the table, because that of IPv4 has the same chains and maps. */
-function inFamily(finding: Finding): Finding {
-  const { where, text } = finding
+/** A difference about rules of IPv6 names the table, because that of IPv4 has the same chains and maps. */
+function inFamily(difference: Difference): Difference {
+  const { where, text } = difference
   return 'nft' in where && where.nft.startsWith('ip6 ')
-    ? { ...finding, text: `table ${where.nft}: ${text}` }
-    : finding
+    ? { ...difference, text: `table ${where.nft}: ${text}` }
+    : difference
 }
 
-function* compareTable(wanted: NftTable, found: NftTable): Generator<Finding> {
+function* compareTable(wanted: NftTable, found: NftTable): Generator<Difference> {
   if (found.dormant && !wanted.dormant) {
     const title = nftTitle(wanted)
     yield {
@@ -110,7 +115,7 @@ function* compareChain(
   name: string,
   wanted: NftChain,
   found: NftChain | undefined,
-): Generator<Finding> {
+): Generator<Difference> {
   const where = { nft, part: `chain ${name}` }
   const place = wanted.base ? ` at hook ${wanted.base.hook}, priority ${wanted.base.priority}` : ''
   if (!found) {
@@ -156,7 +161,7 @@ function* compareChain(
   }
 }
 
-function* compareMaps(wanted: NftTable, found: NftTable): Generator<Finding> {
+function* compareMaps(wanted: NftTable, found: NftTable): Generator<Difference> {
   for (const { key: name, ...pair } of pairsOf(wanted.maps, found.maps)) {
     const part = `map ${name}`
     const [expected, actual] = [pair.wanted?.elements, pair.found?.elements]
@@ -180,7 +185,7 @@ function compareElements(
   part: string,
   wanted: ReadonlySet<string> | undefined,
   found: ReadonlySet<string> | undefined,
-): Finding[] {
+): Difference[] {
   const where = { nft, part }
   if (wanted && found)
     return compareMembers(where, part, 'element', { expected: wanted, actual: found })

@@ -1,10 +1,12 @@
 import { Lexer, Parser, parseDocument } from 'yaml'
 import { canonicalCidr, commonBits, type Family, familyOf, parsePrefix } from '../ip-address.ts'
-import { type Fault, FaultsError, FieldReader } from '../objects/field-reader.ts'
+import { FieldReader, type InvalidField, InvalidFieldsError } from '../objects/field-reader.ts'
 import type { ClusterObjects } from '../objects.ts'
 
-const MODES = ['iptables', 'ipvs', 'userspace', 'nftables'] as const
-export type KubeProxyMode = (typeof MODES)[number]
+/** The modes in which the kernel translates packets; in userspace mode kube-proxy itself does. */
+export const KERNEL_MODES = ['iptables', 'ipvs', 'nftables'] as const
+export const KUBE_PROXY_MODES = [...KERNEL_MODES, 'userspace'] as const
+export type KubeProxyMode = (typeof KUBE_PROXY_MODES)[number]
 
 const LOCAL_MODES = ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix'] as const
 
@@ -46,7 +48,7 @@ export const defaultConfig = () => ({
 })
 
 /** The KubeProxyConfiguration is invalid. */
-export class ConfigError extends FaultsError {}
+export class ConfigError extends InvalidFieldsError {}
 
 const OBJECT = 'KubeProxyConfiguration'
 
@@ -66,7 +68,7 @@ export function isNestedDeeply(yamlText: string): boolean {
 }
 
 function readDocument(yamlText: string): unknown {
-  const faultOf = (message: string): Fault => ({ object: OBJECT, field: 'YAML', message })
+  const faultOf = (message: string): InvalidField => ({ object: OBJECT, field: 'YAML', message })
   if (isNestedDeeply(yamlText))
     throw new ConfigError([faultOf(`is nested more than ${YAML_DEPTH} levels deep`)])
   const document = parseDocument(yamlText, { prettyErrors: true })
@@ -88,7 +90,7 @@ function readDocument(yamlText: string): unknown {
  * @throws ConfigError with all faults
  */
 export function parseKubeProxyConfiguration(yamlText: string): KubeProxyConfig {
-  const faults: Fault[] = []
+  const faults: InvalidField[] = []
   const document = { document: readDocument(yamlText) ?? {} }
   const raw = new FieldReader(document, OBJECT, faults).child('document').raw
   const read = new FieldReader(raw, OBJECT, faults)
@@ -120,7 +122,7 @@ export function parseKubeProxyConfiguration(yamlText: string): KubeProxyConfig {
   const config: KubeProxyConfig = {
     ...defaults,
     ...masquerade(iptables),
-    mode: read.choice('mode', MODES, undefined),
+    mode: read.choice('mode', KUBE_PROXY_MODES, undefined),
     bindAddress: read.address('bindAddress') ?? defaults.bindAddress,
     clusterCIDR: clusterCIDR.map((range) => range && read.cidr(range, 'clusterCIDR')).join(','),
     detectLocalMode: read.choice('detectLocalMode', LOCAL_MODES, defaults.detectLocalMode),

@@ -1,4 +1,4 @@
-import { counted } from '../compare/finding.ts'
+import { counted } from '../compare/difference.ts'
 import type { Ruleset, Table } from '../iptables-save.ts'
 import type { VirtualServer } from '../ipvsadm-save.ts'
 import { KUBE_PROXY_TABLE, nftTitle } from '../nft-table.ts'
@@ -6,11 +6,11 @@ import type { NodeState } from '../node-state.ts'
 import { commentOf, targetOf } from '../rule.ts'
 import {
   DUMMY_LINK,
-  type FlushedMode,
   isChainOfAnyMode,
   isChainOfModeOnly,
   isIpvsModeSet,
   isJumpOfModeOnly,
+  type KernelMode,
   kubeProxyVirtualServers,
   type SwitchedMode,
 } from './mode-ownership.ts'
@@ -66,7 +66,7 @@ const isLeftJump = (left: FlushPlan['left'], table: string, spec: string): boole
  * @param ipv6 the rules of ip6tables, if they were read
  */
 export function planFlush(
-  running: FlushedMode,
+  running: KernelMode,
   state: NodeState,
   ipv6: Ruleset = new Map(),
 ): FlushPlan {

@@ -2,12 +2,13 @@ import { printEndpoint } from '../ip-address.ts'
 import { serviceOption, type VirtualServer } from '../ipvsadm-save.ts'
 import type { NodeState } from '../node-state.ts'
 import { isServiceChain } from './chain-names.ts'
+import type { KubeProxyMode } from './config.ts'
 import { setNames } from './ipvs/sets.ts'
 
-/** The modes between which kube-proxy is switched in place without cleaning up. */
-export type SwitchedMode = 'iptables' | 'ipvs'
-/** The modes that leave leftovers for each other: nftables has its own tables, which no other mode changes. */
-export type FlushedMode = SwitchedMode | 'nftables'
+/** The modes whose leftovers flushing removes. */
+export type KernelMode = Exclude<KubeProxyMode, 'userspace'>
+/** The modes between which kube-proxy is switched in place; nftables has its own tables, which no other mode changes. */
+export type SwitchedMode = Exclude<KernelMode, 'nftables'>
 
 const EVERY_TABLE_CANARY = 'KUBE-PROXY-CANARY'
 

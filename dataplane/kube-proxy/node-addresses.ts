@@ -7,7 +7,7 @@ import {
   type Family,
   familyOf,
   isIPv6LinkLocal,
-  isLoopback,
+  isLoopbackAddress,
   isZeroCidr,
 } from '../ip-address.ts'
 import type { NodeState } from '../node-state.ts'
@@ -126,7 +126,7 @@ function rangesOf(
   const ranges = config.nodePortAddresses
   // In 1.30 only mode nftables supports `primary`, its default; a family without an address then serves no node ports.
   if (features.nftables !== 'none' && ranges.length === 1 && ranges[0] === 'primary')
-    return isLoopback(nodeIP) && features.primaryNodePortAddress ? [] : [asHost(nodeIP)]
+    return isLoopbackAddress(nodeIP) && features.primaryNodePortAddress ? [] : [asHost(nodeIP)]
   // If 1.20 serves only one family, ranges of the other family count as ranges without an address of the node.
   const asGiven = features.dualStack === 'gated' && !config.dualStack
   return ranges.filter((range) => range !== 'primary' && (asGiven || familyOf(range) === family))

@@ -1,4 +1,4 @@
-import { canonicalCidr, type Family, familyOf, isLoopback } from '../ip-address.ts'
+import { canonicalCidr, type Family, familyOf, isLoopbackAddress } from '../ip-address.ts'
 import type { ClusterObjects } from '../objects.ts'
 import type { KubeProxyConfig } from './config.ts'
 import { trackEndpoints } from './endpoints.ts'
@@ -43,7 +43,7 @@ export function proxierOf(
     zone: self?.labels['topology.kubernetes.io/zone'],
     detector: localDetector(config, self?.podCIDRs ?? [], family, features),
     /** The node's own addresses of this family without loopback. */
-    nodeAddresses: ofFamily.filter((address) => !isLoopback(address)),
+    nodeAddresses: ofFamily.filter((address) => !isLoopbackAddress(address)),
     nodePortAddresses: nodePorts,
     /** Up to 1.25 node port rules are omitted if no local address matches; later they are written, but no rule leads to them. */
     servesNodePorts: features.localhostNodePorts || nodePorts.all || nodePorts.addresses.length > 0,

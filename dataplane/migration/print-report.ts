@@ -35,7 +35,7 @@ function wrap(text: string, width: number, indent: string, hanging = indent): st
   return [...lines, line]
 }
 
-const shortened = (names: readonly string[], separator = ', '): string =>
+const shortText = (names: readonly string[], separator = ', '): string =>
   names.length > LISTED
     ? `${names.slice(0, LISTED - 1).join(separator)} and ${names.length - LISTED + 1} more`
     : names.join(separator)
@@ -87,9 +87,9 @@ const changeLines =
 const callLines =
   (width: number) =>
   ({ client, target, to, protocol, nodes, before, after }: ServiceChange['calls'][number]) => {
-    const where = `${target} ${shortened(to)}${protocol === 'tcp' ? '' : `/${protocol}`}`
+    const where = `${target} ${shortText(to)}${protocol === 'tcp' ? '' : `/${protocol}`}`
     return [
-      ...wrap(`${CLIENTS[client]} → ${where}, on ${shortened(nodes)}`, width, '    ', '      '),
+      ...wrap(`${CLIENTS[client]} → ${where}, on ${shortText(nodes)}`, width, '    ', '      '),
       ...wrap(`before: ${before}`, width, '      ', '        '),
       ...wrap(`after:  ${after}`, width, '      ', '        '),
     ]
@@ -100,7 +100,7 @@ const noteLines =
   ({ id, text, field, mend, concerns }: Circumstance): string[] => [
     ...wrap(`${id}: ${text}`, width, '  ', '    '),
     ...(concerns.length > 0
-      ? wrap(`concerns: ${shortened(concerns)}`, width, '    ', '      ')
+      ? wrap(`concerns: ${shortText(concerns)}`, width, '    ', '      ')
       : []),
     ...wrap(`field: ${field}`, width, '    ', '      '),
     ...wrap(`mend: ${mend}`, width, '    ', '      '),

@@ -1,17 +1,17 @@
 import { acceptedFamily, canonicalAddress, isCidr } from '../ip-address.ts'
 
 /** An error in one field of an object. */
-export interface Fault {
+export interface InvalidField {
   object: string
   field: string
   message: string
 }
 
 /** Objects or their fields are invalid; `faults` contains every fault, the message one per line. */
-export class FaultsError extends Error {
-  readonly faults: Fault[]
+export class InvalidFieldsError extends Error {
+  readonly faults: InvalidField[]
 
-  constructor(faults: Fault[]) {
+  constructor(faults: InvalidField[]) {
     super(faults.map((fault) => `${fault.object}: ${fault.field} ${fault.message}`).join('\n'))
     this.name = new.target.name
     this.faults = faults
@@ -39,7 +39,7 @@ const quote = (value: unknown): string => {
 export class FieldReader {
   readonly raw: UncheckedObject
   private readonly object: string
-  private readonly faults: Fault[]
+  private readonly faults: InvalidField[]
   /** Where `raw` is: the reader of what contains it, and the field there, from which paths are made only for faults. */
   private readonly parent: FieldReader | undefined
   private readonly field: string
@@ -48,7 +48,7 @@ export class FieldReader {
   constructor(
     raw: UncheckedObject,
     object: string,
-    faults: Fault[],
+    faults: InvalidField[],
     parent?: FieldReader,
     field = '',
   ) {

@@ -1,4 +1,4 @@
-import type { Finding } from '../compare/finding.ts'
+import type { Difference } from '../compare/difference.ts'
 import { nftTitle } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
 import { targetOf } from '../rule.ts'
@@ -85,12 +85,12 @@ export function findInterference(
   state: NodeState,
   packets: readonly Packet[],
   masqueradeBit: number,
-): Finding[] {
+): Difference[] {
   const others = state.foreignNftables ?? []
   if (!hasSuspects(state)) return []
   const foreignTables = new Set(others.map(nftTitle))
   const masqueradeMark = 2 ** masqueradeBit
-  const found = new Map<string, Finding>()
+  const found = new Map<string, Difference>()
   for (const packet of packets) {
     for (const step of stepsOf(state, packet)) {
       const { table, chain, rule, hook, verdict } = step

@@ -18,10 +18,10 @@ import { type PredictOptions, proxiersOf, writeState } from '../predict.ts'
 import { targetOf } from '../rule.ts'
 import {
   type Entry,
+  entryName,
   holdingsOf,
   idOf,
   type NodeHoldings,
-  nameOf,
   outlineOf,
   placedEntries,
 } from './holdings.ts'
@@ -287,10 +287,10 @@ function ownership(state: NodeState): (entry: Entry, parents: readonly Entry[]) 
   )
   return (entry, parents) => {
     const [group, first = entry, second = entry] = parents
-    const name = nameOf(first.id)
+    const name = entryName(first.id)
     switch (group?.id) {
       case 'iptables': {
-        const chain = nameOf(second.id)
+        const chain = entryName(second.id)
         if (isKubeProxyChain(chain) || entry.kind !== 'rule')
           return isKubeProxyChain(chain) && !isSharedChain(name, chain)
         const target = targetOf(entry.text) ?? ''

@@ -1,5 +1,5 @@
 import { misplaced, sameSequence } from '../collections.ts'
-import { type Entry, type NodeHoldings, nameOf, placedEntries } from './holdings.ts'
+import { type Entry, entryName, type NodeHoldings, placedEntries } from './holdings.ts'
 
 /** One entry of one node that was added, removed, changed its text or moved within its chain. Counters are no change. */
 export interface Change {
@@ -74,14 +74,14 @@ function entriesById({ groups }: NodeHoldings): Map<string, Placed> {
   for (const { entry, parents } of placedEntries(groups)) {
     const parent = parents.at(-1)
     const text =
-      entry.kind === 'real server' && parent ? `${nameOf(parent.id)} ${entry.text}` : entry.text
+      entry.kind === 'real server' && parent ? `${entryName(parent.id)} ${entry.text}` : entry.text
     if (parent) entries.set(entry.id, { entry, place: placeIn(parents), text })
   }
   return entries
 }
 
 function placeIn(parents: readonly Entry[]): string {
-  const [group = '', name = '', inner] = parents.map(({ id }) => nameOf(id))
+  const [group = '', name = '', inner] = parents.map(({ id }) => entryName(id))
   if (group === 'ipvs') return 'IPVS'
   if (name === '') return group
   if (group === 'ipset') return `set ${name}`

@@ -1,4 +1,4 @@
-import { entriesOf, type NodeHoldings } from './holdings.ts'
+import { holdingEntries, type NodeHoldings } from './holdings.ts'
 import type { PacketPath, PathAction, PathEnd } from './packet-path.ts'
 
 /** Below this chance that as few packets as were counted came to a rule, kernel and prediction disagree. */
@@ -54,7 +54,7 @@ export function countedOn(
 
 function countersOf(holdings: NodeHoldings): Map<string, number> {
   const counters = new Map<string, number>()
-  for (const { id, packets, connections } of entriesOf(holdings)) {
+  for (const { id, packets, connections } of holdingEntries(holdings)) {
     if (packets !== undefined) counters.set(id, packets)
     else if (connections) counters.set(id, connections.active + connections.inactive)
   }

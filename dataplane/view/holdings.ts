@@ -80,7 +80,7 @@ export function outlineOf(state: NodeState): Entry[] {
 }
 
 /** Every entry of the holdings, parents before their children. */
-export function* entriesOf({ groups }: Pick<NodeHoldings, 'groups'>): Generator<Entry> {
+export function* holdingEntries({ groups }: Pick<NodeHoldings, 'groups'>): Generator<Entry> {
   for (const { entry } of placedEntries(groups)) yield entry
 }
 
@@ -107,7 +107,8 @@ export const idOf = {
 }
 
 /** The name in the last segment of an id: not of a rule, an element or an address, which are their text. */
-export const nameOf = (id: string): string => decodeURIComponent(id.slice(id.lastIndexOf('/') + 1))
+export const entryName = (id: string): string =>
+  decodeURIComponent(id.slice(id.lastIndexOf('/') + 1))
 
 const segment = (name: string): string =>
   /[%/]/.test(name) ? name.replace(/[%/]/g, encodeURIComponent) : name

@@ -1,5 +1,5 @@
 import { printEndpoint } from '../ip-address.ts'
-import type { KubeProxyMode } from '../kube-proxy/config.ts'
+import { KERNEL_MODES, type KubeProxyMode } from '../kube-proxy/config.ts'
 import { DUMMY_LINK } from '../kube-proxy/mode-ownership.ts'
 import { nftTitle } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
@@ -154,8 +154,6 @@ function entryId(
   return `${id}/${comment === undefined ? rule : `${rule} comment "${comment}"`}`
 }
 
-const MODES: readonly KubeProxyMode[] = ['iptables', 'ipvs', 'nftables']
-
 /**
  * The same packet in every mode that the node's kube-proxy has: the node's own mode first, from what it holds, the others from
  * predictions, with the node's own links and routes. Throws as tracePacket and predict do.
@@ -167,7 +165,7 @@ export function pathsInAllModes(
   own: Omit<PredictOptions, 'mode'> & Pick<PathOptions, 'mode' | 'isService' | 'surroundings'>,
 ): PacketPath[] {
   const { node, mode, isService, surroundings, ...options } = own
-  const others = MODES.filter((one) => one !== mode).flatMap((other) => {
+  const others = KERNEL_MODES.filter((one) => one !== mode).flatMap((other) => {
     const predicted = predictIn(other)
     return predicted
       ? [packetPath(predicted, packet, { node, mode: other, real: false, isService, surroundings })]

@@ -1,5 +1,5 @@
 import { targetOf } from '../rule.ts'
-import { type Entry, nameOf } from './holdings.ts'
+import { type Entry, entryName } from './holdings.ts'
 
 /** What chains, sets and maps do that kube-proxy makes for no single Service, to follow "which" or "it". */
 const PURPOSES: Record<string, string> = {
@@ -51,7 +51,7 @@ export function purposeOf({ id, kind, text }: Entry): string {
   const [group, , inner = ''] = id.split('/')
   if (kind === 'table') return 'it keeps its rules in a table of its own'
   if (kind === 'set' && group === 'ipset') return 'it makes all of its sets when it starts'
-  const name = nameOf(inner === '' ? id : `/${inner}`).replace(/^(chain|set|map) /, '')
+  const name = entryName(inner === '' ? id : `/${inner}`).replace(/^(chain|set|map) /, '')
   if (kind === 'rule') {
     const target = targetOf(text) ?? /(?:jump|goto) (\S+)$/.exec(text)?.[1] ?? ''
     if (PURPOSES[target]) return `it leads to ${target}, which ${PURPOSES[target]}`

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type Connection, parseConntrack } from '../../dataplane/conntrack.ts'
+import { type ConntrackEntry, parseConntrack } from '../../dataplane/conntrack.ts'
 import type { ServicePort } from '../../dataplane/kube-proxy/service-ports.ts'
 import type { GuestNode } from './guest-node.ts'
 
@@ -59,7 +59,7 @@ export class ConntrackCleanup {
 
 /** Whether a flow to a Service address or node port leads to an address that is not an endpoint of that Service. */
 export function isStale(
-  { original, reply }: Connection,
+  { original, reply }: ConntrackEntry,
   backends: Backends,
   localAddresses: ReadonlySet<string>,
 ): boolean {
@@ -70,5 +70,5 @@ export function isStale(
   return behind !== undefined && !behind.has(reply.source)
 }
 
-const deletion = ({ original }: Connection) =>
+const deletion = ({ original }: ConntrackEntry) =>
   `conntrack -D -p udp -s ${original.source} -d ${original.destination} --sport ${original.sourcePort} --dport ${original.destinationPort} >/dev/null 2>&1\n`

@@ -1,6 +1,7 @@
 import { parse } from 'yaml'
 import {
   ConfigError,
+  KERNEL_MODES,
   type KubeProxyConfig,
   type KubeProxyMode,
   parseKubeProxyConfiguration,
@@ -38,8 +39,6 @@ export function mountedConfig({ metadata, spec }: Pod, api: Api): string {
     )
   return text
 }
-
-const modes = ['iptables', 'ipvs', 'nftables'] as const
 
 /**
  * Reads a KubeProxyConfiguration as kube-proxy 1.34 does at its start; an older one may also run in userspace mode.
@@ -97,7 +96,7 @@ interface Raw {
 const isMode = (text: string, version: string): text is Settings['mode'] =>
   (text === 'nftables'
     ? featuresOf(version).nftables !== 'none'
-    : modes.some((mode) => mode === text)) ||
+    : KERNEL_MODES.some((mode) => mode === text)) ||
   (text === 'userspace' && featuresOf(version).userspace)
 
 /** The scheduler's name is not validated: kube-proxy accepts any name since 1.27 and tests it in the kernel. */

@@ -11,7 +11,7 @@ interface ProbeOutcome {
 }
 
 /** A run of a container that is probed. */
-interface ProbeTarget {
+interface ContainerProbeTarget {
   node: NodeContext
   container: Container
   podIP: string
@@ -19,7 +19,7 @@ interface ProbeTarget {
 }
 
 /** Starts the probes of one run of a container: readiness and liveness wait for the startup probe. Returns a function that ends them. */
-export function startProbes(target: ProbeTarget, outcome: ProbeOutcome): () => void {
+export function startProbes(target: ContainerProbeTarget, outcome: ProbeOutcome): () => void {
   const { startupProbe, livenessProbe, readinessProbe, name } = target.container
   const stopping = new AbortController()
   const { signal } = stopping
@@ -93,7 +93,7 @@ function httpFailure(answer: ProbeResult, url: string, address: string): ProbeFa
 }
 
 /** Runs one probe (pkg/probe: a status from 200 to 399, an open port, or exit code 0 of a command is a success). */
-async function runProbe(probe: Probe, target: ProbeTarget): Promise<ProbeFailure> {
+async function runProbe(probe: Probe, target: ContainerProbeTarget): Promise<ProbeFailure> {
   const { node, container, podIP, running } = target
   const seconds = probe.timeoutSeconds ?? 1
   try {

@@ -1,6 +1,6 @@
 import { useMemo } from 'preact/hooks'
 import type { Cause } from '../../dataplane/view/causes.ts'
-import { type Entry, entriesOf } from '../../dataplane/view/holdings.ts'
+import { type Entry, holdingEntries } from '../../dataplane/view/holdings.ts'
 import type { DataplanePush } from '../protocol.ts'
 import { Button, Select } from './controls.tsx'
 import { type PageState, update } from './store.ts'
@@ -88,7 +88,9 @@ export function Dataplane({ state }: { state: PageState }) {
 /** By entry of a node why it exists. */
 function causesIn(dataplane: DataplanePush | undefined, node = ''): CausesById {
   const { nodes = [], causes = [], causedBy = {} } = dataplane ?? {}
-  const entries = nodes.filter((held) => held.node === node).flatMap((held) => [...entriesOf(held)])
+  const entries = nodes
+    .filter((held) => held.node === node)
+    .flatMap((held) => [...holdingEntries(held)])
   return new Map(
     entries.map(({ id }, at) => [
       id,

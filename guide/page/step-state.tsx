@@ -1,5 +1,11 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { Finding, LabContent, ProgressPush, StepContent, StepProgress } from '../protocol.ts'
+import type {
+  LabContent,
+  ProgressPush,
+  ShownFinding,
+  StepContent,
+  StepProgress,
+} from '../protocol.ts'
 import { FenceView } from './blocks.tsx'
 import { performAction } from './connection.ts'
 import { Button, Form, Sure } from './controls.tsx'
@@ -103,8 +109,8 @@ function WaitsFor({ lab, steps }: { lab: LabContent; steps: readonly string[] })
   )
 }
 
-function FindingView({ finding }: { finding: Finding }) {
-  const { node, expected, actual, differences, why, hint, next, look } = finding
+function FindingView({ finding }: { finding: ShownFinding }) {
+  const { node, expected, actual, differences, why, hint, next, inspect } = finding
   return (
     <div class="finding">
       <dl>
@@ -125,8 +131,8 @@ function FindingView({ finding }: { finding: Finding }) {
         <p>{why}</p>
         <p>{hint}</p>
         <p class="soft">Look:</p>
-        <FenceView text={look} place={`finding/${look}`} />
-        {next !== look && (
+        <FenceView text={inspect} place={`finding/${inspect}`} />
+        {next !== inspect && (
           <>
             <p class="soft">Next:</p>
             <FenceView text={next} place={isCommand(next) ? `finding/${next}` : undefined} />

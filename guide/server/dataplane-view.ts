@@ -5,7 +5,7 @@ import { printEndpoint } from '../../dataplane/ip-address.ts'
 import { parseIpvsadmList } from '../../dataplane/ipvsadm-save.ts'
 import { type Cause, type Causes, causesOf } from '../../dataplane/view/causes.ts'
 import { addMoment, type TimelinePoint } from '../../dataplane/view/changes.ts'
-import { entriesOf, holdingsOf, type NodeHoldings } from '../../dataplane/view/holdings.ts'
+import { holdingEntries, holdingsOf, type NodeHoldings } from '../../dataplane/view/holdings.ts'
 import { predictOptions } from '../../grading/evaluate.ts'
 import { Trouble } from '../../grading/failure.ts'
 import {
@@ -120,7 +120,7 @@ export class DataplaneView {
     try {
       const connections = parseIpvsadmList(filesOf(node).get('ipvsadm-list') ?? '')
       const holdings = holdingsOf(node.name, stateOf(node), { mode: modeOf(node), connections })
-      const size = [...entriesOf(holdings)].length
+      const size = [...holdingEntries(holdings)].length
       if (size <= MOST_ENTRIES) return holdings
       return {
         node: node.name,
@@ -154,7 +154,7 @@ function movedCounters(
 function countersOf(nodes: readonly NodeHoldings[]): Map<string, Counter> {
   const counters = new Map<string, Counter>()
   for (const held of nodes)
-    for (const { id, packets, connections } of entriesOf(held))
+    for (const { id, packets, connections } of holdingEntries(held))
       if (packets !== undefined || connections)
         counters.set(`${held.node} ${id}`, { packets, connections })
   return counters
@@ -186,7 +186,7 @@ function causesIn(snapshot: Snapshot, nodes: readonly NodeHoldings[]): CauseTabl
     const known = causesOn(snapshot, held)
     return [
       held.node,
-      known ? [...entriesOf(held)].map(({ id }) => (known.get(id) ?? []).map(lineOf)) : [],
+      known ? [...holdingEntries(held)].map(({ id }) => (known.get(id) ?? []).map(lineOf)) : [],
     ]
   })
   return { causes, causedBy: Object.fromEntries(causedBy) }

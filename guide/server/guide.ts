@@ -44,7 +44,7 @@ import { Terminals } from './terminals.ts'
 /** Verdicts that are older than this are shown with their time. */
 const STALE_MS = 2000
 
-type Actions = {
+type GuideActions = {
   [Name in ActionName]: (words: ActionArguments<Name>) => Promise<Reply<Name>> | Reply<Name>
 }
 
@@ -140,7 +140,7 @@ export class PageGuide implements GuideHandler {
     await Promise.all([this.#terminals.end(), this.#session.saved()])
   }
 
-  readonly #actions: Actions = {
+  readonly #actions: GuideActions = {
     go: ({ to }) => {
       if (to === 'end')
         return this.#doing('Grading every step', async () => {

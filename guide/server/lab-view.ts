@@ -27,10 +27,10 @@ import { plainText } from '../../host/plain-text.ts'
 import type {
   AskBlock,
   Block,
-  Finding,
   IncidentPush,
   LabContent,
   ProgressPush,
+  ShownFinding,
   StepProgress,
 } from '../protocol.ts'
 
@@ -191,7 +191,7 @@ function findingFor(
   lab: number,
   step: StepDefinition,
   failure: NonNullable<StepOutcome['failure']>,
-): Finding {
+): ShownFinding {
   const finding = findingOf(step, failure)
   return {
     ...finding,

@@ -1,7 +1,12 @@
 // The result of grading a class, version 1. `instructors/schema/class.v1.json` is generated from this file.
 
 import * as z from 'zod'
-import { findingSchema, stepSchema, verdictSchema } from '../../grading/report-schema.ts'
+import {
+  findingFields,
+  stepSchema,
+  verdictSchema,
+  withOldCommand,
+} from '../../grading/report-schema.ts'
 
 const flagSchema = z.object({
   kind: z
@@ -29,9 +34,16 @@ const gradedStepSchema = stepSchema
   .pick({ id: true, title: true, verdict: true, points: true, maxPoints: true, reason: true })
   .extend({
     claimed: verdictSchema.optional().describe("what the learner's own grader said"),
-    finding: findingSchema
-      .pick({ node: true, look: true, expected: true, actual: true, why: true, hint: true })
-      .optional(),
+    finding: withOldCommand(
+      findingFields.pick({
+        node: true,
+        inspect: true,
+        expected: true,
+        actual: true,
+        why: true,
+        hint: true,
+      }),
+    ).optional(),
   })
 
 export const gradedSchema = z.object({

@@ -27,7 +27,7 @@ export interface AnswerTrial {
   outcome: StepOutcome | undefined
 }
 
-type Notes = Record<string, string | undefined>
+type TrialNotes = Record<string, string | undefined>
 
 const AT = '2026-01-01T00:00:00.000Z'
 const note = (text: string) => JSON.stringify({ text, at: AT })
@@ -55,7 +55,7 @@ export const isMisjudged = ({ isRight, outcome }: AnswerTrial): boolean =>
 async function trialsOf(good: GoodCapture, step: CheckedStep): Promise<AnswerTrial[]> {
   const { id, predict, question, asked, onlyAsks } = step
   const trials: AnswerTrial[] = []
-  const judge = async (what: string, isRight: boolean, notes: Notes) => {
+  const judge = async (what: string, isRight: boolean, notes: TrialNotes) => {
     const snapshot = new Snapshot(withNotes(good, notes))
     const [outcome] = await judgeRound(good.spec, snapshot, undefined, [id], good.asks)
     trials.push({ good, step: id, what, isRight, outcome })
@@ -90,7 +90,7 @@ async function truthOn(good: GoodCapture, ask: Question): Promise<Truth | undefi
   }
 }
 
-const answering = (id: string, text: string): Notes => ({
+const answering = (id: string, text: string): TrialNotes => ({
   [answerKey(id)]: note(text),
   [answeredKey(id)]: note(text),
 })
@@ -107,7 +107,7 @@ function wrongAnswers(asked: AskedText, { accepts, wrong = [] }: Truth): string[
 }
 
 /** The capture with some notes of its lab replaced, or removed where undefined. */
-function withNotes({ capture, spec }: GoodCapture, notes: Notes): Capture {
+function withNotes({ capture, spec }: GoodCapture, notes: TrialNotes): Capture {
   const { number } = spec.lab
   const known = notesOf(capture.objects.items, number)
   const data = Object.fromEntries(

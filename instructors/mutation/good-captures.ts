@@ -1,6 +1,6 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { leftoverFindings } from '../../checks/02-ipvs/mode-switch.ts'
+import { leftoverDifferences } from '../../checks/02-ipvs/mode-switch.ts'
 import { type Capture, readCaptureFolder } from '../../cluster/capture-folder.ts'
 import { printIptablesSave } from '../../dataplane/iptables-save.ts'
 import type { LabSpec } from '../../grading/check-context.ts'
@@ -22,7 +22,7 @@ export function flushed(capture: Capture): Capture {
   const nodes = capture.nodes.map((node) => {
     const view = snapshot.node(node.name)
     const { iptables, ip6tables } = structuredClone(stateOf(view))
-    for (const { where, kind, actual = '' } of leftoverFindings(view)) {
+    for (const { where, kind, actual = '' } of leftoverDifferences(view)) {
       if (!('chain' in where) || kind !== 'stale') continue
       const table = (where.family === 'ipv6' ? ip6tables : iptables)?.get(where.table)
       const chain = table?.get(where.chain)

@@ -84,7 +84,7 @@ interface ItemChange extends Pick<Mutation, 'operator' | 'detail' | 'words'> {
 }
 
 function changesOf(item: EditedObject): Iterable<ItemChange> {
-  if (item.kind === 'Service') return serviceChanges(item)
+  if (item.kind === 'Service') return serviceEdits(item)
   if (item.kind === 'EndpointSlice') return sliceChanges(item)
   if (item.kind !== 'ConfigMap') return []
   if (item.metadata.name === 'kube-proxy') return configChanges(item)
@@ -96,7 +96,7 @@ const AFFINITY = {
   sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } },
 }
 
-function* serviceChanges({ metadata, spec }: EditedObject): Generator<ItemChange> {
+function* serviceEdits({ metadata, spec }: EditedObject): Generator<ItemChange> {
   const { clusterIP = '', ports = [] } = spec ?? {}
   const [port] = ports
   if (clusterIP === '' || clusterIP === 'None' || !port) return

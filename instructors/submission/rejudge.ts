@@ -34,7 +34,7 @@ export async function rejudge(
     const places = step.moment ? [held, own, final] : [final, own, held]
     const counted = places.filter((place) => inAttempt(place, step.id))
     const outcome = await judgeOn(spec, step, new Set(counted), snapshotOf, asks)
-    const open = step.needs.filter((need) => isOpen(outcomes.get(need)))
+    const open = step.needs.filter((need) => isStillOpen(outcomes.get(need)))
     const waits = {
       verdict: 'not yet',
       waitsFor: open,
@@ -77,7 +77,7 @@ function attemptFilter(
 }
 
 /** As on the cluster, the state of a step holds even if nobody has predicted or answered there. */
-const isOpen = (need: StepOutcome | undefined): boolean =>
+const isStillOpen = (need: StepOutcome | undefined): boolean =>
   !need || !(need.unanswered || need.verdict === 'passed' || need.verdict === 'not applicable')
 
 /**

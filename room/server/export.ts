@@ -108,7 +108,7 @@ function reportOfFacts(number: number, facts: readonly StepFact[], at: number): 
       ...(finding && {
         finding: {
           node: finding.node,
-          look: finding.command,
+          inspect: finding.command,
           expected: finding.expected,
           actual: finding.found,
           differences: [],

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { compareNodeState, type Finding } from '../../dataplane/compare.ts'
+import { compareNodeState, type Difference } from '../../dataplane/compare.ts'
 import {
   type Chain,
   parseIptablesSave,
@@ -25,14 +25,14 @@ function compareWith(
   folder: string,
   mode: 'iptables' | 'ipvs',
   change: (actual: NodeState) => void,
-): Finding[] {
+): Difference[] {
   const actual = stateAt(folder)
   change(actual)
   return compareNodeState(stateAt(folder), actual, { mode })
 }
 
-function kinds(findings: Finding[]): string[] {
-  return findings.map(({ kind }) => kind)
+function kinds(differences: Difference[]): string[] {
+  return differences.map(({ kind }) => kind)
 }
 
 function chain(actual: NodeState, table: string, name: string): Chain {
@@ -50,7 +50,7 @@ describe('compareNodeState', () => {
   })
 
   it('ignores chains, rules, sets and links of other programs', () => {
-    const findings = compareWith(iptables, 'iptables', (actual) => {
+    const differences = compareWith(iptables, 'iptables', (actual) => {
       const foreign = parseIptablesSave(
         [
           '*nat',
@@ -90,7 +90,7 @@ describe('compareNodeState', () => {
       })
       actual.links.push({ name: 'dummy0', flags: [], operstate: 'DOWN', addresses: [] })
     })
-    expect(findings).toEqual([])
+    expect(differences).toEqual([])
   })
 
   it('ignores counters, hash sizes, and the order of Services and virtual servers', () => {
@@ -158,12 +158,12 @@ describe('compareNodeState', () => {
   })
 
   it('finds the rule that must be last in another place', () => {
-    const findings = compareWith(iptables, 'iptables', (actual) => {
+    const differences = compareWith(iptables, 'iptables', (actual) => {
       const { rules } = chain(actual, 'nat', 'KUBE-SERVICES')
       rules.unshift(...rules.splice(-1))
     })
-    expect(kinds(findings)).toEqual(['order'])
-    expect(findings[0]?.text).toContain('must be the last rule')
+    expect(kinds(differences)).toEqual(['order'])
+    expect(differences[0]?.text).toContain('must be the last rule')
   })
 
   it.each([
@@ -181,7 +181,7 @@ describe('compareNodeState', () => {
       const change = fc.constantFrom('missing' as const, 'stale' as const, 'wrong' as const)
       fc.assert(
         fc.property(fc.constantFrom(...places), change, ({ table, name, index }, kind) => {
-          const findings = compareWith(folder, mode, (actual) => {
+          const differences = compareWith(folder, mode, (actual) => {
             const { rules } = chain(actual, table, name)
             const rule = rules[index] as Rule
             if (kind === 'missing') rules.splice(index, 1)
@@ -195,10 +195,11 @@ describe('compareNodeState', () => {
             }
           })
           if (table === 'filter' && name === 'KUBE-FIREWALL')
-            expect(kinds(findings)).not.toContain('order')
-          else expect(findings.length).toBeGreaterThan(0)
-          for (const finding of findings) expect(finding.where).toEqual({ table, chain: name })
-          if (kind === 'missing') expect(kinds(findings)).toEqual(['missing'])
+            expect(kinds(differences)).not.toContain('order')
+          else expect(differences.length).toBeGreaterThan(0)
+          for (const difference of differences)
+            expect(difference.where).toEqual({ table, chain: name })
+          if (kind === 'missing') expect(kinds(differences)).toEqual(['missing'])
         }),
       )
     },
@@ -215,11 +216,11 @@ describe('compareNodeState', () => {
       table,
       chain: { name },
     } of ordered) {
-      const findings = compareWith(iptables, 'iptables', (actual) => {
+      const differences = compareWith(iptables, 'iptables', (actual) => {
         const { rules } = chain(actual, table, name)
         rules.push(...rules.splice(0, 1))
       })
-      expect(kinds(findings)).toEqual(['order'])
+      expect(kinds(differences)).toEqual(['order'])
     }
   })
 
@@ -297,13 +298,13 @@ describe('compareNodeState', () => {
   })
 
   it('finds only leftovers after a recorded switch from ipvs to iptables', () => {
-    const findings = compareNodeState(
+    const differences = compareNodeState(
       stateAt('v1.30.3/iptables/web-nodeport'),
       stateAt('transitions/v1.30.3/3-ipvs-then-iptables'),
       { mode: 'iptables' },
     )
-    expect(new Set(kinds(findings))).toEqual(new Set(['stale']))
-    expect(findings.map(({ where }) => JSON.stringify(where))).toEqual(
+    expect(new Set(kinds(differences))).toEqual(new Set(['stale']))
+    expect(differences.map(({ where }) => JSON.stringify(where))).toEqual(
       expect.arrayContaining([
         '{"link":"kube-ipvs0"}',
         '{"set":"KUBE-CLUSTER-IP"}',

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { compareNodeState, type Finding } from '../../dataplane/compare.ts'
+import { compareNodeState, type Difference } from '../../dataplane/compare.ts'
 import type { Rule } from '../../dataplane/iptables-save.ts'
 import { targetOf } from '../../dataplane/rule.ts'
 import { recordedFolders, stateAt } from './recordings.ts'
@@ -16,7 +16,7 @@ function changed(
   [table, chain]: [string, string],
   change: (rules: Rule[]) => void,
   untouched = true,
-): Finding[] {
+): Difference[] {
   const actual = stateAt(folder)
   const rules = actual.iptables.get(table)?.get(chain)?.rules
   if (!rules) throw new Error(`the recording has no ${table} ${chain}`)
@@ -44,10 +44,15 @@ describe('the order of jumps in built-in chains', () => {
   ] as [string, [string, string], string][])(
     '%s %s: a jump to %s at the bottom is out of order',
     (folder, place, target) => {
-      const [finding, ...more] = changed(folder, place, toBottom(target))
+      const [difference, ...more] = changed(folder, place, toBottom(target))
       expect(more).toEqual([])
-      expect(finding).toMatchObject({ kind: 'order', where: { table: place[0], chain: place[1] } })
-      expect(finding?.text).toMatch(new RegExp(`a jump is out of order: -A ${place[1]} .*-j KUBE-`))
+      expect(difference).toMatchObject({
+        kind: 'order',
+        where: { table: place[0], chain: place[1] },
+      })
+      expect(difference?.text).toMatch(
+        new RegExp(`a jump is out of order: -A ${place[1]} .*-j KUBE-`),
+      )
     },
   )
 
@@ -121,8 +126,10 @@ describe('the order of jumps in built-in chains', () => {
       const actual = stateAt(folder)
       const mode = actual.virtualServers.length > 0 ? 'ipvs' : 'iptables'
       const expected = stateAt(`v1.20.2/${mode}/web-nodeport`)
-      const findings = compareNodeState(expected, actual, { mode, untouched: true })
-      expect(findings.filter(({ kind, where }) => kind === 'order' && 'chain' in where)).toEqual([])
+      const differences = compareNodeState(expected, actual, { mode, untouched: true })
+      expect(differences.filter(({ kind, where }) => kind === 'order' && 'chain' in where)).toEqual(
+        [],
+      )
     }
   })
 })
@@ -145,7 +152,7 @@ describe('the last rules of KUBE-SERVICES', () => {
     const wrong = state(other, one)
     const rules = wrong.iptables.get('nat')?.get('KUBE-SERVICES')?.rules ?? []
     rules.unshift(...rules.splice(-1))
-    const findings = compareNodeState(state(one, other), wrong, { mode: 'iptables' })
-    expect(findings.map(({ kind }) => kind)).toContain('order')
+    const differences = compareNodeState(state(one, other), wrong, { mode: 'iptables' })
+    expect(differences.map(({ kind }) => kind)).toContain('order')
   })
 })

@@ -63,7 +63,7 @@ describe('verdicts', () => {
   test('a failure carries inspect, expected, actual, why and a hint', async () => {
     const { steps } = await reportFor({ failed: { check: fails } })
     expect(steps[0]?.finding).toEqual({
-      look: 'cat it',
+      inspect: 'cat it',
       expected: 'this',
       actual: 'that',
       differences: [],

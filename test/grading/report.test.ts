@@ -8,7 +8,7 @@ import { judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { findingLines, learnerReport, outcomeLine } from '../../grading/learner-report.ts'
 import { reportOf } from '../../grading/report.ts'
-import type { Report } from '../../grading/report-schema.ts'
+import { type Report, reportSchema } from '../../grading/report-schema.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { emptySnapshot, fakeLab } from './fake-lab.ts'
 import { flushedCapture } from './solved-capture.ts'
@@ -77,6 +77,13 @@ describe('evidence', () => {
     keepEvidence({ ...report, steps: unjudged }, root)
     expect(readdirSync(join(root, '.evidence/lab-99'))).toEqual(['bad.txt'])
   })
+})
+
+test('a report of version 0.1, which has `look` for `inspect`, is read', async () => {
+  const report = await failingReport(1)
+  const old = JSON.parse(JSON.stringify(report).replaceAll('"inspect":', '"look":'))
+  expect(JSON.stringify(old)).toContain('"look":"iptables-save"')
+  expect(reportSchema.parse(old)).toEqual(JSON.parse(JSON.stringify(report)))
 })
 
 describe('the report as text', () => {

@@ -67,7 +67,7 @@ describe('npx vitest run checks/…', () => {
     for (const part of [
       'StepFailed',
       'node ',
-      'look ',
+      'inspect ',
       'make exec NODE=',
       'expected ',
       'found ',

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { parsePacket } from '../../dataplane/trace.ts'
 import { causesOf } from '../../dataplane/view/causes.ts'
-import { entriesOf } from '../../dataplane/view/holdings.ts'
+import { holdingEntries } from '../../dataplane/view/holdings.ts'
 import { predictOptions } from '../../grading/evaluate.ts'
 import { objectsOf, Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { CommandLog } from '../../guide/server/command-log.ts'
@@ -23,11 +23,11 @@ test.each(['iptables', 'ipvs', 'nftables'] as const)(
     if (!held) throw new Error('the node was read')
     const node = snapshot.node(NODE)
     const expected = causesOf(stateOf(node), objectsOf(snapshot), predictOptions(node, mode), held)
-    const told = [...entriesOf(held)].map(({ id }, at) => [
+    const told = [...holdingEntries(held)].map(({ id }, at) => [
       id,
       causedBy[NODE]?.[at]?.map((line) => causes[line]),
     ])
-    expect(told).toEqual([...entriesOf(held)].map(({ id }) => [id, expected.get(id) ?? []]))
+    expect(told).toEqual([...holdingEntries(held)].map(({ id }) => [id, expected.get(id) ?? []]))
     expect(new Set(causes.map((cause) => JSON.stringify(cause))).size).toBe(causes.length)
     expect(JSON.stringify({ causes, causedBy }).length).toBeLessThan(
       JSON.stringify([...expected]).length / 2,
@@ -131,7 +131,7 @@ test('the live connections of a real server are those of the node, and move', ()
   }
   const server = /^ipvs\/.*10\.244\.1\.6/
   const [held] = shown.see(listed(1, 4)).latest.nodes
-  const entry = [...entriesOf(held ?? { groups: [] })].find(({ id }) => server.test(id))
+  const entry = [...holdingEntries(held ?? { groups: [] })].find(({ id }) => server.test(id))
   expect(entry?.connections).toEqual({ active: 1, inactive: 4 })
   const moved = Object.entries(shown.see(listed(2, 4)).counters ?? {}).find(
     ([key]) => key === `${NODE} ${entry?.id}`,

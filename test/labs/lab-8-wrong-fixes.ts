@@ -1,7 +1,7 @@
 // Repairs of the incidents of lab 8 that only hide the symptom: none may pass every step.
 
 import { DiscoveryV1Api } from '@kubernetes/client-node'
-import { factOf, type IncidentEnvironment } from '../../course/incident/shop.ts'
+import { type IncidentEnvironment, incidentFact } from '../../course/incident/shop.ts'
 import type { LabBench } from '../../course/lab-bench.ts'
 import { waitFor } from '../../host/wait.ts'
 
@@ -146,7 +146,7 @@ export const wrongFixes: Record<string, readonly WrongFix[]> = {
       play: (bench, environment) =>
         bench.onNode(
           environment.node,
-          `iptables-save -t nat | grep -v -- '-j ${factOf(environment, 'chain')}' | sed -E '/^-A KUBE-SVC/s/-m statistic --mode random --probability [0-9.]+ //' | iptables-restore`,
+          `iptables-save -t nat | grep -v -- '-j ${incidentFact(environment, 'chain')}' | sed -E '/^-A KUBE-SVC/s/-m statistic --mode random --probability [0-9.]+ //' | iptables-restore`,
         ),
     },
   ],
@@ -202,7 +202,7 @@ export const wrongFixes: Record<string, readonly WrongFix[]> = {
   'leftover-virtual-server': [
     rule(
       'the address is blocked by a rule',
-      (environment) => `INPUT -d ${factOf(environment, 'address')} -j DROP`,
+      (environment) => `INPUT -d ${incidentFact(environment, 'address')} -j DROP`,
     ),
   ],
   'own-firewall': [

@@ -1,4 +1,4 @@
-import { asHost, isLoopback, loopbackRange } from '../../ip-address.ts'
+import { asHost, isLoopbackAddress, loopbackRange } from '../../ip-address.ts'
 import type { Ruleset } from '../../iptables-save.ts'
 import type { ProxierInput } from '../proxier.ts'
 import { commented, masqueradeMark } from '../rule-text.ts'
@@ -90,7 +90,7 @@ function writeNodePortsTail(nat: TableBuilder, proxier: ProxierInput): void {
     return
   }
   for (const address of nodePortAddresses.addresses) {
-    if (isLoopback(address) && noLoopback) continue
+    if (isLoopbackAddress(address) && noLoopback) continue
     nat.add('KUBE-SERVICES', `-d ${asHost(address)} ${comment}-j KUBE-NODEPORTS`)
   }
 }

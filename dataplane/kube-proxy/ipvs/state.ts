@@ -4,7 +4,7 @@ import {
   contains,
   familyOf,
   isIPv6LinkLocal,
-  isLoopback,
+  isLoopbackAddress,
 } from '../../ip-address.ts'
 import { type IpvsProtocol, type VirtualServer, virtualServerKey } from '../../ipvsadm-save.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
@@ -179,7 +179,7 @@ function nodePortServers(proxier: ProxierInput, bound: ReadonlySet<string>): str
   )
   if (matching.all) return []
   return matching.addresses.filter(
-    (address) => features.ipvsLoopbackNodePorts || !isLoopback(address),
+    (address) => features.ipvsLoopbackNodePorts || !isLoopbackAddress(address),
   )
 }
 

@@ -1,4 +1,4 @@
-import { isLoopback } from '../../ip-address.ts'
+import { isLoopbackAddress } from '../../ip-address.ts'
 import { writtenSetText } from '../../nft-addresses.ts'
 import type { ProxierInput } from '../proxier.ts'
 import type { NftTableBuilder } from './builder.ts'
@@ -128,7 +128,7 @@ function writeDispatch(builder: NftTableBuilder): void {
   if (!proxier.nodePortAddresses.all) {
     builder.set('nodeport-ips', address)
     for (const own of proxier.nodePortAddresses.addresses)
-      if (!isLoopback(own)) builder.member('nodeport-ips', own)
+      if (!isLoopbackAddress(own)) builder.member('nodeport-ips', own)
   }
   for (const map of ['service-ips', 'no-endpoint-services', 'firewall-ips'])
     builder.map(map, addressKey)

@@ -6,12 +6,12 @@ import type { Graded, GradedStep } from '../result.ts'
 function explained({ verdict, reason, finding }: GradedStep): string {
   if (verdict === 'passed') return 'passed'
   if (!finding) return `${verdict}: ${reason ?? 'no reason was given'}`
-  const { node, look, expected, actual, why, hint } = finding
+  const { node, inspect, expected, actual, why, hint } = finding
   return [
     ...(node === undefined ? [] : [`node:     ${node}`]),
     `expected: ${expected}`,
     `found:    ${actual}`,
-    `look:     ${look}`,
+    `inspect:  ${inspect}`,
     `why:      ${why}`,
     `next:     ${hint}`,
   ].join('\n')
@@ -52,8 +52,8 @@ export function check50Of({ lab, learner, steps }: Graded): Check50Report {
       name: step.id,
       description: step.title,
       passed: passedOf(step),
-      log: step.finding ? [step.finding.look] : [],
-      cause: causeOf(step),
+      log: step.finding ? [step.finding.inspect] : [],
+      cause: stepCause(step),
       data: { learner, points: step.points, maxPoints: step.maxPoints, verdict: step.verdict },
       dependency: WAITS.exec(step.reason ?? '')?.[1] ?? null,
     })),
@@ -67,7 +67,7 @@ function passedOf({ verdict, reason }: GradedStep): boolean | null {
   return verdict === 'not yet' && !WAITS.test(reason ?? '') ? false : null
 }
 
-function causeOf({
+function stepCause({
   verdict,
   reason,
   finding,

@@ -1,5 +1,5 @@
 import type { Incident } from '../../../course/incident/incident.ts'
-import { addressOf, factOf, type IncidentEnvironment } from '../../../course/incident/shop.ts'
+import { addressOf, type IncidentEnvironment, incidentFact } from '../../../course/incident/shop.ts'
 import type { LabBench } from '../../../course/lab-bench.ts'
 import { flush, replaceKubeProxyOn, runOn } from '../../../course/typed-commands.ts'
 import { stateOf } from '../../../grading/snapshot.ts'
@@ -34,7 +34,7 @@ export const lostEndpointRule: Incident = {
   causeLeft({ snapshot, environment }) {
     const chain = stateOf(snapshot.node(environment.node))
       .iptables.get('nat')
-      ?.get(factOf(environment, 'chain'))
+      ?.get(incidentFact(environment, 'chain'))
     // Another Pod has another chain: then this chain does not exist any more.
     const lost = chain && !chain.rules.some(({ spec }) => spec.includes('-j DNAT'))
     return lost ? `${chain.name} on ${environment.node} has no DNAT rule` : undefined

@@ -1,5 +1,5 @@
 import type { Incident } from '../../../course/incident/incident.ts'
-import { factOf, type IncidentEnvironment } from '../../../course/incident/shop.ts'
+import { type IncidentEnvironment, incidentFact } from '../../../course/incident/shop.ts'
 import type { LabBench } from '../../../course/lab-bench.ts'
 import { runOn } from '../../../course/typed-commands.ts'
 import { waitFor } from '../../../host/wait.ts'
@@ -18,13 +18,13 @@ const asking = (address: string, port: number) =>
 /** An unused address in the node's Pod range, as of a deleted Pod of the feed. */
 const gone = ({ customer }: IncidentEnvironment) => customer.replace(/\d+$/, '249')
 const detour = (environment: IncidentEnvironment) =>
-  `PREROUTING -d ${factOf(environment, 'address')} -p udp --sport ${TILL_PORT} -j DNAT --to-destination ${gone(environment)}:${PORT}`
+  `PREROUTING -d ${incidentFact(environment, 'address')} -p udp --sport ${TILL_PORT} -j DNAT --to-destination ${gone(environment)}:${PORT}`
 
 /** Creates a flow to a deleted Pod, as if kube-proxy had not run when the Pod was replaced; the till keeps it alive. */
 async function openTill(bench: LabBench, environment: IncidentEnvironment): Promise<void> {
   const { client } = bench
   await bench.onNode(environment.node, `iptables -t nat -I ${detour(environment)}`)
-  const ask = asking(factOf(environment, 'address'), TILL_PORT)
+  const ask = asking(incidentFact(environment, 'address'), TILL_PORT)
   const command = [
     'sh',
     '-c',
@@ -83,7 +83,10 @@ export const staleConnection: Incident = {
       : undefined
   },
   fix: (environment) =>
-    runOn(environment.node, `conntrack -D -p udp --orig-dst ${factOf(environment, 'address')}`),
+    runOn(
+      environment.node,
+      `conntrack -D -p udp --orig-dst ${incidentFact(environment, 'address')}`,
+    ),
   async revert(bench) {
     await Promise.all([
       bench.delete('Pod', TILL.name),

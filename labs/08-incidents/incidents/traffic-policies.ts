@@ -1,6 +1,6 @@
 import type { Incident } from '../../../course/incident/incident.ts'
 import { complaint } from '../../../course/incident/incident-context.ts'
-import { addressOf, factOf } from '../../../course/incident/shop.ts'
+import { addressOf, incidentFact } from '../../../course/incident/shop.ts'
 import { patchService } from '../../../course/typed-commands.ts'
 import { OUTSIDE, printOutsideAddresses, readOutsideAddresses } from '../../../host/outside.ts'
 import { waitFor } from '../../../host/wait.ts'
@@ -153,8 +153,8 @@ export const sourceRanges: Incident = {
     })
   },
   async symptom(context) {
-    const url = `http://${factOf(context.environment, 'address')}/`
-    const warehouse = factOf(context.environment, 'warehouse')
+    const url = `http://${incidentFact(context.environment, 'address')}/`
+    const warehouse = incidentFact(context.environment, 'warehouse')
     const command = `make exec NODE=outside CMD='curl -sS --max-time 2 --interface ${warehouse} ${url}'`
     return complaint(
       await context.fromOutside(warehouse, url),
@@ -168,7 +168,7 @@ export const sourceRanges: Incident = {
       return 'the Service shop-lb allows all clients, including the branch'
     const url = `http://${facts.address}/`
     if (
-      (await context.fromOutside(factOf(context.environment, 'warehouse'), url)).some(
+      (await context.fromOutside(incidentFact(context.environment, 'warehouse'), url)).some(
         ({ status }) => status !== 200,
       )
     )
@@ -179,7 +179,7 @@ export const sourceRanges: Incident = {
       ? 'the Service shop-lb allows the branch, too'
       : undefined
   },
-  fix: (environment) => patchService(NAME, ranges(`${factOf(environment, 'warehouse')}/32`)),
+  fix: (environment) => patchService(NAME, ranges(`${incidentFact(environment, 'warehouse')}/32`)),
   revert: (bench) => bench.delete('Service', NAME),
   debrief: `loadBalancerSourceRanges is a firewall that kube-proxy writes: KUBE-FW-… lets the listed sources through to the Service, and
 all others meet DROP in KUBE-PROXY-FIREWALL (in IPVS mode: a set of sources, and KUBE-SOURCE-RANGES-FIREWALL). It matches the

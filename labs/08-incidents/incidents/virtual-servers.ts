@@ -1,6 +1,6 @@
 import type { Incident } from '../../../course/incident/incident.ts'
 import { complaint } from '../../../course/incident/incident-context.ts'
-import { factOf, type IncidentEnvironment } from '../../../course/incident/shop.ts'
+import { type IncidentEnvironment, incidentFact } from '../../../course/incident/shop.ts'
 import type { LabBench } from '../../../course/lab-bench.ts'
 import {
   deletePod,
@@ -55,7 +55,7 @@ export const leftoverVirtualServer: Incident = {
     await bench.onNode(environment.node, `modprobe -aq ip_vs ip_vs_rr dummy\n${script.join('\n')}`)
   },
   async symptom(context) {
-    const url = `http://${factOf(context.environment, 'address')}/`
+    const url = `http://${incidentFact(context.environment, 'address')}/`
     const answers = await context.fromCustomer(url)
     if (complaint(answers, '', '') !== undefined) return undefined
     return {
@@ -66,7 +66,7 @@ export const leftoverVirtualServer: Incident = {
   },
   causeLeft({ snapshot, environment }) {
     const { links, virtualServers } = stateOf(snapshot.node(environment.node))
-    const address = factOf(environment, 'address')
+    const address = incidentFact(environment, 'address')
     if (virtualServers.some((server) => server.address === address))
       return `${environment.node} has a virtual server for ${address}`
     const bound = links.some((link) => link.addresses.some((one) => one.address === address))

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { readCapturedNode } from '../../../dataplane/capture.ts'
 import { observedOptions } from '../../../dataplane/kube-proxy/circumstances.ts'
 import { clusterConfig, defaultConfig } from '../../../dataplane/kube-proxy/config.ts'
-import { findingsOn } from '../../../dataplane/node-findings.ts'
+import { differencesOn } from '../../../dataplane/node-differences.ts'
 import { readObjects } from '../../../dataplane/objects.ts'
 import { unpackedRecording } from '../recorded-archive.ts'
 import { NODE, recordedConfig } from '../recordings.ts'
@@ -20,7 +20,7 @@ function filesOf(folder: readonly string[]): Map<string, string> {
   return new Map(own.map(([path, text]) => [path.slice(prefix.length), text]))
 }
 
-function findings(folder: readonly string[], files = filesOf(folder)) {
+function differences(folder: readonly string[], files = filesOf(folder)) {
   const [version = '', , scenario] = folder
   const objects = objectsOf(scenario)
   const config = objects.kubeProxyConfigMap ? clusterConfig(objects) : recordedConfig()
@@ -29,7 +29,7 @@ function findings(folder: readonly string[], files = filesOf(folder)) {
   const options = observedOptions(objects, state, { node: NODE, mode: 'iptables', version, config })
   return {
     options,
-    texts: findingsOn(objects, state, options, true).findings.map(({ text }) => text),
+    texts: differencesOn(objects, state, options, true).differences.map(({ text }) => text),
   }
 }
 
@@ -41,7 +41,7 @@ describe('kube-proxies on a kernel with nfnetlink_acct', () => {
   test.each(recorded.map((path) => path.slice(0, -1)))(
     '%s %s %s equals the prediction in both families',
     (...folder) => {
-      const { options, texts } = findings(folder)
+      const { options, texts } = differences(folder)
       expect(options.ip6tables).toBe(true)
       expect(texts).toEqual([])
     },
@@ -54,7 +54,7 @@ describe('kube-proxies on a kernel with nfnetlink_acct', () => {
       const before = files.get(file) ?? ''
       const after = before.replace(/ -m nfacct --nfacct-name +ct_state_invalid_dropped_pkts/, '')
       expect(after).not.toBe(before)
-      expect(findings(folder, files.set(file, after)).texts).toEqual([
+      expect(differences(folder, files.set(file, after)).texts).toEqual([
         expect.stringMatching(/KUBE-FORWARD: rule is .* not .*--nfacct-name/),
       ])
     }

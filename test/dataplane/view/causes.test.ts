@@ -3,7 +3,7 @@ import { canonicalAddress } from '../../../dataplane/ip-address.ts'
 import { readObjects } from '../../../dataplane/objects.ts'
 import { predict } from '../../../dataplane/predict.ts'
 import { type Cause, type Causes, causesOf } from '../../../dataplane/view/causes.ts'
-import { entriesOf, holdingsOf } from '../../../dataplane/view/holdings.ts'
+import { holdingEntries, holdingsOf } from '../../../dataplane/view/holdings.ts'
 import { recordedConfig } from '../recordings.ts'
 import { byMode, type RecordedNode, threeVersions, wholeNodes } from './nodes.ts'
 
@@ -29,7 +29,7 @@ function faultsOf({ path, state, objects, options, items }: RecordedNode): strin
   const faults: string[] = []
   const find = (label: string) =>
     items.find(({ kind, metadata }) => `${kind} ${metadata.namespace}/${metadata.name}` === label)
-  for (const { id, text, kind } of entriesOf(holdings)) {
+  for (const { id, text, kind } of holdingEntries(holdings)) {
     const because = causes.get(id) ?? []
     if (kind === 'group') continue
     const isKernels =
@@ -69,8 +69,8 @@ test('without one Service, a node lacks exactly the entries that exist only beca
         (service) => service.namespace !== namespace || service.name !== name,
       )
       const without = holdingsOf(options.node, predict({ ...objects, services }, options))
-      const left = new Set([...entriesOf(without)].map(({ id }) => id))
-      const gone = [...entriesOf(whole)].map(({ id }) => id).filter((id) => !left.has(id))
+      const left = new Set([...holdingEntries(without)].map(({ id }) => id))
+      const gone = [...holdingEntries(whole)].map(({ id }) => id).filter((id) => !left.has(id))
       const alone = [...causes]
         .filter(([, of]) => servicesOf(of).join() === `${namespace}/${name}`)
         .map(([id]) => id)
@@ -93,7 +93,7 @@ test('entries of other programs and leftovers have their own reasons', () => {
     mode: 'ipvs',
     version: 'v1.20.2',
   })
-  for (const { id, kind } of entriesOf(holdingsOf('k8s-guide-worker', state))) {
+  for (const { id, kind } of holdingEntries(holdingsOf('k8s-guide-worker', state))) {
     const kinds = new Set(causes.get(id)?.map((cause) => cause.kind))
     if (/KIND-MASQ-AGENT|KUBE-KUBELET-CANARY|links\/eth0/.test(id))
       expect([...kinds], id).toEqual(['other'])
@@ -154,7 +154,7 @@ test('a reason names the field of the object', () => {
   const state = predict(objects, options)
   const causes = causesOf(state, objects, options)
   const reasonsOf = (pattern: RegExp) =>
-    [...entriesOf(holdingsOf('worker', state))]
+    [...holdingEntries(holdingsOf('worker', state))]
       .filter(({ text }) => pattern.test(text))
       .map(({ id }) => reasons(causes, id))
   const web = 'of Service default/web'

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest'
 import { addMoment, type Change, changesBetween } from '../../../dataplane/view/changes.ts'
-import { entriesOf, holdingsOf, type NodeHoldings } from '../../../dataplane/view/holdings.ts'
+import { holdingEntries, holdingsOf, type NodeHoldings } from '../../../dataplane/view/holdings.ts'
 import { node } from '../made-node.ts'
 import { threeVersions, wholeNodes } from './nodes.ts'
 
 /** Each entry's id with its text, without the groups. */
 const texts = (holdings: NodeHoldings) =>
   new Map(
-    [...entriesOf(holdings)]
+    [...holdingEntries(holdings)]
       .filter(({ kind }) => kind !== 'group')
       .map(({ id, text }) => [id, text]),
   )

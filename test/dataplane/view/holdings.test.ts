@@ -1,7 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { parseIpvsadmList } from '../../../dataplane/ipvsadm-save.ts'
-import { type Entry, entriesOf, holdingsOf, nameOf } from '../../../dataplane/view/holdings.ts'
+import {
+  type Entry,
+  entryName,
+  holdingEntries,
+  holdingsOf,
+} from '../../../dataplane/view/holdings.ts'
 import { node } from '../made-node.ts'
 import { recordingPath } from '../recordings.ts'
 import { listedTables, recordedNodes, wholeNodes } from './nodes.ts'
@@ -19,7 +24,7 @@ const everything = [
 test('everything on a node is an entry, with an id of its own and references that lead to entries', () => {
   for (const { path, read } of everything) {
     const state = read()
-    const entries = [...entriesOf(holdingsOf('worker', state))]
+    const entries = [...holdingEntries(holdingsOf('worker', state))]
     const ids = new Set(entries.map(({ id }) => id))
     expect(ids.size, path).toBe(entries.length)
     expect(
@@ -57,7 +62,9 @@ test('a rule refers to its target chain and its sets, and has its counter', () =
     '',
     'create S hash:ip,port family inet\nadd S 10.96.0.1,tcp:443\n',
   )
-  const rules = [...entriesOf(holdingsOf('worker', state))].filter(({ kind }) => kind === 'rule')
+  const rules = [...holdingEntries(holdingsOf('worker', state))].filter(
+    ({ kind }) => kind === 'rule',
+  )
   expect(rules).toEqual([
     {
       id: 'iptables/nat/PREROUTING/-m set --match-set S dst,dst -j KUBE-X',
@@ -79,7 +86,7 @@ test('equal rules of a chain are numbered, and names with a slash have unique id
     '-A A -j ACCEPT',
     '-A A/-j -j ACCEPT',
   ]
-  const entries = [...entriesOf(holdingsOf('worker', node({ nat })))]
+  const entries = [...holdingEntries(holdingsOf('worker', node({ nat })))]
   expect(entries.map(({ id }) => id)).toEqual(
     expect.arrayContaining([
       'iptables/nat/A/-j ACCEPT',
@@ -90,7 +97,7 @@ test('equal rules of a chain are numbered, and names with a slash have unique id
   expect(new Set(entries.map(({ id }) => id)).size).toBe(entries.length)
   const names = entries
     .filter(({ id, kind }) => kind === 'chain' && id.includes('nat/'))
-    .map(({ id }) => nameOf(id))
+    .map(({ id }) => entryName(id))
   expect(names).toEqual(expect.arrayContaining(['A', 'A/-j', '100%']))
 })
 
@@ -103,7 +110,7 @@ test('a real server has the live connections of ipvsadm -Ln, its virtual server 
   const servers = web?.virtualServers ?? []
   expect(listed.size).toBe(servers.flatMap(({ realServers }) => realServers).length)
   const entries = [
-    ...entriesOf(holdingsOf('worker', web ?? empty, { mode: 'ipvs', connections: listed })),
+    ...holdingEntries(holdingsOf('worker', web ?? empty, { mode: 'ipvs', connections: listed })),
   ]
   const byId = new Map(entries.map((entry) => [entry.id, entry]))
   const server = byId.get('ipvs/TCP 172.18.255.200:80')
@@ -119,7 +126,7 @@ test('tables of other programs are listed after those of kube-proxy', () => {
   const guard = { family: 'inet', name: 'guard', sets: new Map(), maps: new Map() } as const
   const chains = new Map([['forward', { rules: [{ text: 'drop' }] }]])
   const entries = [
-    ...entriesOf(holdingsOf('worker', { ...empty, foreignNftables: [{ ...guard, chains }] })),
+    ...holdingEntries(holdingsOf('worker', { ...empty, foreignNftables: [{ ...guard, chains }] })),
   ]
   expect(entries.map(({ id }) => id)).toContain('nftables/inet guard/chain forward/drop')
 })

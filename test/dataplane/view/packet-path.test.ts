@@ -3,7 +3,7 @@ import { parseIpvsadmList } from '../../../dataplane/ipvsadm-save.ts'
 import type { NodeState } from '../../../dataplane/node-state.ts'
 import { parsePacket } from '../../../dataplane/trace.ts'
 import { countedOn } from '../../../dataplane/view/counted-path.ts'
-import { entriesOf, holdingsOf } from '../../../dataplane/view/holdings.ts'
+import { holdingEntries, holdingsOf } from '../../../dataplane/view/holdings.ts'
 import { packetPath, pathsInAllModes } from '../../../dataplane/view/packet-path.ts'
 import { external, node, pod } from '../made-node.ts'
 import { recordedNodes, threeVersions } from './nodes.ts'
@@ -27,7 +27,7 @@ const DESTINATIONS = [
 test('actions on a packet are entries of the node, and the probabilities of its ends add up to 1', () => {
   for (const { path, read } of threeVersions) {
     const { state } = read()
-    const ids = new Set([...entriesOf(holdingsOf('worker', state))].map(({ id }) => id))
+    const ids = new Set([...holdingEntries(holdingsOf('worker', state))].map(({ id }) => id))
     for (const from of ORIGINS)
       for (const to of DESTINATIONS) {
         const { hooks, ends, legs } = pathOf(state, from, to)

@@ -55,7 +55,7 @@ export function gradedEntry(
           : {
               finding: {
                 node: text || 'worker',
-                look: `look ${text}`,
+                inspect: `look ${text}`,
                 expected: text || 'this',
                 actual: text || 'that',
                 why: `why ${text}`,

@@ -1,5 +1,5 @@
 import { linksDown } from './compare/compare-ipvs.ts'
-import { compareNodeState, type Finding } from './compare.ts'
+import { compareNodeState, type Difference } from './compare.ts'
 import { defaultConfig } from './kube-proxy/config.ts'
 import type { NodeState } from './node-state.ts'
 import type { ClusterObjects } from './objects.ts'
@@ -8,10 +8,10 @@ import { findInterference } from './trace/interference.ts'
 import { servicePackets } from './trace/service-packets.ts'
 
 /** A node's prediction, and everything in which its state differs. */
-export interface NodeFindings {
+export interface NodeDifferences {
   expected: NodeState
   /** Differences in both directions, and what is not kube-proxy's but affects Service packets (`interferes`). */
-  findings: Finding[]
+  differences: Difference[]
 }
 
 /**
@@ -20,20 +20,20 @@ export interface NodeFindings {
  * @param untouched one kube-proxy in one mode wrote the node's state: the order of its jumps is compared too
  * @throws VersionError and PredictError as predict does
  */
-export function findingsOn(
+export function differencesOn(
   objects: ClusterObjects,
   actual: NodeState,
   options: PredictOptions,
   untouched = false,
-): NodeFindings {
+): NodeDifferences {
   const expected = predict(objects, options)
   const { masqueradeBit } = options.config ?? defaultConfig()
   // The packets are those of IPv4, which no rule of ip6tables sees.
   const packets = options.family === 'ipv6' ? [] : servicePackets(objects, options.node)
-  const findings = [
+  const differences = [
     ...compareNodeState(expected, actual, { mode: options.mode, untouched }),
     ...findInterference(actual, packets, masqueradeBit),
     ...linksDown(actual.links),
   ]
-  return { expected, findings }
+  return { expected, differences }
 }

@@ -1,6 +1,6 @@
 import type { KubeProxyMode } from '../kube-proxy/config.ts'
 
-/** The place of a finding in a node's state; `family` is set for rules of ip6tables only; `nft` is one of kube-proxy's own tables, and `part` for example `map service-ips`. */
+/** The place of a difference in a node's state; `family` is set for rules of ip6tables only; `nft` is one of kube-proxy's own tables, and `part` for example `map service-ips`. */
 export type Where =
   | { table: string; chain: string; family?: 'ipv6' }
   | { set: string }
@@ -12,7 +12,7 @@ export type Where =
  * One difference between the predicted and the actual state: `missing` (only predicted), `stale` (only actual), `wrong` (altered) or
  * `order`. `expected` and `actual` are lines in the format of the node's tools; `text` is a sentence for people.
  */
-export interface Finding {
+export interface Difference {
   kind: 'missing' | 'stale' | 'wrong' | 'order'
   where: Where
   expected?: string
@@ -22,6 +22,9 @@ export interface Finding {
   interferes?: true
 }
 
+/** What a failure, a report and the page show of a difference: everything but its place, which `text` names. */
+export type DifferenceText = Pick<Difference, 'kind' | 'text' | 'expected' | 'actual'>
+
 export interface CompareOptions {
   /** The mode of the prediction; sentences about leftovers of other modes name it. */
   mode: KubeProxyMode
@@ -30,7 +33,7 @@ export interface CompareOptions {
 }
 
 /**
- * The finding about a whole object if only one side has it.
+ * The difference about a whole object if only one side has it.
  * @param show the object in the format of the node's tool, and its size such as ` (3 rules)`
  * @param reason why a stale object should not be there, to follow the sentence
  */
@@ -40,7 +43,7 @@ export function onlyOnOneSide<Thing>(
   { wanted, found }: { wanted: Thing | undefined; found: Thing | undefined },
   show: (thing: Thing) => { line: string; size?: string },
   reason = '',
-): Finding[] {
+): Difference[] {
   if (wanted && !found) {
     const { line, size = '' } = show(wanted)
     return [{ kind: 'missing', where, expected: line, text: `${title} is missing${size}` }]
@@ -50,18 +53,18 @@ export function onlyOnOneSide<Thing>(
   return [{ kind: 'stale', where, actual: line, text: `${title} is stale${size}${reason}` }]
 }
 
-/** The findings about members (of sets, maps, links) that only one side has; `lineOf` prints one as the node's tool does. */
+/** The differences about members (of sets, maps, links) that only one side has; `lineOf` prints one as the node's tool does. */
 export function compareMembers(
   where: Where,
   title: string,
   noun: string,
   { expected, actual }: { expected: ReadonlySet<string>; actual: ReadonlySet<string> },
   lineOf = (member: string) => member,
-): Finding[] {
+): Difference[] {
   const missing = [...expected].filter((member) => !actual.has(member))
   const stale = [...actual].filter((member) => !expected.has(member))
   return [
-    ...missing.map((member): Finding => {
+    ...missing.map((member): Difference => {
       return {
         kind: 'missing',
         where,
@@ -69,7 +72,7 @@ export function compareMembers(
         text: `${title}: missing ${noun} ${member}`,
       }
     }),
-    ...stale.map((member): Finding => {
+    ...stale.map((member): Difference => {
       return {
         kind: 'stale',
         where,

@@ -1,0 +1,83 @@
+// One name, one meaning: what is declared at the top of a file of the product. Tests may call their own things as they like.
+
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { groupBy } from '../../dataplane/collections.ts'
+import { projectRoot } from '../../host/layout.ts'
+
+const listed = execFileSync(
+  'git',
+  ['ls-files', '--cached', '--others', '--exclude-standard', '*.ts', '*.tsx'],
+  { cwd: projectRoot, encoding: 'utf8' },
+).split('\n')
+// During a merge a file is listed once for each side.
+const files = [...new Set(listed)].filter(
+  (file) => file !== '' && !/(^|\/)test\/|^vitest\./.test(file),
+)
+
+interface Declaration {
+  name: string
+  file: string
+  kind: 'type' | 'function' | 'value'
+  isExported: boolean
+}
+
+const KINDS = { interface: 'type', type: 'type', class: 'type', function: 'function' } as const
+/** The formatter puts every top-level declaration at the beginning of a line. */
+const DECLARED =
+  /^(export )?(?:default )?(?:declare )?(?:abstract )?(?:async )?(interface|type|class|function|const|let)\*? (\w+)\b(?=([^\n]*\n[^\n]*))/gm
+const IS_FUNCTION =
+  /^(?:<[^=]*>)?(?:: [^=]+)? =\s+(?:async )?(?:<|\([^)]*$|\(.*\)(?:: [^=]+)? =>|\w+ =>)/
+
+/** The top-level declarations of a file; an overloaded function once. */
+function declarationsIn(file: string): Declaration[] {
+  const text = readFileSync(join(projectRoot, file), 'utf8')
+  const found = [...text.matchAll(DECLARED)].map(([, exported, word, name = '', rest = '']) => {
+    const ofWord = KINDS[word as keyof typeof KINDS] as Declaration['kind'] | undefined
+    const kind = ofWord ?? (IS_FUNCTION.test(rest) ? 'function' : 'value')
+    return { name, file, kind, isExported: exported !== undefined }
+  })
+  return [...new Map(found.map((one) => [one.name, one])).values()]
+}
+
+const byName = groupBy(files.flatMap(declarationsIn), ({ name }) => name)
+/** Every lab has one, which course/ loads by the name of the lab's folder. */
+const BY_FOLDER = new Set(['solution'])
+
+/** `NAME: FILES` of the names that have more than one declaration and fulfil the condition. */
+const declaredAgain = (isWrong: (declarations: readonly Declaration[]) => boolean): string[] =>
+  [...byName]
+    .filter(([name, all]) => all.length > 1 && !BY_FOLDER.has(name) && isWrong(all))
+    .map(([name, all]) => `${name}: ${all.map(({ file }) => file).join(', ')}`)
+
+test('the declarations of the product are found', () => {
+  expect(byName.size).toBeGreaterThan(4000)
+  expect(byName.get('predict')?.map(({ file, kind }) => [file, kind])).toEqual([
+    ['dataplane/predict.ts', 'function'],
+  ])
+  expect(byName.get('shortened')?.[0]).toMatchObject({ kind: 'function', isExported: true })
+  expect(byName.get('KubeProxyMode')?.[0]).toMatchObject({ kind: 'type', isExported: true })
+})
+
+test('no type, class or component has the name of another declaration', () => {
+  expect(
+    declaredAgain((all) =>
+      all.some(({ name, kind }) => kind === 'type' || /^[A-Z]\w*[a-z]/.test(name)),
+    ),
+  ).toEqual([])
+})
+
+test('no function that is exported has the name of another function, and no exported name is exported twice', () => {
+  expect(
+    declaredAgain((all) => {
+      const exported = all.filter(({ isExported }) => isExported)
+      const functions = all.filter(({ kind }) => kind === 'function')
+      return (
+        exported.length > 1 ||
+        (functions.length > 1 && functions.some(({ isExported }) => isExported))
+      )
+    }),
+  ).toEqual([])
+})
