@@ -35,12 +35,12 @@ await main(async () => {
   const { exam, part, note } = await nextOfExam(bench, known)
   if (part) await printHandedIn(part)
   if (note) printOpen(exam, note)
-  else await printResult(exam)
+  else await printExamResult(exam)
 })
 
 /** Where the exam stands, without changing anything. */
 async function showExam(bench: LabBench, exam: Exam): Promise<void> {
-  if (exam.endedAt) return printResult(exam)
+  if (exam.endedAt) return printExamResult(exam)
   const note = await currentNote(bench)
   if (note && note.openedAt === exam.openedAt) return printOpen(exam, note)
   console.log(examHeading(exam))
@@ -63,6 +63,6 @@ async function printHandedIn(part: Parameters<typeof describePart>[0]): Promise<
   console.log(`\nThe cause: ${incident?.cause}.\n${incident?.debrief}`)
 }
 
-async function printResult(exam: Exam): Promise<void> {
+async function printExamResult(exam: Exam): Promise<void> {
   console.log(`\n${examResult(exam, await loadKeyFacts()).join('\n')}`)
 }

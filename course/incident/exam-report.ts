@@ -11,7 +11,7 @@ export function describeSeconds(seconds: number): string {
   return minutes === 0 ? `${seconds} s` : `${minutes} min ${seconds % 60} s`
 }
 
-const counted = (count: number, what: string) =>
+const countedNoun = (count: number, what: string) =>
   `${count} ${what}${count === 1 ? '' : what.endsWith('s') ? 'es' : 's'}`
 
 /** One incident that was handed in, in a line. */
@@ -19,7 +19,7 @@ export function describePart({ id, points, of, seconds, hints, wrong, ...part }:
   const flaws = [
     ...(part.diagnosed ? [] : ['cause not named']),
     ...(part.repaired ? [] : ['not repaired']),
-    ...(hints > 0 ? [counted(hints, 'hint')] : []),
+    ...(hints > 0 ? [countedNoun(hints, 'hint')] : []),
     ...(wrong > 0 ? [`${wrong} wrong ${wrong === 1 ? 'diagnosis' : 'diagnoses'}`] : []),
   ]
   const score = `${points}/${of}`.padStart(7)
@@ -33,7 +33,7 @@ export function examHeading(
 ): string {
   const seconds = Math.round(((endedAt ? Date.parse(endedAt) : now) - Date.parse(startedAt)) / 1000)
   const place = endedAt
-    ? counted(of, 'incident')
+    ? countedNoun(of, 'incident')
     : `incident ${Math.min(parts.length + 1, of)} of ${of}`
   return chalk.bold(
     `Exam, seed ${seed}, ${place}${hard ? ', without a list of causes' : ''}: ${describeSeconds(seconds)}`,
