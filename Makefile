@@ -50,7 +50,7 @@ hint: $(NODE_MODULES) ## Show a hint for the first open step (LAB=2 STEP=3 TIER=
 	@$(RUN) scripts/hint.ts $${LAB:+"$$LAB"} $${STEP:+--step="$$STEP"} $${TIER:+--tier="$$TIER"}
 answer: $(NODE_MODULES) ## Answer a lab's question and have it graded (Q=step, its id or number, A='…' LAB=1)
 	@$(RUN) scripts/answer.ts
-incident: $(NODE_MODULES) ## Start an incident to diagnose and repair (SEED=7 INCIDENT=id HARD=1 HINT=1 SHOW=1 LIST=1)
+incident: $(NODE_MODULES) ## Start an incident to diagnose and repair (LAB=3 SEED=7 INCIDENT=id HARD=1 HINT=1 SHOW=1 LIST=1)
 	@$(RUN) scripts/incident.ts
 exam: $(NODE_MODULES) ## Begin or show an exam: incidents in a row, without instructions (SEED=7 N=3 HARD=1; NEXT=1 hands in)
 	@$(RUN) scripts/exam.ts

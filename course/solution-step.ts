@@ -9,6 +9,8 @@ export interface SolutionStep {
   reads?: true
   /** The words that it consists of, if there are several. */
   words?: readonly SolutionStep[]
+  /** The text leaves its work to the learner: its commands need not be in the README. */
+  unguided?: true
   /** It does not affect the steps before it, so all of them are judged on one snapshot, taken after the last. */
   independent?: true
   /** The cleanup after the step has passed. */

@@ -25,12 +25,12 @@ export const notesOf = (items: readonly unknown[], lab: number): ApiObject | und
 
 /** A lab's notes about moments (counts before and after, chains before the flush), as JSON in a ConfigMap. Each is written once. */
 export class LabNotes {
-  readonly #lab: number
+  readonly lab: number
   readonly #written: Record<string, string>
   readonly #fresh: Record<string, string> = {}
 
   constructor(lab: number, snapshot: Snapshot) {
-    this.#lab = lab
+    this.lab = lab
     const map = snapshot.find('ConfigMap', NOTES_NAMESPACE, notesName(lab))
     this.#written = map?.data ?? {}
     this.exist = map !== undefined
@@ -67,7 +67,7 @@ export class LabNotes {
   /** Writes new notes to the cluster. Without consent, grading continues with a message that nothing was written. */
   async save(client: KubeClient): Promise<void> {
     try {
-      await writeNotes(client, this.#lab, this.#fresh)
+      await writeNotes(client, this.lab, this.#fresh)
     } catch (error) {
       if (!(error instanceof ConsentError)) throw error
       tellUnwritten()

@@ -53,7 +53,7 @@ function printOpen(exam: Exam, note: IncidentNote): void {
   const again = `Hand in and go on: make exam NEXT=1, repaired or not.`
   console.log(`\n${examHeading(exam)}`)
   for (const part of exam.parts) console.log(`  ${describePart(part)}`)
-  console.log(`\n${describeIncident(note, incidents, process.stdout.columns, again)}`)
+  console.log(`\n${describeIncident(note, incidents, { columns: process.stdout.columns, again })}`)
 }
 
 /** What the incident was, now that it can be told. */

@@ -1,16 +1,20 @@
-// Starts an incident and prints the user's report: [SEED=7] [INCIDENT=id] [HARD=1] incident.ts; SHOW=1, HINT=1 and LIST=1 only print.
+// Starts an incident and prints the user's report: [SEED=7] [INCIDENT=id] [LAB=3] [HARD=1] incident.ts; SHOW=1, HINT=1 and LIST=1 only
+// print. Without LAB= it is one of lab 8.
 
 import { runningCluster } from '../cluster/select.ts'
 import { describeIncident, listIncidents } from '../course/incident/incident.ts'
-import { COST } from '../course/incident/incident-note.ts'
-import { currentNote, openNext, takeHint } from '../course/incident/open.ts'
+import { COST, incidentCommand } from '../course/incident/incident-note.ts'
+import { latestIncident, openNext, takeHint } from '../course/incident/open.ts'
+import { INCIDENT_LAB } from '../course/incident/shop.ts'
 import { LabBench } from '../course/lab-bench.ts'
+import { labNumber } from '../grading/lab-definition.ts'
 import { main, UserError } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 import { incidents } from '../labs/08-incidents/incidents/all.ts'
 
 await main(async () => {
-  const { SEED, INCIDENT, HARD, LIST, SHOW, HINT } = process.env
+  const { SEED, INCIDENT, HARD, LIST, SHOW, HINT, LAB } = process.env
+  const lab = LAB ? labNumber(LAB) : undefined
   const { columns } = process.stdout
   if (LIST) return console.log(listIncidents(incidents, columns))
   const cluster = await runningCluster()
@@ -21,21 +25,26 @@ await main(async () => {
       : 'start an incident and repair the previous one'
   const bench = await LabBench.open(cluster, createProgress(), purpose)
   if (HINT) {
-    const { tier, of, text } = await takeHint(bench)
+    const { tier, of, text, lab: ofLab } = await takeHint(bench, lab)
     console.log(`Hint ${tier} of ${of}: ${text}`)
-    if (tier < of)
-      console.log(
-        `Need more? Run the command again; each hint costs ${COST} points of the diagnosis.`,
-      )
+    const price = ofLab === INCIDENT_LAB ? `; each hint costs ${COST} points of the diagnosis` : ''
+    if (tier < of) console.log(`Need more? Run the command again${price}.`)
     return
   }
   if (SHOW) {
-    const note = await currentNote(bench)
-    if (!note) throw new UserError('No incident is open: `make incident` starts one.')
-    console.log(describeIncident(note, incidents, columns))
+    const open = await latestIncident(bench, lab)
+    if (!open)
+      throw new UserError(
+        `No incident is open: \`${incidentCommand(lab ?? INCIDENT_LAB)}\` starts one.`,
+      )
+    console.log(describeIncident(open.note, incidents, { columns, lab: open.lab }))
     return
   }
-  const wish = { seed: SEED || undefined, id: INCIDENT || undefined, hard: Boolean(HARD) }
+  if (HARD && lab !== undefined && lab !== INCIDENT_LAB)
+    throw new UserError(
+      `HARD=1 is for incidents of lab ${INCIDENT_LAB}: lab ${lab} lists the causes that it teaches.`,
+    )
+  const wish = { seed: SEED || undefined, id: INCIDENT || undefined, lab, hard: Boolean(HARD) }
   const note = await openNext(bench, wish)
-  console.log(`\n${describeIncident(note, incidents, columns)}`)
+  console.log(`\n${describeIncident(note, incidents, { columns, lab: lab ?? INCIDENT_LAB })}`)
 })

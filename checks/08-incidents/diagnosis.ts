@@ -3,11 +3,13 @@ import type { Baseline } from '../../course/incident/baseline.ts'
 import { type Incident, loadIncidents } from '../../course/incident/incident.ts'
 import { IncidentContext } from '../../course/incident/incident-context.ts'
 import {
+  askingStep,
   COST,
   DIAGNOSIS,
   GUESS_PREFIX,
   INCIDENT_KEY,
   type IncidentNote,
+  incidentCommand,
   incidentNote,
 } from '../../course/incident/incident-note.ts'
 import {
@@ -15,6 +17,7 @@ import {
   describeMissing,
   FACTS_ASKED,
   loadKeyFacts,
+  type NamedCause,
 } from '../../course/incident/key-facts.ts'
 import { openIncident } from '../../course/incident/revert-incident.ts'
 import { sameAnswer } from '../../grading/answer.ts'
@@ -34,8 +37,6 @@ export interface OpenIncident {
   means: IncidentContext
 }
 
-export const SHOW_INCIDENT = 'make incident SHOW=1'
-
 /** The open incident, ready for its checks. Fails when none is open; throws Trouble when its note can't be read. */
 export async function expectOpenIncident({
   snapshot,
@@ -43,19 +44,23 @@ export async function expectOpenIncident({
   notes,
 }: CheckContext): Promise<OpenIncident> {
   const found = await openIncident(notes)
+  const { lab } = notes
   if (!found && notes.read(INCIDENT_KEY, incidentNote))
     throw new Trouble(
-      'the note of the incident can no longer be read: `make reset-8`, then `make incident`',
+      `the note of the incident can no longer be read: \`make reset-${lab}\`, then \`${incidentCommand(lab)}\``,
     )
   const { note, secret, incident } = expectFound(found, {
-    inspect: SHOW_INCIDENT,
+    inspect: showCommand(notes),
     expected: 'an open incident',
     actual: 'none: no incident was started yet',
-    next: 'make incident',
+    next: incidentCommand(lab),
   })
   const means = new IncidentContext(snapshot, live, secret.environment, incident.mode)
   return { incident, note, baseline: secret.baseline, means }
 }
+
+/** The command that shows the report and the possible causes again. */
+export const showCommand = ({ lab }: LabNotes): string => incidentCommand(lab, 'SHOW=1')
 
 /** The hints and wrong diagnoses that the learner needed. A wrong diagnosis counts once. */
 export function incidentEffort({ notes, snapshot }: CheckContext): {
@@ -85,7 +90,7 @@ export async function causeByName(context: CheckContext): Promise<Truth> {
     incident: { id },
     note: { choices },
   } = open
-  const inspect = SHOW_INCIDENT
+  const inspect = showCommand(notes)
   const given = notes.read(answerKey(DIAGNOSIS), answerNote)
   if (!given || sameAnswer(given.text, id)) return { accepts: [id], inspect }
   const typed = shortened(given.text, 60)
@@ -98,7 +103,7 @@ export async function causeByName(context: CheckContext): Promise<Truth> {
       hint: `make answer Q=${DIAGNOSIS} A=… with an id of the list`,
     },
   )
-  return failWrong(context, wrong, 'the id of the cause', `"${wrong}"`)
+  return failWrong(context, { id: wrong, typed: wrong, expected: 'the id of the cause' })
 }
 
 /** Hard mode: the sentence names the cause, on its node, and no other one. */
@@ -106,7 +111,7 @@ async function causeInWords(
   { notes, nodes }: CheckContext,
   { incident: { id }, means: { environment } }: OpenIncident,
 ): Promise<Truth> {
-  const inspect = SHOW_INCIDENT
+  const inspect = showCommand(notes)
   const table = await loadKeyFacts()
   const facts = table[id]
   if (!facts) throw new Trouble(`the incident "${id}" has no key facts`)
@@ -126,32 +131,28 @@ async function causeInWords(
     })
   const place = facts.node?.(environment)
   if (named.id === id && named.node === place) return { accepts: [given.text], inspect }
-  const typed = `"${shortened(given.text, 80)}"`
-  return failWrong({ notes }, named.id, expected, typed, named.node)
+  return failWrong({ notes }, { ...named, typed: shortened(given.text, 80), expected })
 }
 
 /** Counts a wrong cause once, and tells what it would show. */
 async function failWrong(
   { notes }: Pick<CheckContext, 'notes'>,
-  wrong: string,
-  expected: string,
-  what: string,
-  node = '',
+  { id, node, typed, expected }: NamedCause & { typed: string; expected: string },
 ): Promise<never> {
-  notes.keep(guessKey(`${wrong}${node && ` on ${node}`}`), true)
-  const named = (await loadIncidents()).find((incident) => incident.id === wrong)
+  notes.keep(guessKey(node === undefined ? id : `${id} on ${node}`), true)
+  const named = (await loadIncidents()).find((incident) => incident.id === id)
   fail({
-    inspect: SHOW_INCIDENT,
+    inspect: showCommand(notes),
     ...(named && { why: named.sign }),
     expected,
-    actual: `${what}, which is not the cause: each wrong diagnosis costs ${COST} of the step's points`,
+    actual: `"${typed}", which is not the cause: each wrong diagnosis costs ${COST} of the step's points`,
     hint: 'Inspect the nodes again before you name another cause; `make incident HINT=1` gives a hint.',
   })
 }
 
 /** True if the correct cause was submitted. */
 export const wasDiagnosed = (notes: LabNotes): boolean =>
-  notes.read(answeredKey(DIAGNOSIS), answerNote) !== undefined
+  notes.read(answeredKey(askingStep(notes.lab)), answerNote) !== undefined
 
 /** The note key of a wrong id, in normalised spelling. */
 function guessKey(choice: string): string {

@@ -6,7 +6,12 @@ import {
   foreignRules,
   serviceFacts,
 } from '../../course/incident/baseline.ts'
-import { CLOSED_KEY, COST, closedNote } from '../../course/incident/incident-note.ts'
+import {
+  CLOSED_KEY,
+  COST,
+  closedNote,
+  incidentCommand,
+} from '../../course/incident/incident-note.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
@@ -16,7 +21,7 @@ import {
   expectOpenIncident,
   incidentEffort,
   type OpenIncident,
-  SHOW_INCIDENT,
+  showCommand,
   wasDiagnosed,
 } from './diagnosis.ts'
 
@@ -26,35 +31,36 @@ export async function symptomIsGone(context: CheckContext): Promise<void> {
   const { incident, means } = open
   const symptom = await incident.symptom(means)
   const why = `The user reported: ${incident.report(means.environment)}`
-  if (symptom) fail({ ...symptom, why, hint: '`make incident HINT=1` gives a hint.' })
+  const hint = `\`${incidentCommand(context.notes.lab, 'HINT=1')}\` gives a hint.`
+  if (symptom) fail({ ...symptom, why, hint })
   expectRepaired(context, open)
 }
 
 /** The cause is removed, and not only the symptom. */
 export async function causeIsFixed(context: CheckContext): Promise<void> {
+  const { notes } = context
   const open = await expectOpenIncident(context)
   const left = await open.incident.causeLeft(open.means)
   expectThat(left === undefined, {
-    inspect: SHOW_INCIDENT,
+    inspect: showCommand(notes),
     expected: 'the cause itself fixed',
     // After the diagnosis, the remaining cause may be disclosed.
-    actual:
-      (wasDiagnosed(context.notes) && left) || 'it is not: the original fault is still present',
-    hint: 'A repair that only hides the symptom does not last. `make incident HINT=1` gives a hint.',
+    actual: (wasDiagnosed(notes) && left) || 'it is not: the original fault is still present',
+    hint: `A repair that only hides the symptom does not last. \`${incidentCommand(notes.lab, 'HINT=1')}\` gives a hint.`,
   })
   expectRepaired(context, open)
 }
 
 /** Fails if the fault disappeared without a repair, for example by a sync of kube-proxy. */
-function expectRepaired({ snapshot }: CheckContext, { note }: OpenIncident): void {
+function expectRepaired({ snapshot, notes }: CheckContext, { note }: OpenIncident): void {
   expectThat(note.fingerprint === undefined || note.fingerprint !== baselineFingerprint(snapshot), {
-    inspect: SHOW_INCIDENT,
+    inspect: showCommand(notes),
     expected: 'a repair',
     actual:
       'there was no repair: no object was changed and no command was run on a node since the incident began, and it works anyway',
     why: 'kube-proxy has written its rules again by itself, which gives no points.',
     hint: 'Start another one:',
-    next: 'make incident',
+    next: incidentCommand(notes.lab),
   })
 }
 
@@ -84,6 +90,15 @@ export async function restIsAsBefore(context: CheckContext): Promise<void> {
   nothingForeign(context, open)
   objectsAreAsBefore(context, open)
   showDebrief(context, open)
+}
+
+/** The same for the one step of another lab, where the question about the cause shows the debrief. */
+export async function incidentIsOver(context: CheckContext): Promise<void> {
+  if (context.live) await symptomIsGone(context)
+  await nodesAreRight(context)
+  const open = await expectOpenIncident(context)
+  nothingForeign(context, open)
+  objectsAreAsBefore(context, open)
 }
 
 /** Rules that only the learner can have added or removed. */

@@ -6,7 +6,7 @@ import type { Exam, ExamPart } from './exam.ts'
 import type { FactTable } from './key-facts.ts'
 
 /** Seconds as people read them: `8 min 5 s`. */
-export function describeSeconds(seconds: number): string {
+function describeSeconds(seconds: number): string {
   const minutes = Math.floor(seconds / 60)
   return minutes === 0 ? `${seconds} s` : `${minutes} min ${seconds % 60} s`
 }

@@ -8,7 +8,15 @@ import { INCIDENT_LAB, type IncidentEnvironment } from './shop.ts'
 /** The step of lab 8 that asks for the cause. */
 export const DIAGNOSIS = 'diagnosis'
 /** The step of another lab that consists of one incident. */
-const INCIDENT_STEP = 'incident'
+export const INCIDENT_STEP = 'incident'
+/** The step that asks for the cause. */
+export const askingStep = (lab: number): string =>
+  lab === INCIDENT_LAB ? DIAGNOSIS : INCIDENT_STEP
+/** The command that starts an incident of a lab; with SHOW=1 or HINT=1 it shows it, or a hint. */
+export function incidentCommand(lab: number, option?: 'SHOW=1' | 'HINT=1'): string {
+  const words = lab === INCIDENT_LAB ? [option] : [`LAB=${lab}`, option]
+  return ['make incident', ...words.filter(Boolean)].join(' ')
+}
 /** The steps that belong to an incident, in lab 8 and in another lab. */
 export const incidentSteps = (lab: number): string[] =>
   lab === INCIDENT_LAB ? [DIAGNOSIS, 'report', 'cause', 'rules', 'whole'] : [INCIDENT_STEP]

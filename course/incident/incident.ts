@@ -6,9 +6,15 @@ import { wrapRows } from '../guide/terminal-text.ts'
 import type { LabBench } from '../lab-bench.ts'
 import type { SolutionStep } from '../solution-step.ts'
 import type { IncidentContext, Symptom } from './incident-context.ts'
-import { COST, DIAGNOSIS, type IncidentNote } from './incident-note.ts'
+import {
+  askingStep,
+  COST,
+  INCIDENT_STEP,
+  type IncidentNote,
+  incidentCommand,
+} from './incident-note.ts'
 import { FACTS_ASKED } from './key-facts.ts'
-import type { IncidentEnvironment } from './shop.ts'
+import { INCIDENT_LAB, type IncidentEnvironment } from './shop.ts'
 
 /** A requirement of an incident on the cluster. */
 export type Need =
@@ -140,17 +146,31 @@ const WIDTH = 100
 const beside = (label: string, text: string, columns: number): string[] =>
   wrapRows(text, Math.min(columns, WIDTH), label).map((row) => row.text)
 
+/** How an incident is described: the lab whose step it is, and how the same one is started again. */
+interface Description {
+  columns?: number | undefined
+  lab?: number
+  again?: string
+}
+
 /**
- * The user's report, the possible causes unless the learner is to name one in a sentence, and the next commands. `again` is
- * how the same incident is started again.
+ * The user's report, the possible causes unless the learner is to name one in a sentence, and the next commands, for the
+ * incident of a lab.
  */
 export function describeIncident(
   { report, choices, hard, seed, hints }: IncidentNote,
   incidents: readonly Incident[],
-  columns = WIDTH,
-  again = `Start the same incident again: make incident SEED=${seed}${hard ? ' HARD=1' : ''}.`,
+  { columns = WIDTH, lab = INCIDENT_LAB, again }: Description = {},
 ): string {
-  const help = `Hints: make incident HINT=1 (each costs ${COST} points of the diagnosis; ${hints} so far). ${again}`
+  const isExam = lab === INCIDENT_LAB
+  const price = isExam
+    ? `each costs ${COST} points of the diagnosis`
+    : 'they cost nothing in this lab'
+  const seeded = `${incidentCommand(lab)} SEED=${seed}${hard ? ' HARD=1' : ''}`
+  const next = again ?? `Start the same incident again: ${seeded}.`
+  const help = `Hints: ${incidentCommand(lab, 'HINT=1')} (${price}; ${hints} so far). ${next}`
+  const question = `${isExam ? '' : `LAB=${lab} `}Q=${askingStep(lab)}`
+  const check = isExam ? 'make check-8' : `make check-${lab} STEP=${INCIDENT_STEP}`
   return [
     chalk.bold('A user reports:'),
     '',
@@ -158,8 +178,8 @@ export function describeIncident(
     '',
     ...(hard ? beside('', FACTS_ASKED, columns) : listCauses(choices, incidents, columns)),
     '',
-    ...beside('', `Name the cause: make answer Q=${DIAGNOSIS} A=${hard ? "'…'" : '…'}`, columns),
-    ...beside('', 'Check your repair: make check-8', columns),
+    ...beside('', `Name the cause: make answer ${question} A=${hard ? "'…'" : '…'}`, columns),
+    ...beside('', `Check your repair: ${check}`, columns),
     ...beside('', help, columns).map((line) => chalk.dim(line)),
   ].join('\n')
 }

@@ -1,6 +1,7 @@
 // The blockquotes in which a lab's text asks: equal to lab.yaml, where the learner is asked, and answered by a command.
 
 import type { WrittenLab } from '../../grading/lab-definition.ts'
+import { INCIDENT_STEP } from '../incident/incident-note.ts'
 import type { AskedQuote, LabText } from '../lab-text.ts'
 import type { LintMessage } from './course-files.ts'
 
@@ -44,7 +45,8 @@ export function* lintQuotes(path: string, text: LabText, lab: WrittenLab): Gener
     if (!/ A=…|A='…'/.test(found.command))
       yield { file, text: `must end with \`make answer LAB=${lab.id} Q=${id} A=…\`.` }
     const first = fences.find(({ step }) => step === id)
-    if (kind === 'predict' && first && first.line < found.line)
+    // An incident must have begun before its packet can be predicted.
+    if (kind === 'predict' && id !== INCIDENT_STEP && first && first.line < found.line)
       yield { file, text: `a prediction stands before the commands of its step "${id}".` }
   }
   for (const quote of quotes)

@@ -48,13 +48,26 @@ function answerAt(
 
 const ANSWER_SECONDS = 60
 
-/** Everything that a reader of a lab's text types: the fences, and at each blockquote the reference solution's answer. */
-export const typedParts = (lab: LabDefinition, solution: LabSolution): Fence[] =>
-  partsInOrder(readLabText(lab.folder)).map((part) =>
-    'commands' in part
-      ? { ...part, commands: withAnswers(part.commands, solution) }
-      : { commands: answerAt(part, solution, lab), timeout: ANSWER_SECONDS, line: part.line },
-  )
+const SOLVE_SECONDS = 300
+
+/**
+ * Everything that a reader of a lab's text types: the fences, and at each blockquote the reference solution's answer. A step
+ * that the text leaves to the learner is solved by `make solve-N` after its last fence.
+ */
+export function typedParts(lab: LabDefinition, solution: LabSolution): Fence[] {
+  const isUnguided = (step = '') => solution.steps[step]?.unguided === true
+  const parts = partsInOrder(readLabText(lab.folder))
+  return parts.flatMap((part, index): Fence[] => {
+    const { step, line } = part
+    const solve = `make solve-${lab.number} STEP=${step}`
+    const isLast = isUnguided(step) && parts[index + 1]?.step !== step
+    const after = isLast ? [{ commands: solve, timeout: SOLVE_SECONDS, line }] : []
+    if ('commands' in part)
+      return [{ ...part, commands: withAnswers(part.commands, solution) }, ...after]
+    if (isUnguided(step)) return after
+    return [{ commands: answerAt(part, solution, lab), timeout: ANSWER_SECONDS, line }]
+  })
+}
 
 /** Runs labs on a separate cluster, which is stopped afterwards unless it already ran. */
 export async function runLabs(numbers: readonly number[]): Promise<LintMessage[]> {

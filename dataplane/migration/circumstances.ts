@@ -149,7 +149,7 @@ function firewalls({ objects, compared, from, to }: PlannedChange): (Circumstanc
   })
 }
 
-/** What happens to connections that exist when the new kube-proxy starts; each was tried on a node. */
+/** What happens to connections that exist when the new kube-proxy starts (test/embedded/migration.test.ts). */
 const KEPT: Partial<Record<`${KubeProxyMode} ${KubeProxyMode}`, [string, string]>> = {
   'ipvs nftables': [
     'The new kube-proxy removes the virtual servers and kube-ipvs0 when it starts: connections through IPVS stop on that node.',

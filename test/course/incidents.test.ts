@@ -69,7 +69,8 @@ test.each([60, 100])('what make incident prints fits a terminal of %d columns', 
   const report = incidents.map((incident) => incident.report(environment)).join(' ')
   const note = { sealed: '', choices, seed: '7', openedAt: '', hints: 0, report }
   for (const text of [
-    describeIncident(note, incidents, columns),
+    describeIncident(note, incidents, { columns }),
+    describeIncident(note, incidents, { columns, lab: 3 }),
     listIncidents(incidents, columns),
   ]) {
     const widths = stripVTControlCharacters(text)
