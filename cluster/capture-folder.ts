@@ -59,7 +59,7 @@ function readListItems(file: string): unknown[] {
 }
 
 /** The files of one node, by name. */
-export function readNodeFolder(folder: string): Map<string, string> {
+function readNodeFolder(folder: string): Map<string, string> {
   const names = readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isFile())
   return new Map(names.map(({ name }) => [name, readPlainFile(join(folder, name))]))
 }

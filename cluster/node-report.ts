@@ -25,17 +25,6 @@ const KERNEL_MODES = `lacks=$(${nftProbe})
 case $? in 0) echo 'nftables: runs' ;; 3) echo "nftables: no $lacks" ;; esac
 if [ -e /proc/net/ip_vs ] && ipset list -n >/dev/null; then echo 'ipvs: runs'; fi`
 
-/** The file in which `make lab-N` writes the class's mark on a node; /run is emptied when a node starts. */
-export const CLASS_MARK_FILE = '/run/kube-service-labs/class'
-
-/** The kernel's boot ID, uptime and boot time, and the mark of the class; uses shell builtins only. */
-const NODE_BOOT = `node_boot() {
-  read -r boot_id </proc/sys/kernel/random/boot_id && read -r uptime idle </proc/uptime || return 1
-  printf 'boot_id %s\nuptime %s\n' "$boot_id" "$uptime"
-  while read -r key value rest; do [ "$key" != btime ] || { printf 'btime %s\n' "$value"; break; }; done </proc/stat
-  if read -r class_mark <${CLASS_MARK_FILE}; then printf 'class %s\n' "$class_mark"; fi
-}`
-
 /** nf_tables as the node holds it: kube-proxy's own tables, and those of other programs but iptables, a line of JSON each. */
 const NFT = `nft_tables() {
   command -v nft >/dev/null || return 127
@@ -83,7 +72,6 @@ const ESSENTIAL: Record<string, string> = {
   'nft-ip6.json': 'nft_table ip6 kube-proxy',
   'nft-others.json': 'nft_others',
   proxyMode: 'proxy_mode',
-  boot: 'node_boot',
 }
 const WITH_CONNECTIONS: Record<string, string> = {
   ...ESSENTIAL,
@@ -132,7 +120,6 @@ export function nodeReportRequest(depth: ReportDepth): NodeReportRequest {
       IP6_RULES,
       NFT,
       proxyModeScript(),
-      NODE_BOOT,
       ...commands,
       `echo '${mark}! end'`,
     ].join('\n'),

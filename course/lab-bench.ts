@@ -40,10 +40,7 @@ export class LabBench extends LabObjects {
   static async open(cluster: Cluster, progress: Progress, purpose?: string): Promise<LabBench> {
     if (purpose !== undefined) await consent(cluster, labChange(purpose))
     const client = await kubeClient(cluster)
-    const [variant] = await Promise.all([
-      ownVariant(client),
-      putClassWord(cluster, client, progress),
-    ])
+    const [variant] = await Promise.all([ownVariant(client), putClassWord(client, progress)])
     return new LabBench(cluster, client, progress, variant)
   }
 

@@ -22,7 +22,6 @@ export type { Machine } from './machine/machine.ts'
 export { makeOffline } from './machine/offline.ts'
 export { unpackPackages } from './machine/package-tree.ts'
 export { ensurePackages, provePackages, requireSupport, Unsupported } from './machine/packages.ts'
-export { interfaceName } from './network/node-setup.ts'
 export { firstModules, laterModules } from './network/topology.ts'
 export {
   type ExecEndpoint,

@@ -117,11 +117,4 @@ const isFounding = ({ kind, namespace, name }: BirthMark) =>
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null
 
-/** What a value of unknown form holds below these keys; undefined if there is nothing. */
-export const valueAt = (value: unknown, ...path: string[]): unknown =>
-  path.reduce<unknown>((found, key) => (isRecord(found) ? found[key] : undefined), value)
-
-/** The same for a text; empty if there is none. */
-export const textAt = (value: unknown, ...path: string[]): string => text(valueAt(value, ...path))
-
 const text = (value: unknown) => (typeof value === 'string' ? value : '')

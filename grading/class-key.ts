@@ -1,6 +1,5 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type { Capture } from '../cluster/capture-folder.ts'
-import { parseNodeBoot } from '../dataplane/node-boot.ts'
 import { readPlainFile } from '../host/plain-file.ts'
 import { configMapIn } from './lab-notes.ts'
 
@@ -122,27 +121,16 @@ export function expectedWords(
   return word === undefined ? own : [word, ...own]
 }
 
-/** The mark of a word on a node: it depends on the boot, so a mark can't be copied to a capture of another boot. */
-export const classMark = (word: string, bootId: string): string =>
-  createHash('sha256').update(`${word} ${bootId}`).digest('hex')
-
 /** The word in a cluster's objects; undefined if there is none. */
 export const wordIn = (items: readonly unknown[]): string | undefined =>
   configMapIn(items, CLASS_MAP)?.data?.word
 
-/** True if a capture contains one of the words, in its objects and as the mark on each of its nodes. */
+/** Whether the objects of a capture contain one of the words. */
 export function wordState(
-  { objects, nodes }: Capture,
+  { objects }: Pick<Capture, 'objects'>,
   words: readonly string[],
 ): 'shown' | 'missing' | 'other' {
   const word = wordIn(objects.items)
   if (word === undefined) return 'missing'
-  if (!words.includes(word)) return 'other'
-  const boots = nodes
-    .filter(({ files }) => files.size > 0)
-    .map(({ files }) => parseNodeBoot(files.get('boot')))
-  if (boots.some((boot) => boot?.classMark === undefined)) return 'missing'
-  return boots.every((boot) => boot?.classMark === classMark(word, boot?.bootId ?? ''))
-    ? 'shown'
-    : 'other'
+  return words.includes(word) ? 'shown' : 'other'
 }

@@ -13,7 +13,6 @@ import { learnerReport, scoreLine } from '../grading/learner-report.ts'
 import { cacheFolder, projectRoot } from '../host/layout.ts'
 import { ExitCode, main, UserError } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
-import { publishValues } from '../instructors/class/published.ts'
 import { handIn } from '../instructors/submission/hand-in.ts'
 
 /** The learner of the recordings. */
@@ -49,10 +48,7 @@ await main(async () => {
       return ExitCode.notYet
     }
     renameSync(file, join(projectRoot, 'data/solved', `${stem}.labgrade`))
-    const count = await publishValues()
-    console.log(
-      `Written: data/solved/${stem}.labgrade (${scoreLine(report)}), and the random values of ${count} published files.`,
-    )
+    console.log(`Written: data/solved/${stem}.labgrade (${scoreLine(report)}).`)
     return ExitCode.passed
   } finally {
     rmSync(folder, { recursive: true })

@@ -3,8 +3,6 @@ import { birthMarks, clusterIdentity } from '../../grading/api-object.ts'
 import { seedOf } from '../../grading/class-key.ts'
 import { learnerIn } from '../../grading/variant.ts'
 import type { SubmittedCapture } from '../submission/read-submission.ts'
-import { DRAWN_KINDS, type DrawnValues, drawnValues } from './drawn-values.ts'
-import { readPublishedValues } from './published.ts'
 import type { Flag, Graded } from './result.ts'
 
 /** Values that two submissions share only when one was made from the other's cluster. Of bounded size. */
@@ -15,16 +13,6 @@ export interface Prints {
   files: string[]
   /** The learners whose variants are in its captures. */
   learners: string[]
-  /** Its cluster's random values. */
-  drawn: string[]
-  /** What it shares with a file that this repository publishes. */
-  reuse?: Shared | undefined
-}
-
-/** The values that a submission shares with a source. */
-interface Shared {
-  source: string
-  values: string[]
 }
 
 /**
@@ -51,15 +39,10 @@ export function printsOf(
         if ((node.files.get(file) ?? '').length >= LEAST_BYTES)
           files.add(digests.get(`nodes/${node.name}/${file}`)?.slice(0, 16) ?? '')
   }
-  const drawn = drawnValues([...submitted].map(({ capture }) => capture))
   return {
     clusters: smallest(clusters, 8),
     files: smallest(files),
     learners: smallest(learners, 8),
-    drawn: Object.keys(DRAWN_KINDS).flatMap((kind) =>
-      smallest([...drawn].filter((value) => value.startsWith(`${kind} `))),
-    ),
-    reuse: reuseOfPublished(drawn),
   }
 }
 
@@ -79,10 +62,6 @@ export interface CopyOptions {
   variants?: boolean | undefined
 }
 
-/**
- * Among 1,000 learners two may share one 32-bit value by chance, but not two: this many shared values, of any kind, count.
- */
-export const LEAST_SHARED = 2
 /** This many identical node files prove a common source. */
 const SHARED_FILES = 2
 const NAMES_SHOWN = 3
@@ -102,11 +81,10 @@ export function copyFlags(
     const index = new SourceIndex()
     for (const { graded, prints } of submissions) index.add(graded.learner, select(prints))
     return (learner: string, prints: Prints) =>
-      index.sharing(select(prints), least).filter(({ source }) => !isSame(source, learner))
+      index.sharing(select(prints), least).filter((source) => !isSame(source, learner))
   }
   const withSameCluster = comparison(({ clusters }) => clusters, 1)
   const withSameFiles = comparison(({ files }) => files, SHARED_FILES)
-  const withSameValues = comparison(({ drawn }) => drawn, LEAST_SHARED)
   const dealt = new Map(
     submissions.map(({ graded: { learner }, prints }) => [learner, hasOwnVariant(learner, prints)]),
   )
@@ -115,23 +93,14 @@ export function copyFlags(
   return submissions.map(({ graded: { learner }, seed, prints }) => {
     const flags: Flag[] = []
     const flag = (kind: Flag['kind'], text: string) => flags.push({ kind, text })
-    const { reuse } = prints
-    if (reuse)
-      flag('reused', `It looks reused from ${publishedName(reuse.source)}: ${sameValues(reuse)}`)
-    const cluster = withSameCluster(learner, prints).map(({ source }) => source)
+    const cluster = withSameCluster(learner, prints)
     if (cluster.length > 0)
       flag('same cluster', `It was made on the same cluster as that of ${listed(cluster)}.`)
-    const files = withSameFiles(learner, prints).map(({ source }) => source)
+    const files = withSameFiles(learner, prints)
     if (files.length > 0)
       flag(
         'same captures',
         `Some of its captures are identical to those of ${listed(files)}, including all counters.`,
-      )
-    const copied = withSameValues(learner, prints).find(({ source }) => !cluster.includes(source))
-    if (copied)
-      flag(
-        'reused',
-        `It looks reused from the submission of ${copied.source}, or that one from it: ${sameValues(copied)}`,
       )
     const owner = learners.get(seed)
     if (seed !== seedOf(learner))
@@ -163,45 +132,13 @@ class SourceIndex {
   }
 
   /** The sources of at least this many of the values, the one with most first. */
-  sharing(values: Iterable<string>, least: number): Shared[] {
-    const found = [...values].flatMap((value) =>
-      [...(this.#sources.get(value) ?? [])].map((source) => ({ source, value })),
-    )
-    return [...groupBy(found, ({ source }) => source)]
-      .map(([source, own]) => ({ source, values: own.map(({ value }) => value) }))
-      .filter(({ values }) => values.length >= least)
-      .sort((a, b) => b.values.length - a.values.length)
+  sharing(values: Iterable<string>, least: number): string[] {
+    const found = [...values].flatMap((value) => [...(this.#sources.get(value) ?? [])])
+    return [...groupBy(found, (source) => source)]
+      .filter(([, own]) => own.length >= least)
+      .sort(([, own], [, other]) => other.length - own.length)
+      .map(([source]) => source)
   }
-}
-
-let published: SourceIndex | undefined
-
-/** The published source with the most shared values, if there are enough. */
-export function reuseOfPublished(values: DrawnValues): Shared | undefined {
-  if (!published) {
-    published = new SourceIndex()
-    for (const [source, kinds] of Object.entries(readPublishedValues()))
-      for (const [kind, digests] of Object.entries(kinds))
-        for (const digest of digests.split(' ')) published.add(source, [`${kind} ${digest}`])
-  }
-  return published.sharing(values, LEAST_SHARED)[0]
-}
-
-/** The name of a source in reports. */
-function publishedName(source: string): string {
-  const lab = /\/lab-(\d+)-[^/]*\.labgrade$/.exec(source)?.[1]
-  return lab === undefined
-    ? `the repository's recording "${source}"`
-    : `the repository's solved example of lab ${lab}`
-}
-
-/** "14 MAC addresses, 6 veth names are the same.": what is shared, in the order of the kinds. */
-function sameValues({ values }: Shared): string {
-  const counts = Object.entries(DRAWN_KINDS).flatMap(([kind, words]) => {
-    const count = values.filter((value) => value.startsWith(`${kind} `)).length
-    return count > 0 ? [`${count} ${words}`] : []
-  })
-  return `${counts.join(', ')} are the same.`
 }
 
 /** The first names, and how many more there are. */

@@ -9,7 +9,6 @@ import { readSubmission, type Submission } from '../submission/read-submission.t
 import { reportSubmission } from '../submission/rejudge.ts'
 import { Refusal } from '../submission/untrusted-text.ts'
 import { type Compared, listed, printsOf } from './copies.ts'
-import { historyFlags } from './history.ts'
 import { type Flag, type Graded, gradedSchema } from './result.ts'
 
 const CAPTURES_SHOWN = 4
@@ -19,8 +18,6 @@ export interface JudgeFileOptions {
   key?: ClassKey | undefined
   /** The word of the class; with the class's key, each learner's own word is also valid. */
   word?: string | undefined
-  /** Milliseconds since the epoch, for tests. */
-  now?: number
 }
 
 /** One flag for captures without the word of the class, one for captures with another word; none if the class has no word. */
@@ -94,11 +91,7 @@ export async function judgeSubmission(
     question: cleanText(question),
     answer: plainText(answer),
   }))
-  graded.flags = [
-    ...wordFlags(captures, learner, options),
-    ...ownFlags(manifest, graded),
-    ...historyFlags(submission, options.now ?? Date.now()),
-  ]
+  graded.flags = [...wordFlags(captures, learner, options), ...ownFlags(manifest, graded)]
   return { report, judged: { file, graded, seed, prints: printsOf([...captures.values()]) } }
 }
 

@@ -11,12 +11,9 @@ import {
 const flagSchema = z.object({
   kind: z
     .enum([
-      'reused',
       'same cluster',
       'same objects',
       'same captures',
-      'clock',
-      'history',
       'class',
       'variant',
       'seed',

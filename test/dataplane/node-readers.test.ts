@@ -1,9 +1,8 @@
-import { describe, expect, it, test } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { readCapturedNode } from '../../dataplane/capture.ts'
 import { parseConntrack } from '../../dataplane/conntrack.ts'
 import { parseIpAddr, printIpAddr } from '../../dataplane/ip-addr.ts'
 import { parseIpRoute } from '../../dataplane/ip-route.ts'
-import { parseNodeBoot } from '../../dataplane/node-boot.ts'
 import { ParseError } from '../../dataplane/program-output.ts'
 import { recordedFiles } from './recordings.ts'
 
@@ -143,27 +142,3 @@ describe('readCapturedNode', () => {
     expect(state.virtualServers).toHaveLength(1)
   })
 })
-
-const bootId = '8a217065-9a4f-477e-885e-2d50d89d2902'
-const mark = 'd9'.repeat(32)
-
-test('reads the boot ID, the uptime, the boot time and the mark of a class', () => {
-  expect(
-    parseNodeBoot(`boot_id ${bootId}\nuptime 50.49\nbtime 1795355199\nclass ${mark}\n`),
-  ).toEqual({
-    bootId,
-    uptimeSeconds: 50.49,
-    bootedAtSeconds: 1795355199,
-    classMark: mark,
-  })
-  expect(parseNodeBoot(`boot_id ${bootId}\nuptime 7\n`)).toEqual({ bootId, uptimeSeconds: 7 })
-})
-
-test.each([
-  undefined,
-  '',
-  'uptime 5.0\n',
-  `boot_id ${bootId}\n`,
-  `boot_id ${bootId}x\nuptime 5.0\n`,
-  `boot_id ${bootId}\nuptime -5\n`,
-])('%j is not a boot file', (text) => expect(parseNodeBoot(text)).toBeUndefined())

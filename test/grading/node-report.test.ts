@@ -48,7 +48,6 @@ describe('one exec per node', () => {
       'nft-ip.json': 127,
       'nft-ip6.json': 127,
       'nft-others.json': 127,
-      boot: 1,
     })
   })
 
@@ -62,15 +61,6 @@ describe('one exec per node', () => {
     vi.stubEnv('LAB_TIMEOUT_SCALE', '4.5')
     expect(deadline()).toBe('9')
     vi.unstubAllEnvs()
-  })
-
-  test("contains the id and the time of the kernel's boot", () => {
-    const bootId = '8a217065-9a4f-477e-885e-2d50d89d2902'
-    mkdirSync(join(folder, 'proc/sys/kernel/random'), { recursive: true })
-    writeFileSync(join(folder, 'proc/sys/kernel/random/boot_id'), `${bootId}\n`)
-    writeFileSync(join(folder, 'proc/uptime'), '50.49 3.20\n')
-    writeFileSync(join(folder, 'proc/stat'), 'cpu 1 2 3\nbtime 1795355199\nprocesses 7\n')
-    expect(report({}).files.get('boot')).toBe(`boot_id ${bootId}\nuptime 50.49\nbtime 1795355199\n`)
   })
 
   test('reads sets and virtual servers with ipset and ipvsadm', () => {

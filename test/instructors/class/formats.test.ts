@@ -127,7 +127,7 @@ describe("other systems' formats", () => {
   })
 
   test('flags stay out of what a learner sees', () => {
-    const flagged = { ...graded, flags: [{ kind: 'clock', text: 'Odd.' } as const] }
+    const flagged = { ...graded, flags: [{ kind: 'claims', text: 'Odd.' } as const] }
     const { extra_data, ...seen } = gradescopeOf(flagged)
     expect(JSON.stringify(extra_data)).toContain('Odd.')
     expect(JSON.stringify([seen, check50Of(flagged), classroom50Of(flagged, {})])).not.toContain(
@@ -154,7 +154,7 @@ test('the page reports the result of each step, and what grades cannot prove', (
 })
 
 test.each(Object.entries(jsonSchemas()))(
-  'instructors/schema/%s is what the code says (vitest run -u test/instructors/class/formats.test.ts writes it)',
+  'instructors/schema/%s is what the code says (vitest run test/instructors/class/formats.test.ts -u writes it)',
   async (name, schema) => {
     const file = join(projectRoot, 'instructors/schema', name)
     await expect(`${JSON.stringify(schema, null, 2)}\n`).toMatchFileSnapshot(file)

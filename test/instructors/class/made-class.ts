@@ -73,7 +73,7 @@ export function gradedEntry(
       },
     ],
     answers: [{ question: text || 'q', answer: text || 'a' }],
-    flags: text ? [{ kind: 'clock', text }] : [],
+    flags: text ? [{ kind: 'claims', text }] : [],
   }
 }
 
@@ -82,7 +82,6 @@ export function judgedEntry(learner: string, made: Made = {}): JudgedFile {
     clusters: [`cluster of ${learner}`],
     files: [],
     learners: [],
-    drawn: [],
     ...made.prints,
   }
   return {

@@ -126,7 +126,6 @@ test('grade-class.ts: a class with a hostile file in it, every format, the key o
   const open = await withOpenStep()
   const graded = await run('grade-class.ts', ['--class', 'spring', open])
   expect(graded.code, 'all were graded, though steps are open').toBe(0)
-  expect(graded.stdout).toContain('erin, lab 2: It looks reused from the repository')
   expect(graded.stdout).toContain('erin, lab 2: All its captures lack the word of this class.')
   const odd = await run('grade-class.ts', ['--class', 'two words', ...files])
   expect([odd.code, odd.stderr]).toEqual([

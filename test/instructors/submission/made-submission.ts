@@ -25,10 +25,8 @@ let alice: Promise<Submission> | undefined
 export interface Change {
   /** The submission that is changed; default: that of ALICE. */
   source?: Submission
-  /** What a forger's script writes again. */
+  /** What is replaced, as if the captures came from another cluster. */
   rewritten?: readonly Rewritten[]
-  /** The same value is another one in each capture: a script without a memory. */
-  forgetful?: boolean
   /** Milliseconds by which dates are moved. */
   laterMs?: number
   edit?: (capture: Capture, id: string, index: number) => void
@@ -42,22 +40,11 @@ export interface Change {
 /** The bytes of a submission after a change, made to look like the learner's own, otherwise as `make submit` writes it. */
 export async function changed(
   learner: string,
-  {
-    source,
-    rewritten = [],
-    forgetful,
-    laterMs = 0,
-    edit,
-    text,
-    manifest: editManifest,
-    key,
-  }: Change = {},
+  { source, rewritten = [], laterMs = 0, edit, text, manifest: editManifest, key }: Change = {},
 ): Promise<Buffer> {
   alice ??= readSubmission(ALICE)
   const { manifest, captures } = source ?? (await alice)
-  const all = [...captures.values()].map(({ capture }) => capture)
-  const otherCluster = (seed: string) => new OtherCluster(all, seed, rewritten, laterMs)
-  const shared = otherCluster(learner)
+  const otherCluster = new OtherCluster(learner, rewritten, laterMs)
   const shiftMs = rewritten.includes('dates') ? laterMs : 0
   const moved = (date: string | number) =>
     new Date(new Date(date).getTime() + shiftMs).toISOString()
@@ -74,9 +61,7 @@ export async function changed(
   }
   editManifest?.(made)
   const edited = [...captures].map(([id, { capture, takenAt }], index) => {
-    const own = structuredClone(
-      (forgetful ? otherCluster(`${learner} ${id}`) : shared).rewrite(capture),
-    )
+    const own = structuredClone(otherCluster.rewrite(capture))
     edit?.(own, id, index)
     return {
       id,

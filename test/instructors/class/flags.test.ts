@@ -1,0 +1,104 @@
+import { describe, expect, test } from 'vitest'
+import { EVERYTHING } from '../../../bench/made-class.ts'
+import type { Capture } from '../../../cluster/capture-folder.ts'
+import { type ClassKey, wordOf } from '../../../grading/class-key.ts'
+import { classResult } from '../../../instructors/class/class-result.ts'
+import { type JudgeFileOptions, judgeFile } from '../../../instructors/class/judge-file.ts'
+import { type Change, changedFile } from '../submission/made-submission.ts'
+import { judgedEntry } from './made-class.ts'
+
+async function judged(files: readonly string[], options: JudgeFileOptions = {}) {
+  const entries = await Promise.all(files.map((file) => judgeFile(file, options)))
+  const { graded, refused } = classResult(entries, 1)
+  expect(refused).toEqual([])
+  return graded
+}
+
+const flagsOf = async (file: string, options: JudgeFileOptions = {}) =>
+  (await judged([file], options)).flatMap(({ flags }) => flags)
+
+describe('two learners', () => {
+  test('one submission under two names has the same cluster and the same files; the points stay', async () => {
+    const files = await Promise.all(['alice', 'mallory'].map((name) => changedFile(name)))
+    const [alice, mallory] = await judged(files)
+    expect(mallory?.score).toBe(alice?.score)
+    expect(mallory?.flags.map(({ kind }) => kind)).toEqual(['same cluster', 'same captures'])
+    expect(alice?.flags.map(({ text }) => text).join()).toContain('mallory')
+  })
+
+  test('other objects beside the files of another learner: the files are the same', async () => {
+    const files = [await changedFile('alice'), await changedFile('mallory', { rewritten: ['uid'] })]
+    const kinds = (await judged(files)).map(({ flags }) => flags.map(({ kind }) => kind))
+    expect(kinds).toEqual([['same captures'], ['same captures']])
+  })
+
+  test('two separate clusters have nothing in common, although the same lab was solved', async () => {
+    const files = await Promise.all(
+      ['alice', 'bob'].map((name) => changedFile(name, { rewritten: EVERYTHING, laterMs: 60_000 })),
+    )
+    expect((await judged(files)).map(({ flags }) => flags)).toEqual([[], []])
+  })
+})
+
+describe('the word of a class', () => {
+  const key: ClassKey = { kind: 'class', secret: Buffer.from('the whole secret of a class') }
+  const holding =
+    (word: string) =>
+    ({ objects }: Capture) => {
+      const metadata = { name: 'class', namespace: 'default' }
+      objects.items.push({ apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { word } })
+    }
+  const wordFlags = async (forgery: Change, options: JudgeFileOptions) => {
+    const flags = await flagsOf(await changedFile('alice', forgery), options)
+    return flags.filter(({ kind }) => kind === 'class').map(({ text }) => text)
+  }
+
+  test('is not checked if the class has none', async () => {
+    expect(await wordFlags({}, {})).toEqual([])
+    expect(await wordFlags({ edit: holding('spring') }, {})).toEqual([])
+  })
+
+  test('must be in every capture', async () => {
+    expect(await wordFlags({ edit: holding('spring') }, { word: 'spring' })).toEqual([])
+    expect(await wordFlags({}, { word: 'spring' })).toEqual([
+      'All its captures lack the word of this class.',
+    ])
+    const late: Change = { edit: (capture, _id, index) => index > 1 && holding('spring')(capture) }
+    expect(await wordFlags(late, { word: 'spring' })).toEqual([
+      expect.stringMatching(/^Its captures \S+, \S+ lack the word of this class\.$/),
+    ])
+  })
+
+  test('of another class is reported as another word', async () => {
+    const other = ['All its captures have another word than that of this class.']
+    expect(await wordFlags({ edit: holding('autumn') }, { word: 'spring' })).toEqual(other)
+  })
+
+  test('is derived from the key of the class, a different one for each learner', async () => {
+    expect(await wordFlags({ edit: holding(wordOf(key, 'alice')), key }, { key })).toEqual([])
+    expect(await wordFlags({ edit: holding(wordOf(key, 'bob')), key }, { key })).toHaveLength(1)
+    expect(await wordFlags({ key }, { key })).toEqual([
+      'All its captures lack the word of this class.',
+    ])
+    expect(await wordFlags({ edit: holding('spring'), key }, { key, word: 'spring' })).toEqual([])
+  })
+})
+
+describe('variants', () => {
+  const texts = (entries: Parameters<typeof classResult>[0], variants = false) =>
+    classResult(entries, 1, new Date(), { variants }).graded.map(({ flags }) =>
+      flags.map(({ kind }) => kind),
+    )
+  const own = (learner: string) => judgedEntry(learner, { prints: { learners: [learner] } })
+
+  test('a submission without a variant is reported if the class uses variants', () => {
+    expect(texts([own('alice'), judgedEntry('bob')])).toEqual([[], ['variant']])
+    expect(texts([own('alice'), own('bob'), judgedEntry('carol')])).toEqual([[], [], ['variant']])
+  })
+
+  test('a single learner with a variant causes no reports about the others, unless the instructor requires variants', () => {
+    const entries = [own('alice'), judgedEntry('bob'), judgedEntry('carol'), judgedEntry('dave')]
+    expect(texts(entries)).toEqual([[], [], [], []])
+    expect(texts(entries, true)).toEqual([[], ['variant'], ['variant'], ['variant']])
+  })
+})
