@@ -1,7 +1,7 @@
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { existsSync, lstatSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { UserError } from '../host/main.ts'
-import { isFolder, readPlainFile } from '../host/plain-file.ts'
+import { readPlainFile } from '../host/plain-file.ts'
 
 /** What one node reported, by the name of the file in the capture (`iptables-save`, `ip-addr.json`, …). */
 export interface NodeFiles {
@@ -32,8 +32,11 @@ export function readCaptureFolder(folder: string): Capture {
   for (const path of [folder, objectsFile, nodesFolder])
     if (!existsSync(path))
       throw new UserError(`"${path}" is missing: give a folder that \`make capture\` wrote.`)
-  if (!isFolder(nodesFolder))
+  // Links could lead out of the capture, to files of whoever reads it.
+  if (!lstatSync(nodesFolder).isDirectory())
     throw new UserError(`"${nodesFolder}" is not a folder: take the capture again.`)
+  if (!lstatSync(objectsFile).isFile())
+    throw new UserError(`"${objectsFile}" is not a regular file: take the capture again.`)
   const nodes = readdirSync(nodesFolder, { withFileTypes: true })
     .filter((entry) => entry.isDirectory())
     .map(({ name }) => ({ name, files: readNodeFolder(join(nodesFolder, name)) }))

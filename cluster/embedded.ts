@@ -22,6 +22,7 @@ import {
 } from '../embedded/index.ts'
 import { cacheFolder, clusterFolder, projectRoot, requireNewName, START } from '../host/layout.ts'
 import { reasonOf, UserError } from '../host/main.ts'
+import { plainText } from '../host/plain-text.ts'
 import type { Progress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 import { waitFor } from '../host/wait.ts'
@@ -220,6 +221,19 @@ export class EmbeddedCluster implements Cluster {
   }
 }
 
+/** Why a start failed, for a daemon that ended without a report: by `how`, with this last line in its log. */
+export function describeFailedStart(how: string, lastLine: string, logFile: string): string {
+  const start = `The embedded cluster ended while it started (${how})`
+  const again = `run the command again, or see "${logFile}"`
+  if (lastLine.trim() !== '')
+    return `${start}: ${plainText(lastLine).replace(/\.$/, '')}: ${again}.`
+  const cause =
+    how === 'SIGKILL'
+      ? 'another process on this machine killed it, or Linux because memory ran out'
+      : 'its log is empty'
+  return `${start}; ${cause}: ${again}.`
+}
+
 /** Shows the progress that a daemon reports. Rejects with what it reports, or with the end of its log if it ends. */
 function untilReady(daemon: ChildProcess, logFile: string, progress: Progress): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -233,11 +247,7 @@ function untilReady(daemon: ChildProcess, logFile: string, progress: Progress): 
     daemon.on('error', reject)
     daemon.on('exit', (code, signal) => {
       const lines = readFileSync(logFile, 'utf8').trim().split('\n')
-      reject(
-        new Error(
-          `The embedded cluster ended while it started (${signal ?? code}): ${lines.at(-1)}. See ${logFile}`,
-        ),
-      )
+      reject(new Error(describeFailedStart(signal ?? String(code), lines.at(-1) ?? '', logFile)))
     })
   })
 }

@@ -39,11 +39,16 @@ export async function selectCluster(
     const { ContextCluster } = await import('./context.ts')
     return ContextCluster.open(wish.slice(contextPrefix.length))
   }
-  if (wish !== 'auto')
-    throw new Error(
-      `CLUSTER="${wish}" is not known: use "auto", "embedded", "kind" or "context:NAME".`,
-    )
+  requireKnownCluster(wish)
   return automatic(name, purpose)
+}
+
+/** @throws Error with the accepted values for a `CLUSTER` that is none of them */
+export function requireKnownCluster(wish: string): void {
+  if (['auto', 'embedded', 'kind'].includes(wish) || wish.startsWith(contextPrefix)) return
+  throw new Error(
+    `CLUSTER="${wish}" is not known: use "auto", "embedded", "kind" or "context:NAME".`,
+  )
 }
 
 /** The selected cluster, for a command that needs it running. Throws one sentence with the reason if it is not. */

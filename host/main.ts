@@ -30,7 +30,10 @@ export async function main(body: () => Promise<unknown>, usage?: string): Promis
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     // `make status | head -1` closes our output early; that is not an error.
     if (error.code === 'EPIPE') process.exit(ExitCode.passed)
+    reportLostOutput(error)
   })
+  // Without standard error there is no place for a report.
+  process.stderr.on('error', () => {})
   try {
     const code = await body()
     process.exitCode = typeof code === 'number' ? code : ExitCode.passed
@@ -40,6 +43,20 @@ export async function main(body: () => Promise<unknown>, usage?: string): Promis
     if (process.env.DEBUG && error instanceof Error) process.stderr.write(`${error.stack}\n`)
     process.exitCode = ExitCode.trouble
   }
+}
+
+let outputIsLost = false
+
+/** Output that can't be written, on a full disk for example, is trouble also where the work was done: a script reads what is missing. */
+function reportLostOutput(error: NodeJS.ErrnoException): void {
+  if (outputIsLost) return
+  outputIsLost = true
+  process.on('exit', () => {
+    process.exitCode = ExitCode.trouble
+  })
+  process.stderr.write(
+    ` ${chalk.red('✗')} The output can't be written (${error.code}): name another file, or make room on its disk, and run the command again.\n`,
+  )
 }
 
 /** Messages of parseArgs explain positional arguments at length; only their first sentence is kept. */

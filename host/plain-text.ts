@@ -19,6 +19,9 @@ export const visibleText = (text: string): string => text.replace(UNSEEN, escape
 /** Text from a node or the API, safe to print and to align: like visibleText, with two spaces for a tab. */
 export const plainText = (text: string): string => visibleText(text).replaceAll('\t', '  ')
 
+/** Text that may contain line ends, such as a file's name, as a part of one line: none of it can look like another line. */
+export const oneLine = (text: string): string => plainText(text).replaceAll('\n', '\\n')
+
 /** The beginning of a long line, for terminal output. */
 export function shortened(text: string, length = 200): string {
   return text.length <= length ? text : `${text.slice(0, length - 1)}…`

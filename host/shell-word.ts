@@ -17,6 +17,10 @@ export interface ExecOptions {
  */
 export const shellWord = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
 
+/** A text as one word of a command to paste: quoted only where a shell, or make, would read it as more than its characters. */
+export const typedWord = (text: string): string =>
+  /^[\w.,:@%+=/-]+$/.test(text) ? text : shellWord(text)
+
 /** Lines of a POSIX shell that set variables. */
 export const shellVariables = (values: Record<string, string>): string =>
   Object.entries(values)

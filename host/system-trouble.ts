@@ -1,4 +1,4 @@
-import { existsSync, statfsSync } from 'node:fs'
+import { existsSync, statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { cacheFolder } from './layout.ts'
 import { fileErrorText } from './plain-file.ts'
@@ -45,6 +45,14 @@ const isSystemError = (error: unknown): error is SystemError =>
   'syscall' in error &&
   typeof error.syscall === 'string'
 
+/** Advice for a program that can't be started: on a disk that is mounted noexec (mount(8)), its mode is right already. */
+function cannotRun(program: string): string {
+  const isExecutable = ((statSync(program, { throwIfNoEntry: false })?.mode ?? 0) & 0o111) !== 0
+  if (!isExecutable)
+    return `"${program}" can't be run: make it executable and run the command again.`
+  return `"${program}" can't be run, although it is executable: its disk is mounted noexec, or a rule of this system forbids it; clone the repository into a folder where programs can be run.`
+}
+
 /** The meaning of a failed system call for the user, in one sentence. Undefined for other errors, as of connections. */
 export function explainSystemError(error: unknown): string | undefined {
   if (!isSystemError(error)) return undefined
@@ -60,7 +68,7 @@ export function explainSystemError(error: unknown): string | undefined {
     case 'EROFS':
     case 'EACCES':
     case 'EPERM':
-      if (isSpawn) return `"${place}" can't be run: make it executable ${again}.`
+      if (isSpawn) return cannotRun(place)
       return `"${place}" can't be written or read (${code}): change its owner or mode with \`chown\` or \`chmod\`, or clone the repository into a folder that you can write to, ${again}.`
     case 'ENOTDIR':
     case 'EISDIR':

@@ -88,7 +88,7 @@ export async function checkSubmission(
   const submission = await readSubmission(path, options.key).catch(refused)
   const { learner, lab, submittedAt } = submission.manifest
   if (wish.lab !== undefined && labNumber(wish.lab) !== lab)
-    throw new UserError(`"${file}" is for lab ${lab}: leave --lab out.`)
+    throw new UserError(`${quoted(file)} is for lab ${lab}: leave --lab out.`)
   if (wish.step !== undefined || wish.junit !== undefined)
     throw new UserError(
       'A submission is judged as a whole: leave --step and --junit out; --format junit writes JUnit.',

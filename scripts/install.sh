@@ -1,5 +1,6 @@
 # Installs what package-lock.json lists with npm, which prints nothing while it downloads and has no deadline of its own.
 # Environment: INSTALL_SECONDS (600) after which it is given up; it reports 40 times until then, every 15 s.
+umask o-w
 deadline=${INSTALL_SECONDS:-600}
 every=$(((deadline + 39) / 40))
 again='and run the command again'

@@ -157,6 +157,8 @@ async function makeBundle(bundle) {
   }
 }
 
+// Whatever the user's umask is: nobody else may change the programs that run next, or a submission.
+process.umask(process.umask() | 0o002)
 // Learners cannot act on what Node.js deprecates in installed packages, such as their import of punycode, and would read it at every command.
 process.noDeprecation = true
 const [program, ...words] = process.argv.slice(2)

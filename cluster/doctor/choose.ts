@@ -134,6 +134,14 @@ export const KERNEL_TITLES: Record<KernelName, string> = {
 /** The kernel for a new cluster, with a note if it is not the usual one; or why there is none. */
 export type KernelChoice = { kernel: KernelName; note?: string } | { refusal: string }
 
+/** @throws Error with the accepted values for a `KERNEL` that is none of them */
+export function requireKnownKernel(wish: string | undefined): void {
+  if (!wish || wish === 'auto' || KERNELS.some((name) => name === wish)) return
+  throw new Error(
+    `KERNEL="${wish}" is not known: use "auto", ${KERNELS.map((name) => `"${name}"`).join(' or ')}.`,
+  )
+}
+
 /**
  * What KERNEL=auto means: User-Mode Linux; this machine's own kernel if only that can do what the given lab needs, or if User-Mode Linux
  * can't run. A cluster keeps its kernel for all labs, and modules, which labs 4 and 8 load and unload, can be changed in the former only. Pure.
@@ -144,10 +152,7 @@ export function chooseKernel(
   { hostKernel, uml }: Pick<EmbeddedFacts, 'hostKernel' | 'uml'>,
   lab?: LabNeeds,
 ): KernelChoice {
-  if (wish && wish !== 'auto' && !KERNELS.some((name) => name === wish))
-    throw new Error(
-      `KERNEL="${wish}" is not known: use "auto", ${KERNELS.map((name) => `"${name}"`).join(' or ')}.`,
-    )
+  requireKnownKernel(wish)
   if (wish === 'uml')
     return uml === undefined ? { kernel: 'uml' } : { refusal: `${uml}: leave KERNEL out.` }
   const { trouble, kernel } = hostKernel ?? {}

@@ -1,8 +1,8 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { platform, release, tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { platform, release } from 'node:os'
 import { type HostKernelTrouble, hostKernelTrouble, startMachine } from '../../embedded/index.ts'
 import { reasonOf } from '../../host/main.ts'
+import { ownTemporaryFolder } from '../../host/own-temporary-folder.ts'
 import { timeoutScale } from '../../host/wait.ts'
 import { HAS_MODULE } from '../kube-proxy/module-check.ts'
 
@@ -162,7 +162,7 @@ export async function hostKernelFacts(packages: string | undefined): Promise<Hos
   const trouble = platform() === 'linux' ? hostKernelTrouble() : { detail: 'this is not Linux' }
   if (trouble) return { trouble }
   if (!packages) return { lacks: hasIpvsModule() ? [] : ['ipvs'] }
-  const directory = mkdtempSync(join(tmpdir(), 'kube-service-labs-probe-'))
+  const directory = ownTemporaryFolder('kube-service-labs-probe')
   try {
     const machine = await startMachine({ kernel: 'host', packages, directory, name: 'probe' })
     const kernel = await machine.run(kernelProbeCommand, {}, { timeoutMs: probeMs }).then(

@@ -2,6 +2,7 @@ import { createHash, randomInt } from 'node:crypto'
 import { chalk } from 'zx/core'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { UserError } from '../../host/main.ts'
+import { typedWord } from '../../host/shell-word.ts'
 import { wrapRows } from '../guide/terminal-text.ts'
 import type { LabBench } from '../lab-bench.ts'
 import type { SolutionStep } from '../solution-step.ts'
@@ -166,7 +167,7 @@ export function describeIncident(
   const price = isExam
     ? `each costs ${COST} points of the diagnosis`
     : 'they cost nothing in this lab'
-  const seeded = `${incidentCommand(lab)} SEED=${seed}${hard ? ' HARD=1' : ''}`
+  const seeded = `${incidentCommand(lab)} SEED=${typedWord(seed)}${hard ? ' HARD=1' : ''}`
   const next = again ?? `Start the same incident again: ${seeded}.`
   const help = `Hints: ${incidentCommand(lab, 'HINT=1')} (${price}; ${hints} so far). ${next}`
   const question = `${isExam ? '' : `LAB=${lab} `}Q=${askingStep(lab)}`

@@ -1,7 +1,8 @@
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { ownTemporaryFolder } from '../../host/own-temporary-folder.ts'
 import { freeMegabytes, SystemTrouble } from '../../host/system-trouble.ts'
 
 const MB = 1024 * 1024
@@ -62,7 +63,7 @@ export interface MemoryPlace {
 /** Whether files of a folder can be mapped as programs: User-Mode Linux maps its memory so, which `noexec` forbids (mount(8)). */
 function canMapPrograms(folder: string): boolean {
   try {
-    const place = mkdtempSync(join(folder, 'kube-service-labs-probe-'))
+    const place = ownTemporaryFolder('kube-service-labs-memory-probe', folder)
     try {
       const file = join(place, 'program')
       writeFileSync(file, '#!/bin/sh\n', { mode: 0o700 })

@@ -34,6 +34,8 @@ export async function findPaths(
   { from, to, node: wish, send }: ActionArguments<'path'>,
 ): Promise<ActionReplies['path']> {
   const { cluster } = live
+  // Throws for a node that does not exist.
+  if (wish !== undefined) snapshot.node(wish)
   const route = await resolveRoute(cluster, from, to, wish ?? nodeWith(snapshot, from, to))
   const packet = parsePacket(route.from, route.to)
   const before = await readCounting(cluster, route.node, packet)

@@ -233,7 +233,12 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', {
     await waitFor('weight 0', 5000, async () =>
       (await weights(worker, webIP)).includes(`${webPods[gone]} 0`),
     )
-    expect(await weights(worker2, webIP)).toEqual([`${webPods[stays]} 1`])
+    // Each node's kube-proxy notices it in its own time.
+    await waitFor(
+      'no weight where nothing drains',
+      5000,
+      async () => (await weights(worker2, webIP)).join() === `${webPods[stays]} 1`,
+    )
     nodes.setEndpoints('web', [worker, worker2])
     await waitFor(
       'both',
