@@ -20,7 +20,7 @@ export const visibleText = (text: string): string => text.replace(UNSEEN, escape
 export const plainText = (text: string): string => visibleText(text).replaceAll('\t', '  ')
 
 /** Text that may contain line ends, such as a file's name, as a part of one line: none of it can look like another line. */
-export const oneLine = (text: string): string => plainText(text).replaceAll('\n', '\\n')
+export const inOneLine = (text: string): string => plainText(text).replaceAll('\n', '\\n')
 
 /** The beginning of a long line, for terminal output. */
 export function shortened(text: string, length = 200): string {

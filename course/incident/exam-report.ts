@@ -2,6 +2,7 @@
 
 import { chalk } from 'zx/core'
 import { readLab } from '../../grading/lab-definition.ts'
+import { typedWord } from '../../host/shell-word.ts'
 import type { Exam, ExamPart } from './exam.ts'
 import type { FactTable } from './key-facts.ts'
 
@@ -69,6 +70,6 @@ export function examResult(exam: Exam, table: FactTable): string[] {
       ? [chalk.bold('Read again:'), ...reading.map((place) => `  ${place}`)]
       : ['Nothing to read again: every incident earned all of its points.']),
     '',
-    `The same exam again: make exam SEED=${seed} N=${of}${hard ? ' HARD=1' : ''}. Another one: make exam SEED=…`,
+    `The same exam again: make exam SEED=${typedWord(seed)} N=${of}${hard ? ' HARD=1' : ''}. Another one: make exam SEED=…`,
   ]
 }

@@ -1,5 +1,5 @@
 import { groupBy } from '../../dataplane/collections.ts'
-import { oneLine, shortened } from '../../host/plain-text.ts'
+import { inOneLine, shortened } from '../../host/plain-text.ts'
 import { type CopyOptions, copyFlags } from './copies.ts'
 import type { JudgedFile } from './judge-file.ts'
 import type { ClassResult, Flag, Graded, LabSummary } from './result.ts'
@@ -117,7 +117,7 @@ const NAME_WIDTH = 24
 /** One line for a submission or cluster when it has been judged. */
 export function judgedLine(judged: JudgedFile, done: number, total: number): string {
   const count = `${String(done).padStart(String(total).length)}/${total}`
-  if ('refused' in judged) return `${count} ! ${column(judged.file)} ${oneLine(judged.refused)}`
+  if ('refused' in judged) return `${count} ! ${column(judged.file)} ${inOneLine(judged.refused)}`
   const { learner, lab, score, maxScore } = judged.graded
   const open = openSteps(judged.graded)
   const mark = open.length === 0 ? '✓' : '✗'
@@ -139,12 +139,12 @@ export function classSummary({ graded, refused, labs, cannotKnow, seconds }: Cla
   const flagged = graded.filter(({ flags }) => flags.length > 0)
   if (flagged.length > 0) lines.push('', 'Reasons to look:')
   for (const { learner, lab, flags } of flagged)
-    for (const { text } of flags) lines.push(`  ${learner}, lab ${lab}: ${oneLine(text)}`)
+    for (const { text } of flags) lines.push(`  ${learner}, lab ${lab}: ${inOneLine(text)}`)
   if (refused.length > 0) lines.push('', 'Refused:')
-  for (const { file, reason } of refused) lines.push(`  ${oneLine(file)}: ${oneLine(reason)}`)
+  for (const { file, reason } of refused) lines.push(`  ${inOneLine(file)}: ${inOneLine(reason)}`)
   lines.push('', 'What these grades cannot prove:', ...cannotKnow.map((text) => `  ${text}`))
   lines.push('', `${graded.length} graded, ${refused.length} refused, ${seconds.toFixed(1)} s`)
   return `${lines.join('\n')}\n`
 }
 
-const column = (name: string) => shortened(oneLine(name), NAME_WIDTH).padEnd(NAME_WIDTH)
+const column = (name: string) => shortened(inOneLine(name), NAME_WIDTH).padEnd(NAME_WIDTH)
