@@ -36,7 +36,7 @@ override NODE_MODULES := node_modules/.package-lock.json
 	@awk -f scripts/nearest-target.awk Makefile
 
 ##@ Labs
-lab-%: $(NODE_MODULES) FORCE ## Work through a lab, graded step by step (make lab-2)
+lab-%: $(NODE_MODULES) FORCE ## Work through a lab, graded step by step (make lab-2; ROOM=… joins a class)
 	@$(RUN) scripts/lab.ts "$$STEM"
 guide: $(NODE_MODULES) ## Work through a lab in the browser, with terminals and a view of the dataplane (LAB=2, else the one begun last; PORT=…)
 	@$(RUN) scripts/guide.ts
@@ -54,6 +54,12 @@ incident: $(NODE_MODULES) ## Start an incident to diagnose and repair (LAB=3 SEE
 	@$(RUN) scripts/incident.ts
 exam: $(NODE_MODULES) ## Begin or show an exam: incidents in a row, without instructions (SEED=7 N=3 HARD=1; NEXT=1 hands in)
 	@$(RUN) scripts/exam.ts
+raise-hand: $(NODE_MODULES) ## Ask the instructor for help, in the room of a class (DOWN=1 lowers it)
+	@$(RUN) scripts/raise-hand.ts
+room-answer: $(NODE_MODULES) ## Answer a poll or a task of the room (A='…')
+	@$(RUN) scripts/room-answer.ts
+leave-room: $(NODE_MODULES) ## Leave the room of a class: nothing more is sent
+	@$(RUN) scripts/leave-room.ts
 measure: $(NODE_MODULES) ## Measure both modes at growing numbers of Services, for lab 6 (MAX=3000 ENDPOINTS=3 SHOW=1)
 	@$(RUN) scripts/measure.ts
 
@@ -103,6 +109,8 @@ node-image: $(NODE_MODULES) ## Add ipset and ipvsadm to kind's node image and fe
 	@$(RUN) scripts/node-image.ts
 
 ##@ Instructors
+room: $(NODE_MODULES) ## Open the room of a class, with a page that shows all learners (ROOM=spring HOST=… PORT=… PAGE_PORT=… PLAIN=1)
+	@$(RUN) scripts/room.ts
 submit: $(NODE_MODULES) ## Write a learner's submission (LEARNER=alice LAB=2)
 	@$(RUN) scripts/submit.ts
 grade-class: $(NODE_MODULES) ## Grade every file in submissions/ and write report.html and report.csv there
@@ -155,4 +163,4 @@ $(NODE_MODULES): package.json package-lock.json
 	@$(RUN)
 	@sh scripts/install.sh && touch $@
 FORCE:
-.PHONY: FORCE guide hint answer incident exam measure up down status doctor env shell exec aliases capture trace migration ipvs iptables nftables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-fast test-incidents lint-labs record-solved new-lab e2e-kind slides present bundle test-bundle bench help
+.PHONY: FORCE guide room raise-hand room-answer leave-room hint answer incident exam measure up down status doctor env shell exec aliases capture trace migration ipvs iptables nftables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-fast test-incidents lint-labs record-solved new-lab e2e-kind slides present bundle test-bundle bench help

@@ -157,6 +157,7 @@ export async function play(
   lab: LabDefinition,
   cluster: Cluster,
   progress: Progress,
+  onReport?: (report: Report) => void,
 ): Promise<number> {
   const bench = await LabBench.open(cluster, progress, `work through lab ${lab.number}`)
   console.log(chalk.bold(`Lab ${lab.number}: ${lab.title}`))
@@ -169,5 +170,6 @@ export async function play(
   console.log('\nAll steps again, on one snapshot of the current cluster:\n')
   const report = await gradeLab(open)
   process.stdout.write(learnerReport(report))
+  onReport?.(report)
   return report.exitCode
 }

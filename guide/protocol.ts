@@ -4,6 +4,7 @@
 
 import * as z from 'zod'
 import type { LabRecord } from '../course/lab-records.ts'
+import type { RoomView } from '../course/room-seat.ts'
 import type { Cause } from '../dataplane/view/causes.ts'
 import type { Change } from '../dataplane/view/changes.ts'
 import type { NodeHoldings } from '../dataplane/view/holdings.ts'
@@ -186,6 +187,8 @@ export interface Pushes {
   terminals: TerminalsPush
   runs: RunsPush
   incident: IncidentPush | null
+  /** The room of the class, and what was sent to it. */
+  room: RoomView
 }
 
 /** The actions: names and arguments of POST /api/NAME. Their reply is `{ ok: true, … }`, or `{ error: sentence }` with status 4xx. */
@@ -201,6 +204,11 @@ export const ACTIONS = {
   pause: z.strictObject({ paused: z.boolean() }),
   reset: z.strictObject({}),
   lab: z.strictObject({ number: z.number().int().min(1).max(99) }),
+  'join-room': z.strictObject({ word: z.string().max(300), name: z.string().max(60) }),
+  'leave-room': z.strictObject({}),
+  'raise-hand': z.strictObject({ raised: z.boolean() }),
+  vote: z.strictObject({ poll: z.string().max(60), text: z.string().trim().min(1).max(200) }),
+  'answer-task': z.strictObject({ task: z.string().max(60), text: z.string().max(200) }),
   submit: z.strictObject({ learner: z.string().max(60) }),
   /** The holdings of all nodes at a moment of the timeline. */
   moment: z.strictObject({ moment: z.number().int().min(0) }),
@@ -243,6 +251,7 @@ export interface ActionReplies {
   answer: { kept: 'prediction' | 'answer'; verdict: Verdict; lines: string[] }
   'show-answer': { lines: string[] }
   recall: { isRight: boolean; lines: string[] }
+  'answer-task': { isRight: boolean; found: string }
 }
 
 export type Reply<Name extends ActionName> = Name extends keyof ActionReplies

@@ -49,10 +49,12 @@ type ClassOptions = ReturnType<typeof parseArgs<{ options: typeof classOptions }
 export async function gradeAndPrint(
   lab: number,
   wish: GradingOptions & { capture?: string | undefined },
+  onReport?: (report: Report) => unknown,
 ): Promise<number> {
   const { step, capture, junit, output } = wish
   for (const file of [output, junit]) if (file !== undefined) requireWritable(file)
   const report = await grade({ lab, step, source: await sourceOf(capture) })
+  await onReport?.(report)
   const learner = process.env.LEARNER || 'learner'
   const file = capture === undefined ? 'the cluster' : basename(capture)
   const graded = gradedReport(report, { learner, file })

@@ -47,3 +47,12 @@ export function heatLine({ id, stuck, reached, sign }: HeatRow): string {
   const most = sign ? `, most see: ${sign.text}` : ''
   return `${id}: ${stuck} of ${reached} stuck${most}`
 }
+
+/** The lab that most learners are at. */
+export function labOfMost(
+  labs: readonly LabPlanned[],
+  tiles: readonly LearnerTile[],
+): LabPlanned | undefined {
+  const count = ({ number }: LabPlanned) => tiles.filter(({ lab }) => lab === number).length
+  return [...labs].sort((one, other) => count(other) - count(one))[0]
+}

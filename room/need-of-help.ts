@@ -13,7 +13,7 @@ const LEAST_STUCK_MINUTES = 5
 const AWAY_MINUTES = 10
 
 /** The minutes that the plan has for a step: its share of the lab's, by points. */
-export function plannedMinutes(lab: LabPlanned, step: string): number {
+function plannedMinutes(lab: LabPlanned, step: string): number {
   const of = lab.steps.reduce((sum, { points }) => sum + points, 0)
   const { points = 0 } = lab.steps.find(({ id }) => id === step) ?? {}
   return of === 0 ? 0 : (lab.minutes * points) / of

@@ -342,7 +342,8 @@ export const ROOM_ACTIONS = {
   'end-notice': z.strictObject({ id }),
   'lower-hand': z.strictObject({ tile }),
   plan: z.strictObject({ text: z.string().max(500) }),
-  look: z.strictObject({ tile }),
+  /** `path` asks the learner's guide for the path of a packet, too. */
+  look: z.strictObject({ tile, path: z.boolean() }),
   remove: z.strictObject({ tile }),
   door: z.strictObject({ open: z.boolean() }),
   /** A random task for each learner, or for one, at a random time within so many minutes. */

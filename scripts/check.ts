@@ -1,11 +1,14 @@
 // Grades a capture or a submission, or without one the running cluster. See --help.
 import { statSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { labNumber } from '../grading/lab-definition.ts'
+import { shownHints } from '../course/hints.ts'
+import { labNumber, readLab } from '../grading/lab-definition.ts'
+import { clusterName } from '../host/layout.ts'
 import { main, UserError } from '../host/main.ts'
 import { FORMAT_NAMES } from '../instructors/class/formats/formats.ts'
 import { checkSubmission, gradeAndPrint, gradingOptions } from '../instructors/grading.ts'
 import { quoted } from '../instructors/submission/untrusted-text.ts'
+import { mayBeInRoom } from '../room/learner/member.ts'
 
 const USAGE = `Usage: node --import tsx scripts/grade.ts LAB [options]
        node --import tsx scripts/check.ts --capture alice-lab2.labgrade [options]
@@ -50,5 +53,14 @@ await main(async () => {
     )
   if (capture !== undefined && found && !found.isDirectory())
     return checkSubmission(capture, { ...values, lab })
-  return gradeAndPrint(labNumber(lab), values)
+  const number = labNumber(lab)
+  if (capture !== undefined || !mayBeInRoom()) return gradeAndPrint(number, values)
+  // Most checks tell no room.
+  const { LearnerSeat } = await import('../room/learner/seat.ts')
+  const seat = LearnerSeat.open()
+  const code = await gradeAndPrint(number, values, (report) =>
+    seat.reported(readLab(number), report, shownHints(number, clusterName())),
+  )
+  await seat.end()
+  return code
 }, USAGE)

@@ -12,6 +12,7 @@ await main(async () => {
     run`node_modules/.bin/biome check .`,
     run`node_modules/.bin/tsc --noEmit`,
     run`node_modules/.bin/tsc --noEmit --project guide/page`,
+    run`node_modules/.bin/tsc --noEmit --project room/page`,
     run`node_modules/.bin/knip --no-progress`,
   ])
   if (checks.some(({ exitCode }) => exitCode !== 0)) return 1

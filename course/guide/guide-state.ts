@@ -49,6 +49,8 @@ export type GuideEvent =
   /** The nodes were read, without sending packets. */
   | { type: 'observed'; outcomes: readonly StepOutcome[] }
   | { type: 'trouble'; text: string }
+  /** The instructor tells or asks something. */
+  | { type: 'notice'; text: string }
   /** A step was checked completely, including its requests. */
   | { type: 'checked'; outcome: StepOutcome }
   | { type: 'panel'; title: string; parts: Part[] }
@@ -86,6 +88,8 @@ export function advance(state: GuideState, event: GuideEvent): Next {
       return onObservation(state, event.outcomes)
     case 'trouble':
       return [{ ...state, trouble: event.text, busy: undefined }, []]
+    case 'notice':
+      return [{ ...state, note: event.text }, []]
     case 'checked':
       return onCheck({ ...state, busy: undefined }, event.outcome)
     case 'panel':

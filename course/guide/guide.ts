@@ -12,6 +12,7 @@ import type { Progress } from '../../host/progress.ts'
 import { labRoute } from '../lab-packet.ts'
 import { LabSession, safeReason } from '../lab-session.ts'
 import { livePacket } from '../read-node.ts'
+import type { RoomSeat, RoomView, SeatNotice } from '../room-seat.ts'
 import { type Observed, Watch } from '../watch.ts'
 import {
   advance,
@@ -29,12 +30,16 @@ export async function guideThroughLab(
   lab: LabDefinition,
   cluster: Cluster,
   progress: Progress,
+  seat?: RoomSeat,
 ): Promise<number> {
-  return new Guide(await LabSession.open(lab, cluster, progress)).run()
+  return new Guide(await LabSession.open(lab, cluster, progress), seat).run()
 }
 
 class Guide {
   readonly #session: LabSession
+  readonly #seat: RoomSeat | undefined
+  /** Notices and tasks of the room that were shown. */
+  readonly #toldBefore = new Set<string>()
   readonly #watch: Watch
   readonly #terminal = ownTerminal((event) => this.#send(event))
   #state: GuideState
@@ -43,8 +48,10 @@ class Guide {
   #atStepStart: Snapshot | undefined
   #isSolving = false
 
-  constructor(session: LabSession) {
+  constructor(session: LabSession, seat: RoomSeat | undefined) {
     this.#session = session
+    this.#seat = seat
+    seat?.opened(session)
     this.#state = startGuide(session.begun)
     this.#watch = new Watch(session.bench.cluster, () => this.#observe())
   }
@@ -59,6 +66,7 @@ class Guide {
     for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.once(signal, end)
     this.#terminal.take()
     this.#terminal.show(this.#state)
+    this.#seat?.onView((view) => this.#tellNews(view))
     this.#watch.setWatched(true)
     await this.#watch.run()
     this.#terminal.release()
@@ -77,8 +85,18 @@ class Guide {
   #send(event: GuideEvent): void {
     const [state, effects] = advance(this.#state, event)
     this.#state = state
+    this.#seat?.progressed(state)
     this.#terminal.show(state)
     for (const effect of effects) this.#perform(effect)
+  }
+
+  /** Shows what the instructor tells or asks, once. */
+  #tellNews({ notices, tasks }: RoomView): void {
+    for (const { id, text } of [...notices.map(noticeLine), ...tasks.map(taskLine)]) {
+      if (this.#toldBefore.has(id)) continue
+      this.#toldBefore.add(id)
+      this.#send({ type: 'notice', text: plainText(text) })
+    }
   }
 
   /** Performs an effect. The result of asynchronous work, or its error, is sent back as an event. */
@@ -167,3 +185,23 @@ class Guide {
     return { type: 'finished', summary: await this.#session.finish(this.#state) }
   }
 }
+
+/** A notice of the room as one line, with the command that answers it. */
+function noticeLine(notice: SeatNotice): { id: string; text: string } {
+  const { id } = notice
+  if (notice.kind === 'text') return { id, text: `Room: ${notice.text}` }
+  if (notice.kind === 'timer') {
+    const minutes = Math.ceil((notice.until - Date.now()) / 60_000)
+    return { id, text: `Room: ${minutes} min for ${notice.label || 'now'}` }
+  }
+  const choices = notice.choices.length > 0 ? ` (${notice.choices.join(', ')})` : ''
+  return {
+    id,
+    text: `Room: ${notice.ask}${choices} Answer in another terminal: make room-answer A='…'`,
+  }
+}
+
+const taskLine = ({ id, ask }: RoomView['tasks'][number]) => ({
+  id,
+  text: `Room: ${ask} Answer in another terminal: make room-answer A='…'`,
+})

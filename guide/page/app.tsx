@@ -10,6 +10,7 @@ import { Header } from './header.tsx'
 import { IncidentPanel } from './incident.tsx'
 import { Maximise, Splitter } from './layout.tsx'
 import { PacketPathView } from './packet-path.tsx'
+import { RoomBanners } from './room.tsx'
 import { stepPlaces } from './steps.tsx'
 import { now, type PageState, type TabId, update } from './store.ts'
 import { runOnHost } from './terminal.ts'
@@ -61,6 +62,7 @@ export function App({ state }: { state: PageState }) {
     <>
       <Header state={state} />
       <Troubles state={state} />
+      <RoomBanners state={state} />
       <main>
         <Course state={state} />
         <Splitter />

@@ -3,6 +3,7 @@ import { useRef, useState } from 'preact/hooks'
 import type { LabRecord } from '../../course/lab-records.ts'
 import { performAction } from './connection.ts'
 import { Button, Select, Sure } from './controls.tsx'
+import { RoomButtons } from './room.tsx'
 import type { PageState } from './store.ts'
 import { applyTheme, savedTheme, type Theme } from './theme.ts'
 import { durationText } from './words.ts'
@@ -113,6 +114,7 @@ export function Header({ state }: { state: PageState }) {
         options={THEMES}
         choose={(chosen) => setTheme(applyTheme(chosen as Theme))}
       />
+      <RoomButtons state={state} />
       <Button onClick={() => help.current?.showModal()}>Keys</Button>
       <dialog ref={help} aria-label="Keys">
         <h2>Keys</h2>

@@ -15,6 +15,7 @@ import {
 import { type LabRecord, LabRecords } from '../../course/lab-records.ts'
 import { LabSession, safeReason } from '../../course/lab-session.ts'
 import { resetLab } from '../../course/lab-solution.ts'
+import type { RoomSeat } from '../../course/room-seat.ts'
 import { type Observed, Watch } from '../../course/watch.ts'
 import { learnerName } from '../../grading/class-key.ts'
 import { CompleteChecks } from '../../grading/complete-checks.ts'
@@ -65,6 +66,7 @@ export class PageGuide implements GuideHandler {
   readonly #shown: Progress
   /** The places of terminals. */
   readonly #places: string[]
+  #seat: RoomSeat | undefined
   #session!: LabSession
   #progress!: LabProgress
   #trouble: string | undefined
@@ -110,9 +112,12 @@ export class PageGuide implements GuideHandler {
     definition: LabDefinition,
     printed: Progress,
     kubectlFolder: string,
+    seat?: RoomSeat,
   ): Promise<PageGuide> {
     const guide = new PageGuide(cluster, await cluster.nodes(), printed, kubectlFolder)
+    guide.#seat = seat
     await guide.#open(definition)
+    seat?.onView((view) => guide.#hub.push('room', view))
     await guide.#terminals.open(HOST).catch((error: unknown) => printed.note(safeReason(error)))
     void guide.#watch.run()
     return guide
@@ -141,6 +146,14 @@ export class PageGuide implements GuideHandler {
   }
 
   readonly #actions: GuideActions = {
+    'join-room': ({ word, name }) => {
+      this.#takenSeat.join(word, name)
+      this.#tell()
+    },
+    'leave-room': () => this.#takenSeat.leave(),
+    'raise-hand': ({ raised }) => this.#takenSeat.raiseHand(raised),
+    vote: ({ poll, text }) => this.#takenSeat.vote(poll, text),
+    'answer-task': ({ task, text }) => this.#takenSeat.answerTask(task, text),
     go: ({ to }) => {
       if (to === 'end')
         return this.#doing('Grading every step', async () => {
@@ -270,6 +283,11 @@ export class PageGuide implements GuideHandler {
     },
   }
 
+  get #takenSeat(): RoomSeat {
+    if (this.#seat) return this.#seat
+    throw new Error('This guide was started without a seat for a room.')
+  }
+
   get #definition(): LabDefinition {
     return this.#session.lab.definition
   }
@@ -282,6 +300,7 @@ export class PageGuide implements GuideHandler {
       'with connections',
     )
     this.#progress = this.#session.begun
+    this.#seat?.opened(this.#session)
     this.#hub.push('lab', labContent(this.#session.lab, this.#places))
     this.#trouble = undefined
     this.#tell()
@@ -386,6 +405,7 @@ export class PageGuide implements GuideHandler {
   }
 
   #tell(): void {
+    this.#seat?.progressed(this.#progress)
     const minutes = Math.floor(this.#session.workedMs() / 60_000)
     const { paused } = this.#session
     const circumstances = {

@@ -1,7 +1,7 @@
 // Which room a learner has joined, remembered for each cluster of a checkout.
 
 import { randomBytes } from 'node:crypto'
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import * as z from 'zod'
 import { cacheFolder, clusterName } from '../../host/layout.ts'
@@ -18,7 +18,11 @@ const memberSchema = z.object({
 export type RoomMember = z.infer<typeof memberSchema>
 
 /** `ROOM=off` leaves the room. */
-const OFF = 'off'
+export const ROOM_OFF = 'off'
+
+/** Whether this command has to do with a room: it is told to join or leave one, or one was joined before. */
+export const mayBeInRoom = (): boolean =>
+  Boolean(process.env.ROOM) || existsSync(memberFile(memberFolder()))
 
 /** The folder of a learner's membership and of what waits to be sent. */
 export const memberFolder = (name = clusterName()): string => join(cacheFolder, 'room', name)
@@ -65,14 +69,13 @@ export const forgetMember = (folder: string): void =>
   rmSync(folder, { recursive: true, force: true })
 
 /**
- * The room that `ROOM` names or that was joined before; undefined without one. `ROOM=off` forgets it.
+ * The room that `ROOM` names or that was joined before, also if it is to be left; undefined without one.
  * Throws UserError for an invalid word.
  */
 export function memberFromEnvironment(
   folder: string,
   wanted = process.env.ROOM,
 ): RoomMember | undefined {
-  if (wanted === OFF) forgetMember(folder)
-  else if (wanted) return joinRoom(folder, wanted)
+  if (wanted && wanted !== ROOM_OFF) return joinRoom(folder, wanted)
   return readMember(folder)
 }

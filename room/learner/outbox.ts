@@ -10,20 +10,22 @@ const FILE = /^(.+)\.(\d+)\.json$/
 
 export class Outbox {
   readonly #folder: string
+  /** The largest stamp of any command: what was sent is no longer in the folder. */
+  readonly #stampFile: string
   /** What this command has added, also where the disk is full. */
   readonly #own = new Map<string, SentFact>()
   #stamp = 0
 
   constructor(folder: string) {
     this.#folder = join(folder, 'outbox')
+    this.#stampFile = join(folder, 'stamp')
   }
 
   /** Adds a fact with the next stamp. */
   put(fact: LearnerFact, now = Date.now()): SentFact {
     const files = this.#files()
-    const stamps = files.map(({ stamp }) => stamp)
     // A clock that was set back, or two facts in one millisecond.
-    this.#stamp = Math.max(now, this.#stamp + 1, ...stamps.map((stamp) => stamp + 1))
+    this.#stamp = Math.max(now, this.#stamp + 1, this.#lastStamp() + 1)
     const sent = { stamp: this.#stamp, at: now, fact }
     const key = keyOfFact(fact)
     this.#own.set(key, sent)
@@ -32,6 +34,7 @@ export class Outbox {
       writeFileSync(join(this.#folder, nameOf(key, sent.stamp)), JSON.stringify(sent), {
         mode: 0o600,
       })
+      writeFileSync(this.#stampFile, String(this.#stamp), { mode: 0o600 })
       for (const { name } of files.filter((file) => file.key === key)) this.#remove(name)
     } catch {
       // The lab goes on; this command still has it.
@@ -55,6 +58,14 @@ export class Outbox {
     if ((this.#own.get(key)?.stamp ?? Number.POSITIVE_INFINITY) <= stamp) this.#own.delete(key)
     for (const file of this.#files())
       if (file.key === key && file.stamp <= stamp) this.#remove(file.name)
+  }
+
+  #lastStamp(): number {
+    try {
+      return Number(readPlainFile(this.#stampFile)) || 0
+    } catch {
+      return 0
+    }
   }
 
   #files(): { name: string; key: string; stamp: number }[] {

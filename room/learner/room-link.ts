@@ -28,9 +28,9 @@ const LAST_RETRY_MS = 20_000
 const FACTS_BYTES = MESSAGE_BYTES / 2
 
 export interface LinkEvents {
-  onMessage(message: RoomMessage): void
-  onState(state: 'in' | 'away', trouble?: string): void
-  onSent(facts: readonly SentFact[]): void
+  onMessage(message: RoomMessage): unknown
+  onState(state: 'in' | 'away', trouble?: string): unknown
+  onSent(facts: readonly SentFact[]): unknown
 }
 
 export class RoomLink {

@@ -66,9 +66,9 @@ export function instructorActions(desk: RoomDesk): Actions {
       await desk.enter({ entry: 'plan', at: Date.now(), plan })
       return { plan }
     },
-    look: async ({ tile }) => {
+    look: async ({ tile, path }) => {
       const learner = learnerAt(state, tile)
-      desk.tell(learner.who, { look: true })
+      if (path) desk.tell(learner.who, { look: true })
       return { detail: detailOf(learner) }
     },
     remove: async ({ tile }) => {
