@@ -31,7 +31,7 @@ export function RoomButtons({ state: { room } }: { state: PageState }) {
       </Button>
       <dialog ref={dialog} aria-label="Room" class="room">
         <h2>Room {room.room}</h2>
-        {isIn ? <Joined room={room} /> : <Join />}
+        {isIn ? <Joined room={room} /> : <JoinForm />}
         <form method="dialog">
           <button type="submit">Close</button>
         </form>
@@ -40,7 +40,7 @@ export function RoomButtons({ state: { room } }: { state: PageState }) {
   )
 }
 
-function Join() {
+function JoinForm() {
   const [word, setWord] = useState('')
   const [name, setName] = useState('')
   return (
@@ -112,7 +112,7 @@ export function RoomBanners({ state }: { state: PageState }) {
     <div class="banners" role="status">
       {notices.map((notice) => (
         <div key={notice.id} class="banner">
-          <Notice notice={notice} lab={lab?.number} />
+          <RoomNoticeView notice={notice} lab={lab?.number} />
           <Button aria-label="Close this message" onClick={() => close([...closed, notice.id])}>
             Close
           </Button>
@@ -120,16 +120,16 @@ export function RoomBanners({ state }: { state: PageState }) {
       ))}
       {room?.tasks.map(({ id, ask }) => (
         <div key={id} class="banner">
-          <Task id={id} ask={ask} />
+          <RoomTaskForm id={id} ask={ask} />
         </div>
       ))}
     </div>
   )
 }
 
-function Notice({ notice, lab }: { notice: SeatNotice; lab: number | undefined }) {
-  if (notice.kind === 'timer') return <Timer label={notice.label} until={notice.until} />
-  if (notice.kind === 'poll') return <Poll poll={notice} />
+function RoomNoticeView({ notice, lab }: { notice: SeatNotice; lab: number | undefined }) {
+  if (notice.kind === 'timer') return <RoomTimer label={notice.label} until={notice.until} />
+  if (notice.kind === 'poll') return <RoomPoll poll={notice} />
   const { text, to } = notice
   return (
     <p>
@@ -143,7 +143,7 @@ function Notice({ notice, lab }: { notice: SeatNotice; lab: number | undefined }
   )
 }
 
-function Timer({ label, until }: { label: string; until: number }) {
+function RoomTimer({ label, until }: { label: string; until: number }) {
   const [now, setNow] = useState(Date.now())
   useEffect(() => {
     const timer = setInterval(() => setNow(Date.now()), 1000)
@@ -160,7 +160,7 @@ function Timer({ label, until }: { label: string; until: number }) {
   )
 }
 
-function Poll({
+function RoomPoll({
   poll: { id, ask, choices, mine },
 }: {
   poll: Extract<SeatNotice, { kind: 'poll' }>
@@ -197,7 +197,7 @@ function Poll({
   )
 }
 
-function Task({ id, ask }: { id: string; ask: string }) {
+function RoomTaskForm({ id, ask }: { id: string; ask: string }) {
   const [text, setText] = useState('')
   return (
     <Form

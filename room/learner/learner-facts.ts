@@ -6,7 +6,7 @@ import type { StepOutcome } from '../../grading/failure.ts'
 import type { LabDefinition, StepDefinition } from '../../grading/lab-definition.ts'
 import { differencesOf } from '../../grading/learner-report.ts'
 import { findingOf, pointsWith } from '../../grading/report.ts'
-import type { Report, ReportedFinding } from '../../grading/report-schema.ts'
+import type { Finding, Report } from '../../grading/report-schema.ts'
 import { plainText, shortened } from '../../host/plain-text.ts'
 import type { FindingShown, LearnerFact, StepFact } from '../protocol.ts'
 
@@ -24,11 +24,11 @@ const MAYBE_V6 = /[0-9a-f:]*:[0-9a-f:]*:[0-9a-f.]*/gi
 export const withoutAddresses: Redact = (text) =>
   text.replace(MAYBE_V6, (word) => (isIPv6(word) ? '•' : word)).replace(V4, '•')
 
-function findingShown(finding: ReportedFinding, redact: Redact): FindingShown {
+function findingShown(finding: Finding, redact: Redact): FindingShown {
   const line = (text: string, most = LINE) => shortened(redact(plainText(text)), most)
   return {
     ...(finding.node !== undefined && { node: line(finding.node, 100) }),
-    command: line(finding.look),
+    command: line(finding.inspect),
     expected: line(finding.expected),
     found: line(finding.actual),
     differences: differencesOf(finding)

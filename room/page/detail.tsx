@@ -52,9 +52,9 @@ export function Detail({ state }: { state: RoomPageState }) {
           />
         </>
       )}
-      <Path state={state} />
+      <LearnerPath state={state} />
       {state.detail && <Answers detail={state.detail} tile={tile} />}
-      {lab && <Steps lab={lab} facts={facts} />}
+      {lab && <AllSteps lab={lab} facts={facts} />}
     </section>
   )
 }
@@ -102,7 +102,7 @@ function StepNow({ fact, minutes }: { fact: StepFact | undefined; minutes: numbe
   )
 }
 
-function Path({ state: { path, looked, tiles } }: { state: RoomPageState }) {
+function LearnerPath({ state: { path, looked, tiles } }: { state: RoomPageState }) {
   const isAway = tiles.get(looked ?? 0)?.offlineSince !== undefined
   if (!path)
     return (
@@ -160,7 +160,7 @@ function Answers({ detail, tile }: { detail: LearnerDetail; tile: LearnerTile })
   )
 }
 
-function Steps({ lab, facts }: { lab: LabPlanned; facts: readonly StepFact[] }) {
+function AllSteps({ lab, facts }: { lab: LabPlanned; facts: readonly StepFact[] }) {
   return (
     <ol class="all-steps">
       {lab.steps.map(({ id, title }, index) => {

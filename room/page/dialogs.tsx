@@ -15,15 +15,15 @@ export function Dialogs({ state }: { state: RoomPageState }) {
     labOfMost(room.labs, [...state.tiles.values()])
   return (
     <div class="bar">
-      <Dialog name="Join">{() => <Join room={room} />}</Dialog>
-      <Dialog name="Tell all">{(close) => <Tell lab={lab} close={close} />}</Dialog>
+      <Dialog name="Join">{() => <JoinHelp room={room} />}</Dialog>
+      <Dialog name="Tell all">{(close) => <TellForm lab={lab} close={close} />}</Dialog>
       <Dialog name="Poll">
-        {(close) => <Poll lab={lab} room={room} state={state} close={close} />}
+        {(close) => <PollForm lab={lab} room={room} state={state} close={close} />}
       </Dialog>
-      <Dialog name="Timer">{(close) => <Timer close={close} />}</Dialog>
-      <Dialog name="Tasks">{(close) => <Tasks close={close} />}</Dialog>
+      <Dialog name="Timer">{(close) => <TimerForm close={close} />}</Dialog>
+      <Dialog name="Tasks">{(close) => <TaskForm close={close} />}</Dialog>
       <Dialog name="Plan">
-        {(close) => <Plan room={room} now={roomClock(state)} close={close} />}
+        {(close) => <PlanForm room={room} now={roomClock(state)} close={close} />}
       </Dialog>
       <Button onClick={() => void exportAll()}>Export</Button>
     </div>
@@ -70,7 +70,7 @@ function Dialog({ name, children }: DialogProps) {
   )
 }
 
-function Join({ room }: { room: RoomPush }) {
+function JoinHelp({ room }: { room: RoomPush }) {
   return (
     <div class="join">
       <div>
@@ -105,7 +105,7 @@ function Join({ room }: { room: RoomPush }) {
   )
 }
 
-function Tell({ lab, close }: { lab: LabPlanned | undefined; close(): void }) {
+function TellForm({ lab, close }: { lab: LabPlanned | undefined; close(): void }) {
   const [text, setText] = useState('')
   const [step, setStep] = useState('')
   const steps =
@@ -146,7 +146,7 @@ interface PollProps {
   close(): void
 }
 
-function Poll({ lab, room, state, close }: PollProps) {
+function PollForm({ lab, room, state, close }: PollProps) {
   const [ask, setAsk] = useState('')
   const [choices, setChoices] = useState('')
   const asked = lab?.steps.filter(({ question }) => question) ?? []
@@ -208,7 +208,7 @@ function Poll({ lab, room, state, close }: PollProps) {
   )
 }
 
-function Timer({ close }: { close(): void }) {
+function TimerForm({ close }: { close(): void }) {
   const [minutes, setMinutes] = useState('10')
   const [label, setLabel] = useState('break')
   return (
@@ -243,7 +243,7 @@ function Timer({ close }: { close(): void }) {
   )
 }
 
-function Tasks({ close }: { close(): void }) {
+function TaskForm({ close }: { close(): void }) {
   const [within, setWithin] = useState('20')
   return (
     <Form
@@ -277,7 +277,7 @@ function Tasks({ close }: { close(): void }) {
   )
 }
 
-function Plan({ room, now, close }: { room: RoomPush; now: number; close(): void }) {
+function PlanForm({ room, now, close }: { room: RoomPush; now: number; close(): void }) {
   const written = room.plan.map(({ lab, at, minutes }) => `${hourOf(at)} lab ${lab} ${minutes} min`)
   const [text, setText] = useState(written.join('\n') || `${hourOf(now)} lab 2`)
   return (

@@ -13,7 +13,7 @@ export function RoomApp({ state }: { state: RoomPageState }) {
   return (
     <>
       <Top state={state} />
-      <Troubles state={state} />
+      <RoomTroubles state={state} />
       <main>
         <Tiles state={state} />
         <aside>
@@ -83,7 +83,7 @@ function Pace({ state }: { state: RoomPageState }) {
   )
 }
 
-function Troubles({ state: { connected, room, fault, done } }: { state: RoomPageState }) {
+function RoomTroubles({ state: { connected, room, fault, done } }: { state: RoomPageState }) {
   return (
     <div class="troubles" role="status">
       {!connected && (

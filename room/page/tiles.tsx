@@ -98,7 +98,7 @@ function Tile({ tile, need, lab, now, isLooked, isOther }: TileProps) {
           )}
         </span>
         <span class="hints">{hints > 0 && `${hints} ${hints === 1 ? 'hint' : 'hints'}`}</span>
-        <Progress tile={tile} lab={lab} />
+        <StepMarks tile={tile} lab={lab} />
       </button>
     </li>
   )
@@ -117,7 +117,7 @@ export const minutesText = (minutes: number): string =>
   minutes < 1 ? `${Math.max(0, Math.round(minutes * 60))} s` : `${Math.floor(minutes)} min`
 
 /** A mark for each step of the lab. */
-function Progress({ tile, lab }: { tile: LearnerTile; lab: LabPlanned | undefined }) {
+function StepMarks({ tile, lab }: { tile: LearnerTile; lab: LabPlanned | undefined }) {
   return (
     <span class="steps" aria-hidden="true">
       {lab?.steps.map(({ id }) => {
