@@ -1,6 +1,6 @@
 import { existsSync, lstatSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { UserError } from '../host/main.ts'
+import { Refusal } from '../host/main.ts'
 import { readPlainFile } from '../host/plain-file.ts'
 
 /** What one node reported, by the name of the file in the capture (`iptables-save`, `ip-addr.json`, …). */
@@ -24,25 +24,25 @@ const NODE_NAME = /^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$/
 
 /**
  * Reads a capture folder (`objects.json` and `nodes/<node>/<file>`). Every file of a node is read, also unknown ones.
- * @throws UserError when the folder, its objects or its nodes are missing or are not JSON.
+ * @throws Refusal when the folder, its objects or its nodes are missing or are not JSON.
  */
 export function readCaptureFolder(folder: string): Capture {
   const objectsFile = join(folder, 'objects.json')
   const nodesFolder = join(folder, 'nodes')
   for (const path of [folder, objectsFile, nodesFolder])
     if (!existsSync(path))
-      throw new UserError(`"${path}" is missing: give a folder that \`make capture\` wrote.`)
+      throw new Refusal(`"${path}" is missing: give a folder that \`make capture\` wrote.`)
   // Links could lead out of the capture, to files of whoever reads it.
   if (!lstatSync(nodesFolder).isDirectory())
-    throw new UserError(`"${nodesFolder}" is not a folder: take the capture again.`)
+    throw new Refusal(`"${nodesFolder}" is not a folder: take the capture again.`)
   if (!lstatSync(objectsFile).isFile())
-    throw new UserError(`"${objectsFile}" is not a regular file: take the capture again.`)
+    throw new Refusal(`"${objectsFile}" is not a regular file: take the capture again.`)
   const nodes = readdirSync(nodesFolder, { withFileTypes: true })
     .filter((entry) => entry.isDirectory())
     .map(({ name }) => ({ name, files: readNodeFolder(join(nodesFolder, name)) }))
     .sort((a, b) => (a.name < b.name ? -1 : 1))
   if (nodes.length === 0)
-    throw new UserError(`"${nodesFolder}" contains no node: take the capture again.`)
+    throw new Refusal(`"${nodesFolder}" contains no node: take the capture again.`)
   return { objects: { apiVersion: 'v1', kind: 'List', items: readListItems(objectsFile) }, nodes }
 }
 
@@ -52,12 +52,12 @@ function readListItems(file: string): unknown[] {
   try {
     json = JSON.parse(text)
   } catch {
-    throw new UserError(`"${file}" is not JSON: take the capture again.`)
+    throw new Refusal(`"${file}" is not JSON: take the capture again.`)
   }
   const items =
     typeof json === 'object' && json !== null && 'items' in json ? json.items : undefined
   if (!Array.isArray(items))
-    throw new UserError(`"${file}" is not a v1 List of objects: take the capture again.`)
+    throw new Refusal(`"${file}" is not a v1 List of objects: take the capture again.`)
   return items
 }
 
@@ -71,7 +71,7 @@ function readNodeFolder(folder: string): Map<string, string> {
 export function writeCaptureFolder(folder: string, capture: Capture): void {
   for (const { name, files } of capture.nodes) {
     if (!NODE_NAME.test(name))
-      throw new UserError(`Node "${name}" can't name a folder: its files were not written.`)
+      throw new Refusal(`Node "${name}" can't name a folder: its files were not written.`)
     const nodeFolder = join(folder, 'nodes', name)
     mkdirSync(nodeFolder, { recursive: true })
     for (const [file, text] of files) writeFileSync(join(nodeFolder, file), text)

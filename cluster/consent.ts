@@ -1,9 +1,10 @@
+import { Refusal } from '../dataplane/refusal.ts'
 import { rawOutput } from '../host/output.ts'
 import { plainText } from '../host/plain-text.ts'
 import type { Cluster } from './driver.ts'
 
 /** The user did not agree to a change of a cluster that is not ours; nothing was changed. */
-export class ConsentError extends Error {}
+export class ConsentError extends Refusal {}
 
 /** What the user agreed to in this command, by cluster: the first change asks once for all. */
 const agreements = new WeakMap<object, Promise<void>>()

@@ -1,6 +1,6 @@
 import type * as k8s from '@kubernetes/client-node'
 import type { UnexpectedEnd } from '../embedded/index.ts'
-import { UserError } from '../host/main.ts'
+import { Refusal } from '../host/main.ts'
 import type { Progress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 
@@ -76,13 +76,13 @@ export function downText(cluster: EndedCluster): string {
 }
 
 /** The error of a command that needs a running cluster. */
-export const notUp = (cluster: EndedCluster): UserError =>
-  new UserError(
+export const notUp = (cluster: EndedCluster): Refusal =>
+  new Refusal(
     downText(cluster) +
       (cluster.unexpectedEnd?.() ? '. Run `make up` to start a new one.' : ': run `make up`.'),
   )
 
-/** @throws UserError from notUp when a cluster is not up */
+/** @throws Refusal from notUp when a cluster is not up */
 export async function requireUp(cluster: Cluster): Promise<void> {
   if (!(await cluster.running())) throw notUp(cluster)
 }

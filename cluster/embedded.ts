@@ -21,7 +21,7 @@ import {
   unexpectedEnd,
 } from '../embedded/index.ts'
 import { cacheFolder, clusterFolder, projectRoot, requireNewName, START } from '../host/layout.ts'
-import { reasonOf, UserError } from '../host/main.ts'
+import { Refusal, reasonOf } from '../host/main.ts'
 import { plainText } from '../host/plain-text.ts'
 import type { Progress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
@@ -68,7 +68,7 @@ export class EmbeddedCluster implements Cluster {
     await requireSupport()
     const fetchPackages = () => ensurePackages(cacheFolder, progress)
     const choice = await kernelForNew(fetchPackages, this.lab)
-    if ('refusal' in choice) throw new UserError(choice.refusal)
+    if ('refusal' in choice) throw new Refusal(choice.refusal)
     if (choice.note !== undefined) progress.note(choice.note)
     const packages = await fetchPackages()
     const options = {
@@ -86,7 +86,7 @@ export class EmbeddedCluster implements Cluster {
       await this.startDaemon({ ...options, packages: await fetchPackages() }, progress).catch(
         (second: unknown) => {
           const reason = reasonOf(second).replace(/\.$/, '')
-          throw new UserError(
+          throw new Refusal(
             `${reason}. It also failed with newly created files: delete the folder "${cacheFolder}", then run \`make up\`.`,
           )
         },

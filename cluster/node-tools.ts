@@ -14,7 +14,7 @@ import { aptDownload } from '../host/apt-download.ts'
 import { ensureArtifact } from '../host/artifact.ts'
 import { $ } from '../host/command.ts'
 import { cacheFolder } from '../host/layout.ts'
-import { reasonOf, UserError } from '../host/main.ts'
+import { Refusal, reasonOf } from '../host/main.ts'
 import { silent } from '../host/progress.ts'
 import { SystemTrouble } from '../host/system-trouble.ts'
 import { consent } from './consent.ts'
@@ -41,7 +41,7 @@ type Fetch = (node: string, names: readonly string[]) => Promise<string[]>
 /**
  * Installs ipset and ipvsadm on one node: with the node's own apt, else from packages that this machine's apt fetches for it.
  * Existing tools are not changed. Reports the tools that were missing, their source, and the paths of all.
- * @throws UserError when neither works
+ * @throws Refusal when neither works
  */
 export async function installNodeTools(cluster: Cluster, node: string, fetch: Fetch) {
   const before = await pathsOf(cluster, node)
@@ -95,7 +95,7 @@ async function fromHost(
       '`make node-image` builds them into the node image where there is a network, `make down up` uses it.'
     const advice =
       cluster.driver === 'kind' ? image : 'Install them with the package manager of the node.'
-    return new UserError(
+    return new Refusal(
       `${names.join(' and ')} can't be installed on ${node}: ${refusal}; ${reason}. ${advice}`,
     )
   }
@@ -115,7 +115,7 @@ async function fromHost(
 
 /**
  * Installs ipset and ipvsadm on every node that lacks them. Returns a line for each node, which also names the iptables back
- * end. Throws UserError when they can't be installed.
+ * end. Throws Refusal when they can't be installed.
  */
 export async function installToolsEverywhere(cluster: Cluster): Promise<string[]> {
   const nodes = await cluster.nodes()

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { requireSupport } from '../embedded/index.ts'
 import { clusterName, kindFolder, offlineRoot } from '../host/layout.ts'
-import { reasonOf, UserError } from '../host/main.ts'
+import { Refusal, reasonOf } from '../host/main.ts'
 import { hasOutside, OUTSIDE } from '../host/outside.ts'
 import type { Progress } from '../host/progress.ts'
 import { cannotStartLab, chooseCluster, UNMEASURABLE } from './doctor/choose.ts'
@@ -70,7 +70,7 @@ export async function chosenNode(cluster: Cluster, wish = process.env.NODE): Pro
   const requested = wish?.includes('/') ? undefined : wish
   const node = requested || (nodes.find((name) => !name.endsWith('control-plane')) ?? nodes[0])
   if (node !== undefined && nodes.includes(node)) return node
-  throw new UserError(`There is no node "${node}": use NODE= with one of ${nodes.join(', ')}.`)
+  throw new Refusal(`There is no node "${node}": use NODE= with one of ${nodes.join(', ')}.`)
 }
 
 /** Throws for a lab that measures, on whichever cluster, where its measuring kernel can't run. */
@@ -79,7 +79,7 @@ async function requireMeasurable(lab: LabNeeds): Promise<void> {
   try {
     await requireSupport('uml')
   } catch (error) {
-    throw new UserError(
+    throw new Refusal(
       cannotStartLab(lab, `${UNMEASURABLE} (${reasonOf(error).replace(/\.$/, '')})`),
     )
   }

@@ -1,5 +1,5 @@
 import type { V1Pod } from '@kubernetes/client-node'
-import { reasonOf, UserError } from '../host/main.ts'
+import { Refusal, reasonOf } from '../host/main.ts'
 import type { Capture, NodeFiles } from './capture-folder.ts'
 import { type Cluster, type NodeAccess, requireUp } from './driver.ts'
 import { type KubeClient, listObjects } from './kube-client.ts'
@@ -13,7 +13,7 @@ const LOG_BYTES = 64 * 1024
 /**
  * Reads the whole cluster once: API objects, and one exec per node. A node that can't be read is kept with its `trouble`;
  * tools that a node lacks leave no file.
- * @throws UserError when the API server can't be read.
+ * @throws Refusal when the API server can't be read.
  */
 export async function takeCapture(
   cluster: Cluster,
@@ -28,7 +28,7 @@ export async function takeCapture(
   return { objects, nodes, takenAt }
 }
 
-/** The API objects of a capture, without nodes. Throws UserError as takeCapture does. */
+/** The API objects of a capture, without nodes. Throws Refusal as takeCapture does. */
 export async function takeObjects(
   cluster: Cluster,
   client: KubeClient,
@@ -40,7 +40,7 @@ export async function takeObjects(
 
 const troubleOf = (cluster: Cluster) => async (error: unknown) => {
   await requireUp(cluster)
-  throw new UserError(
+  throw new Refusal(
     `The cluster "${cluster.name}" does not respond (${reasonOf(error)}): run \`make up\`.`,
   )
 }

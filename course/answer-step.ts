@@ -30,7 +30,7 @@ export interface AnswerResult {
 
 /**
  * Keeps the prediction of a step if it has one that was not given yet, else the answer to its question, and grades the
- * step. Throws UserError for an answer that is not among the choices.
+ * step. Throws Refusal for an answer that is not among the choices.
  */
 export async function answerStep(
   spec: LabSpec,

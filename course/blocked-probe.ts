@@ -6,13 +6,13 @@ import type { NodeState } from '../dataplane/node-state.ts'
 import { type Packet, tracePacket } from '../dataplane/trace.ts'
 import { onNode, ruleInShell } from '../grading/failure.ts'
 import { traceCommand } from '../grading/packet-trace.ts'
-import { UserError } from '../host/main.ts'
+import { Refusal } from '../host/main.ts'
 import { readLiveNode } from './read-node.ts'
 
 /**
  * Why Pods of the default namespace don't become ready, if a rule on a node stops the probes that its kubelet sends, such as
  * one that a learner added to OUTPUT.
- * @throws UserError that names the rule and the command that deletes it; resolves if no rule stops a probe
+ * @throws Refusal that names the rule and the command that deletes it; resolves if no rule stops a probe
  */
 export async function explainBlockedProbe(cluster: Cluster, { core }: KubeClient): Promise<void> {
   const { items } = await core.listNamespacedPod({ namespace: 'default' })
@@ -24,7 +24,7 @@ export async function explainBlockedProbe(cluster: Cluster, { core }: KubeClient
     const blocked = await reading
       .then(({ state }) => blockedBy(state, pod, probe))
       .catch(() => undefined)
-    if (blocked !== undefined) throw new UserError(blocked)
+    if (blocked !== undefined) throw new Refusal(blocked)
   }
 }
 

@@ -19,7 +19,7 @@ import { differencesOn } from '../dataplane/node-differences.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import type { ClusterObjects } from '../dataplane/objects.ts'
 import { predict } from '../dataplane/predict.ts'
-import { ExitCode, UserError } from '../host/main.ts'
+import { ExitCode, Refusal } from '../host/main.ts'
 import { plainJson } from '../host/plain-text.ts'
 import { readInput, readObjectsAt } from './given-objects.ts'
 import { recordedNode } from './read-node.ts'
@@ -53,7 +53,7 @@ type ExpectOptions = { [Name in Exclude<keyof typeof expectOptions, 'address'>]?
 
 /**
  * Prints the state that kube-proxy programs on a node, or its differences from a recorded node. Returns the exit code.
- * @throws UserError with all errors of the options, or one in the input
+ * @throws Refusal with all errors of the options, or one in the input
  */
 export async function printExpected(options: ExpectOptions): Promise<number> {
   const { node, mode: wanted, as, family } = checked(options)
@@ -65,7 +65,7 @@ export async function printExpected(options: ExpectOptions): Promise<number> {
       : parseKubeProxyConfiguration(await readInput(options.config))
   const mode = wanted ?? configured.mode
   if (mode === undefined)
-    throw new UserError('--mode is missing, and no kube-proxy configuration sets it.')
+    throw new Refusal('--mode is missing, and no kube-proxy configuration sets it.')
   const version = options['kube-proxy'] ?? versionOf(objects, node)
   const given = options.address && { nodeAddresses: options.address }
   if (!observed) {
@@ -113,7 +113,7 @@ function checked(options: ExpectOptions) {
   for (const address of options.address ?? [])
     if (!acceptedFamily(address)) faults.push(`--address "${address}" is not an IP address.`)
   if (faults.length > 0)
-    throw new UserError(`${faults.join('\n')}\nSee: node --import tsx scripts/expect.ts --help`)
+    throw new Refusal(`${faults.join('\n')}\nSee: node --import tsx scripts/expect.ts --help`)
   return { ...chosen, node: options.node ?? '' }
 }
 
@@ -121,7 +121,7 @@ function checked(options: ExpectOptions) {
 function versionOf(objects: ClusterObjects, node: string): string {
   const own = objects.nodes.find(({ name }) => name === node)?.kubeProxyVersion
   if (own === undefined)
-    throw new UserError(`Node "${node}" does not report its version; add --kube-proxy v1.30.`)
+    throw new Refusal(`Node "${node}" does not report its version; add --kube-proxy v1.30.`)
   const newest = newestBefore(own)
   if (newest === undefined) return own
   process.stderr.write(
@@ -158,13 +158,13 @@ function report(differences: readonly Difference[]): string {
 /**
  * The API objects of --objects, else those of the capture that is compared. An invalid object is reported on standard error,
  * and omitted.
- * @throws UserError when there are none or they are not JSON, ObjectsError when they are not a list of objects.
+ * @throws Refusal when there are none or they are not JSON, ObjectsError when they are not a list of objects.
  */
 async function givenObjects({ objects, diff }: ExpectOptions): Promise<ClusterObjects> {
   const beside = diff === undefined ? undefined : join(diff, 'objects.json')
   const path = objects ?? (beside !== undefined && existsSync(beside) ? beside : undefined)
   if (path === undefined)
-    throw new UserError(`"${diff}" does not contain "objects.json"; add --objects FILE.`)
+    throw new Refusal(`"${diff}" does not contain "objects.json"; add --objects FILE.`)
   const { objects: found, leftOut } = await readObjectsAt(path)
   for (const text of leftOut) process.stderr.write(`${text}\n`)
   return found

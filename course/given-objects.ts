@@ -1,13 +1,13 @@
 import { createReadStream } from 'node:fs'
 import { text as readAll } from 'node:stream/consumers'
 import { type ClusterObjects, readObjects } from '../dataplane/objects.ts'
-import { UserError } from '../host/main.ts'
+import { Refusal } from '../host/main.ts'
 import { PlainFileError, readPlainFile } from '../host/plain-file.ts'
 import { plainText } from '../host/plain-text.ts'
 
 const ADVICE = 'write it with: kubectl get nodes,services,endpointslices -A -o json'
 
-/** The text of a file, or of standard input for `-`. Throws UserError for a file that can't be read. */
+/** The text of a file, or of standard input for `-`. Throws Refusal for a file that can't be read. */
 export async function readInput(path: string): Promise<string> {
   // A stream waits for a slow pipe; a synchronous read of the descriptor does not.
   if (path === '-') return readAll(process.stdin)
@@ -17,7 +17,7 @@ export async function readInput(path: string): Promise<string> {
     return readPlainFile(path)
   } catch (error) {
     throw error instanceof PlainFileError
-      ? new UserError(`"${path}" ${error.fault}; ${ADVICE}`)
+      ? new Refusal(`"${path}" ${error.fault}; ${ADVICE}`)
       : error
   }
 }
@@ -25,19 +25,19 @@ export async function readInput(path: string): Promise<string> {
 /**
  * The API objects of a file (`-`: standard input) that kubectl wrote as JSON, and one sentence for each that is left out because
  * it is invalid.
- * @throws UserError when there are none or they are not JSON, ObjectsError when they are not a list of objects.
+ * @throws Refusal when there are none or they are not JSON, ObjectsError when they are not a list of objects.
  */
 export async function readObjectsAt(
   path: string,
 ): Promise<{ objects: ClusterObjects; leftOut: string[] }> {
   const input = await readInput(path)
   const name = path === '-' ? 'Standard input' : `"${path}"`
-  if (input.trim() === '') throw new UserError(`${name} is empty; ${ADVICE}`)
+  if (input.trim() === '') throw new Refusal(`${name} is empty; ${ADVICE}`)
   let json: unknown
   try {
     json = JSON.parse(input)
   } catch {
-    throw new UserError(`${name} is not JSON; ${ADVICE}`)
+    throw new Refusal(`${name} is not JSON; ${ADVICE}`)
   }
   const { objects, faults } = readObjects(json)
   const refused = new Map<string, string[]>()

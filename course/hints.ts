@@ -6,7 +6,7 @@ import { evidenceFolder, grade } from '../grading/grader.ts'
 import { findStep, type LabDefinition, type StepDefinition } from '../grading/lab-definition.ts'
 import { begunLabs } from '../grading/lab-notes.ts'
 import { projectRoot } from '../host/layout.ts'
-import { UserError } from '../host/main.ts'
+import { Refusal } from '../host/main.ts'
 
 /** The file that lists the shown hints, one per line; `make reset-N` deletes it. */
 const memory = (lab: number, cluster: string) =>
@@ -36,7 +36,7 @@ export function rememberHint(lab: number, cluster: string, step: string, tier: n
 
 /**
  * The wanted tier, else the next one after those that were shown; the last one again after all.
- * @throws UserError for a tier that the step does not have
+ * @throws Refusal for a tier that the step does not have
  */
 export function chosenTier(
   { id, hints }: StepDefinition,
@@ -45,20 +45,20 @@ export function chosenTier(
 ): number {
   const tier = Number(wish || Math.min(shown + 1, hints.length))
   if (Number.isInteger(tier) && tier >= 1 && tier <= hints.length) return tier
-  throw new UserError(
+  throw new Refusal(
     `"${wish}" is not a hint of step "${id}": it has ${hints.length}, TIER=1 is the most general.`,
   )
 }
 
 /**
  * The lab that was worked on last, according to the labs' notes in the cluster; prints its number.
- * @throws UserError if none was started
+ * @throws Refusal if none was started
  */
 export async function labInWork(cluster: Cluster): Promise<number> {
   await requireUp(cluster)
   const [last, ...others] = await begunLabs(await kubeClient(cluster))
   if (last === undefined)
-    throw new UserError(
+    throw new Refusal(
       'Which lab? None was started on this cluster: choose one, for example `make hint LAB=2`.',
     )
   const rest =
@@ -74,7 +74,7 @@ export async function firstOpenStep(
 ): Promise<StepDefinition | undefined> {
   const report = await grade({ lab: lab.number, source: { kind: 'cluster', driver, name } })
   if (report.trouble !== undefined)
-    throw new UserError(
+    throw new Refusal(
       `${report.trouble} Or name a step: make hint LAB=${lab.number} STEP=${lab.steps[0]?.id}`,
     )
   const open = report.steps.find(({ verdict }) => verdict === 'failed' || verdict === 'not yet')

@@ -174,7 +174,7 @@ export class LabObjects {
     )
   }
 
-  /** Waits for Pods. Throws UserError after a few seconds if a rule stops their probes, and DeadlineError after two minutes. */
+  /** Waits for Pods. Throws Refusal after a few seconds if a rule stops their probes, and DeadlineError after two minutes. */
   async #whenReady(pods: string, areReady: () => Promise<boolean>): Promise<void> {
     let explainedAt = Date.now()
     await waitFor(`${pods} to be ready`, 120_000, async () => {

@@ -13,7 +13,7 @@ import { planMigration } from '../dataplane/migration/plan-migration.ts'
 import { printMigrationReport } from '../dataplane/migration/print-report.ts'
 import type { MigrationReport } from '../dataplane/migration/report-shape.ts'
 import { type ClusterObjects, leftOutObjects, readObjects } from '../dataplane/objects.ts'
-import { ExitCode, UserError } from '../host/main.ts'
+import { ExitCode, Refusal } from '../host/main.ts'
 import { plainJson, plainText } from '../host/plain-text.ts'
 import { CHOICES } from './expect.ts'
 import { readInput, readObjectsAt } from './given-objects.ts'
@@ -42,7 +42,7 @@ type GivenObjects = { objects: ClusterObjects; leftOut: string[] }
  * Prints what a change of kube-proxy's mode does to a cluster, given as objects or running. Returns the exit code: 1 if something
  * stops.
  * @param selected the running cluster, opened only if no objects are given
- * @throws UserError with what is wrong with the options or the input
+ * @throws Refusal with what is wrong with the options or the input
  */
 export async function reportMigration(
   options: MigrationOptions,
@@ -50,7 +50,7 @@ export async function reportMigration(
 ): Promise<number> {
   const to = parseSide('--to', options.to)
   if (to.mode === undefined)
-    throw new UserError('The new mode is missing: give TO=nftables, or --to nftables.')
+    throw new Refusal('The new mode is missing: give TO=nftables, or --to nftables.')
   const from = parseSide('--from', options.from)
   const { objects, leftOut } =
     options.objects === undefined
@@ -93,7 +93,7 @@ function parseSide(option: string, given: string | undefined): Partial<Migration
   const [name, version, ...rest] = given.split('@')
   const mode = CHOICES.mode.find((one) => one === name)
   if (mode === undefined || rest.length > 0 || version === '')
-    throw new UserError(
+    throw new Refusal(
       `${option} "${given}" is not a mode: use ${CHOICES.mode.join(', ')}, or one with a version, such as nftables@v1.34.`,
     )
   return { mode, ...(version && { version }) }
@@ -101,15 +101,13 @@ function parseSide(option: string, given: string | undefined): Partial<Migration
 
 function checkNodes({ nodes }: ClusterObjects, wanted: readonly string[] = []): void {
   if (nodes.length === 0)
-    throw new UserError(
+    throw new Refusal(
       'The objects contain no Node; write them with: kubectl get nodes,services,endpointslices,configmaps -A -o json',
     )
   const names = nodes.map(({ name }) => name)
   const unknown = wanted.find((name) => !names.includes(name))
   if (unknown !== undefined)
-    throw new UserError(
-      `Node "${unknown}" is not among the objects; they have ${names.join(', ')}.`,
-    )
+    throw new Refusal(`Node "${unknown}" is not among the objects; they have ${names.join(', ')}.`)
 }
 
 /** The oldest version that the Nodes report; of one later than the modelled versions the newest, with a note. */
@@ -117,7 +115,7 @@ function versionIn({ nodes }: ClusterObjects, notes: string[]): string {
   const byNumber = (one: string, other: string) => one.localeCompare(other, 'en', { numeric: true })
   const [oldest] = nodes.flatMap(({ kubeProxyVersion }) => kubeProxyVersion ?? []).sort(byNumber)
   if (oldest === undefined)
-    throw new UserError('The Nodes do not report their version; add --kube-proxy v1.34.')
+    throw new Refusal('The Nodes do not report their version; add --kube-proxy v1.34.')
   const newest = newestBefore(oldest)
   if (newest === undefined) return oldest
   notes.push(`kube-proxy "${oldest}" is newer than the modelled versions; v${newest} is assumed`)

@@ -17,7 +17,7 @@ import { officialKubectl } from '../cluster/programs.ts'
 import { makeOffline } from '../embedded/index.ts'
 import { $ } from '../host/command.ts'
 import { cacheFolder, offlineRoot, projectRoot } from '../host/layout.ts'
-import { UserError } from '../host/main.ts'
+import { Refusal } from '../host/main.ts'
 import { type Progress, withProgress } from '../host/progress.ts'
 import { runTool } from '../host/supervised.ts'
 import { requireSpace } from '../host/system-trouble.ts'
@@ -36,7 +36,7 @@ async function copyRepository(to: string): Promise<void> {
     nothrow: true,
   })`git ls-files -z`
   if (exitCode !== 0)
-    throw new UserError(
+    throw new Refusal(
       `git can't list the files of "${projectRoot}" (${stderr.trim().split('\n')[0]}): run \`make bundle\` in a clone of the repository.`,
     )
   for (const name of stdout
@@ -85,11 +85,11 @@ async function takeOfficialKubectl(offline: string, progress: Progress): Promise
 /**
  * Writes the offline archive into dist/: this repository, its runtime packages, Node.js, and a root file system with a kernel,
  * for processors like this one. Resolves to its path.
- * @throws UserError in an unpacked archive, and outside a clone of the repository; SystemTrouble if the disk is full
+ * @throws Refusal in an unpacked archive, and outside a clone of the repository; SystemTrouble if the disk is full
  */
 export async function writeOfflineArchive(progress: Progress): Promise<string> {
   if (offlineRoot !== undefined)
-    throw new UserError(
+    throw new Refusal(
       'This is an unpacked offline archive already: run `make bundle` in a clone of the repository.',
     )
   const stage = join(cacheFolder, 'bundle')

@@ -29,7 +29,7 @@ export interface OpenLab {
   source: SnapshotSource & { live: LiveCluster }
 }
 
-/** Opens a lab on a running cluster. Throws UserError when it is not up. */
+/** Opens a lab on a running cluster. Throws Refusal when it is not up. */
 export async function openLab(
   lab: LabDefinition,
   bench: LabBench,

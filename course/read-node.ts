@@ -8,7 +8,7 @@ import { CAPTURE_FILES, readCapturedNode } from '../dataplane/capture.ts'
 import { type Family, familyOf } from '../dataplane/ip-address.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import { type Packet, parsePacket } from '../dataplane/trace.ts'
-import { UserError } from '../host/main.ts'
+import { Refusal } from '../host/main.ts'
 import { isFolder, readPlainFile } from '../host/plain-file.ts'
 
 /** Origin, destination and node of a packet, with names resolved to addresses. */
@@ -26,7 +26,7 @@ const serviceName =
 
 /**
  * Looks up `pod/[NAMESPACE/]NAME` and `svc/[NAMESPACE/]NAME[:PORT][/udp]`; anything else is unchanged. The node is the
- * requested one, else the Pod's, else the first worker. Throws UserError for a Pod or Service that does not exist or has no
+ * requested one, else the Pod's, else the first worker. Throws Refusal for a Pod or Service that does not exist or has no
  * address, and for a port that the Service does not have.
  */
 export async function resolveRoute(
@@ -40,7 +40,7 @@ export async function resolveRoute(
   const [, namespace = 'default', service, port, protocol] = serviceName.exec(to) ?? []
   const route = { from, to, node: wish }
   const missing = (what: string) =>
-    new UserError(`There is no ${what}; \`kubectl get pods,services -A\` lists the existing ones.`)
+    new Refusal(`There is no ${what}; \`kubectl get pods,services -A\` lists the existing ones.`)
   if (pod) {
     const found = await unlessCode(
       404,
@@ -49,7 +49,7 @@ export async function resolveRoute(
     if (!found) throw missing(`Pod "${pod}" in namespace "${podNamespace}"`)
     const { spec, status } = found
     if (!status?.podIP)
-      throw new UserError(
+      throw new Refusal(
         `Pod "${pod}" has no address yet; \`kubectl get pod ${pod} -o wide\` shows it.`,
       )
     route.from = spec?.hostNetwork ? 'host' : `pod:${status.podIP}`
@@ -61,7 +61,7 @@ export async function resolveRoute(
     const { spec } = found
     const address = spec?.clusterIP
     if (!address || address === 'None')
-      throw new UserError(
+      throw new Refusal(
         `Service "${service}" has no ClusterIP: DNS returns the addresses of its Pods.`,
       )
     const to = chosenPort(service, spec.ports ?? [], port, protocol)
@@ -72,7 +72,7 @@ export async function resolveRoute(
 
 /**
  * `80/tcp`, the port of a Service with that number and protocol; without a number its first port of the protocol. Throws
- * UserError with the ports that the Service has.
+ * Refusal with the ports that the Service has.
  */
 function chosenPort(
   service: string,
@@ -89,12 +89,12 @@ function chosenPort(
   const found = names.find(isWanted)
   if (found !== undefined) return found
   const asked = [port ?? '', protocol ?? 'tcp'].filter(Boolean).join('/')
-  throw new UserError(
+  throw new Refusal(
     `Service "${service}" has no port ${asked}; it has ${names.join(', ') || 'none'}. With the ClusterIP in place of the name, a packet to any port is traced.`,
   )
 }
 
-/** The files and the state of a node of a live cluster, read with one exec. Throws UserError with every error in its output. */
+/** The files and the state of a node of a live cluster, read with one exec. Throws Refusal with every error in its output. */
 export async function readLiveNode(cluster: Cluster, node: string, destination: string) {
   const { files } = await readNode(cluster, node, 'thorough')
   return { files, state: readable(node, files, familyOf(destination)) }
@@ -106,7 +106,7 @@ interface PacketOnNode {
   state: NodeState
 }
 
-/** A packet of a running cluster, with the name of its node. Throws UserError as resolveRoute and readLiveNode do. */
+/** A packet of a running cluster, with the name of its node. Throws Refusal as resolveRoute and readLiveNode do. */
 export async function livePacket(
   cluster: Cluster,
   from: string,
@@ -118,7 +118,7 @@ export async function livePacket(
   return { packet, node, state: (await readLiveNode(cluster, node, packet.destination)).state }
 }
 
-/** A packet on a node of a capture. Throws UserError as recordedNode does. */
+/** A packet on a node of a capture. Throws Refusal as recordedNode does. */
 export function recordedPacket(
   capture: string,
   from: string,
@@ -136,15 +136,13 @@ function readable(
 ): NodeState {
   const { state, faults } = readCapturedNode(files, { family })
   if (faults.length === 0) return state
-  throw new UserError(
-    `${name} cannot be read: ${faults.map(({ message }) => message).join('\n  ')}`,
-  )
+  throw new Refusal(`${name} cannot be read: ${faults.map(({ message }) => message).join('\n  ')}`)
 }
 
 /**
  * The state of a node in a capture, with the rules of one address family. `capture` may also be the folder of one node's files;
  * `node` may be empty if there is only one.
- * @throws UserError with every error in the node's files, or with the names of the nodes that the capture has
+ * @throws Refusal with every error in the node's files, or with the names of the nodes that the capture has
  */
 export function recordedNode(capture: string, node: string, family: Family | undefined): NodeState {
   const folder = nodeFolder(capture, node)
@@ -155,19 +153,19 @@ export function recordedNode(capture: string, node: string, family: Family | und
 
 function nodeFolder(capture: string, node: string): string {
   if (!isFolder(capture))
-    throw new UserError(`"${capture}" is not a folder; make a capture with: make capture`)
+    throw new Refusal(`"${capture}" is not a folder; make a capture with: make capture`)
   if (existsSync(join(capture, 'iptables-save'))) return capture
   const nodes = join(capture, 'nodes')
   if (!isFolder(nodes))
-    throw new UserError(
+    throw new Refusal(
       `"${capture}" is not a capture, it has neither "nodes" nor "iptables-save"; make one with: make capture`,
     )
   const names = readdirSync(nodes).filter((name) => isFolder(join(nodes, name)))
   const chosen = node || (names.length === 1 ? names[0] : undefined)
   if (chosen === undefined)
-    throw new UserError(`--node must be given; "${capture}" has: ${names.join(', ') || 'none'}`)
+    throw new Refusal(`--node must be given; "${capture}" has: ${names.join(', ') || 'none'}`)
   if (names.includes(chosen)) return join(nodes, chosen)
-  throw new UserError(
+  throw new Refusal(
     `"${chosen}" is not a node of "${capture}"; it has: ${names.join(', ') || 'none'}`,
   )
 }

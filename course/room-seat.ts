@@ -43,7 +43,7 @@ export interface RoomSeat {
   /** A lab was opened, whose nodes the room's tasks are about. */
   opened(session: LabSession): void
   progressed(progress: LabProgress): void
-  /** Throws UserError for a word or name that is not valid. */
+  /** Throws Refusal for a word or name that is not valid. */
   join(word: string, name: string): void
   leave(): void
   raiseHand(raised: boolean): void

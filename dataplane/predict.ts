@@ -10,6 +10,7 @@ import { userspaceRuleset } from './kube-proxy/userspace/ruleset.ts'
 import { type Features, featuresOf } from './kube-proxy/versions.ts'
 import type { NodeState } from './node-state.ts'
 import type { ClusterObjects } from './objects.ts'
+import { Refusal } from './refusal.ts'
 
 export interface PredictOptions {
   /** The node's name. */
@@ -28,7 +29,7 @@ export interface PredictOptions {
 }
 
 /** The options name something that does not exist; the message is one sentence for people. */
-export class PredictError extends Error {}
+export class PredictError extends Refusal {}
 
 /** Since 1.21 kube-proxy serves both families; before, only with a feature gate. */
 const families = (features: Features, config: KubeProxyConfig, family: Family): Family[] =>

@@ -1,7 +1,8 @@
 import type { z } from 'zod'
+import { Refusal } from './refusal.ts'
 
 /** The text is not output of the named program; the message quotes the invalid line, which is counted from 1. */
-export class ParseError extends Error {
+export class ParseError extends Refusal {
   override name = 'ParseError'
   readonly line: number
 

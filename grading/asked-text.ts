@@ -1,7 +1,7 @@
 // What a lab asks its learner, as lab.yaml states it, and which answers are possible.
 
 import * as z from 'zod'
-import { UserError } from '../host/main.ts'
+import { Refusal } from '../host/main.ts'
 import { shortened } from '../host/plain-text.ts'
 import { readAnswer } from './answer.ts'
 
@@ -49,7 +49,7 @@ export function describeChoices({ choices, many }: AskedText): string {
 
 /**
  * An answer in the form in which it is kept and compared: trimmed; of a closed set as the set writes it, several names in
- * the order of the set, joined by ", ". Throws UserError for an answer that is not in the set, Error for text that can't
+ * the order of the set, joined by ", ". Throws Refusal for an answer that is not in the set, Error for text that can't
  * be an answer.
  */
 export function normalAnswer(asked: AskedText, typed: string): string {
@@ -59,7 +59,7 @@ export function normalAnswer(asked: AskedText, typed: string): string {
     asked.choices.find((known) => known.toLowerCase() === name.toLowerCase())
   const refuse = (name: string): never => {
     const sentence = `"${shortened(name, 60)}" is not one of the possible answers, which are ${describeChoices(asked)}.`
-    throw new UserError(`${sentence} Nothing was kept, and it costs nothing.`)
+    throw new Refusal(`${sentence} Nothing was kept, and it costs nothing.`)
   }
   if (!asked.many) return find(text.replace(/^["'`]|["'`]$/g, '')) ?? refuse(text)
   if (text.toLowerCase() === NONE) return NONE

@@ -65,8 +65,7 @@ export class NotApplicable extends Error {}
 /** The step can't be judged on this cluster at any moment. */
 export class OutOfReach extends NotApplicable {}
 
-/** The grader or the cluster has a problem: the step could not be checked. */
-export class Trouble extends Error {}
+export { Trouble } from '../host/trouble.ts'
 
 /** Ends a check with a failure. */
 export function fail(detail: FailureDetail): never {

@@ -1,6 +1,6 @@
 // Which step or recall question `make answer Q=…` means.
 
-import { UserError } from '../host/main.ts'
+import { Refusal } from '../host/main.ts'
 import { shortened } from '../host/plain-text.ts'
 import {
   findStep,
@@ -21,7 +21,7 @@ const idIn = (place: AskedPlace) => ('step' in place ? place.step.id : place.rec
 
 /**
  * The only step of that id with a prediction or a question, or the recall question, in that lab or in all; in one lab
- * `wish` may also be the step's number. Throws UserError with the existing questions.
+ * `wish` may also be the step's number. Throws Refusal with the existing questions.
  */
 export function findAsked(wish: string, number?: number): AskedPlace {
   const id = number && /^\d+$/.test(wish) ? findStep(readLab(number), wish).id : wish
@@ -33,16 +33,16 @@ export function findAsked(wish: string, number?: number): AskedPlace {
   ]
   const [found, another] = places.filter((place) => idIn(place) === id)
   if (found && another)
-    throw new UserError(
+    throw new Refusal(
       `Labs ${found.lab.number} and ${another.lab.number} have a step "${id}": add LAB=…`,
     )
   if (found) return found
   const questions = [...new Set(places.map((place) => `Q=${idIn(place)}`))].join(', ')
   const all = questions === '' ? 'There is no question.' : `Questions: ${questions}.`
-  if (id === '') throw new UserError(`Q= must name a question. ${all}`)
+  if (id === '') throw new Refusal(`Q= must name a question. ${all}`)
   const named = steps.find(({ step }) => step.id === id)
-  if (named) throw new UserError(`Step "${id}" of lab ${named.lab.number} has no question. ${all}`)
-  throw new UserError(
+  if (named) throw new Refusal(`Step "${id}" of lab ${named.lab.number} has no question. ${all}`)
+  throw new Refusal(
     `${number ? `Lab ${number} has no` : 'No lab has the'} question "${shortened(id, 60)}". ${all}`,
   )
 }

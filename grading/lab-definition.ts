@@ -6,7 +6,7 @@ import { cannotStartLab } from '../cluster/doctor/choose.ts'
 import type { LabNeeds } from '../cluster/doctor/facts.ts'
 import type { Cluster } from '../cluster/driver.ts'
 import { projectRoot } from '../host/layout.ts'
-import { UserError } from '../host/main.ts'
+import { Refusal } from '../host/main.ts'
 import { askedTextSchema } from './asked-text.ts'
 import { Trouble } from './failure.ts'
 
@@ -170,13 +170,11 @@ export async function mustRunHere(cluster: Cluster, lab: LabDefinition): Promise
   throw new Trouble(cannotStartLab(lab, `${where}, that of ${elsewhere} has`))
 }
 
-/** Reads the number of a lab. Throws a UserError with an example. */
+/** Reads the number of a lab. Throws a Refusal with an example. */
 export function labNumber(text: string | undefined): number {
   const number = Number(text)
   if (Number.isInteger(number) && number > 0) return number
-  throw new UserError(
-    `"${text ?? ''}" is not the number of a lab: write it as in \`make check-2\`.`,
-  )
+  throw new Refusal(`"${text ?? ''}" is not the number of a lab: write it as in \`make check-2\`.`)
 }
 
 const labsFolder = join(projectRoot, 'labs')

@@ -133,7 +133,7 @@ export interface SnapshotSource {
 /** A running cluster as a source of snapshots. */
 export type OpenedCluster = SnapshotSource & { live: LiveCluster }
 
-/** Opens the source of snapshots: a capture folder, or the cluster that CLUSTER and NAME select. Throws UserError. */
+/** Opens the source of snapshots: a capture folder, or the cluster that CLUSTER and NAME select. Throws Refusal. */
 export async function openSource(source: Source): Promise<SnapshotSource> {
   if (source.kind === 'cluster') {
     // Offline grading needs none of the drivers.
@@ -149,7 +149,7 @@ export async function openSource(source: Source): Promise<SnapshotSource> {
 /** The maximum time to wait, before nodes are read, until kube-proxies have programmed the current objects, if the driver can detect it. */
 const SYNC_MS = 3000
 
-/** A running cluster as a source of snapshots, whose nodes are read in this depth. Throws UserError when it is not up. */
+/** A running cluster as a source of snapshots, whose nodes are read in this depth. Throws Refusal when it is not up. */
 export async function openCluster(
   cluster: Cluster,
   { depth, ...options }: { keepMoments?: boolean; depth?: ReportDepth } = {},

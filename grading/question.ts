@@ -29,7 +29,7 @@ export interface AskedStep {
   understanding: number
 }
 
-/** The note of an answer. Throws UserError or Error with a sentence for the learner when it is not valid. */
+/** The note of an answer. Throws Refusal or Error with a sentence for the learner when it is not valid. */
 export const noteOfAnswer = (asked: AskedText, typed: string, at = new Date()): AnswerNote => ({
   text: normalAnswer(asked, typed),
   at: at.toISOString(),

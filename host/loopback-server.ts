@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { reasonOf, UserError } from './main.ts'
+import { Refusal, reasonOf } from './main.ts'
 
 /** A secret for a URL or a cookie that no other user or page can guess. */
 export const newToken = (): string => randomBytes(16).toString('hex')
@@ -23,15 +23,15 @@ export const SAFE_HEADERS = {
 export const isLoopbackHost = (host: string | undefined, port: number): boolean =>
   host === `127.0.0.1:${port}` || host === `localhost:${port}`
 
-/** The port in `PORT`; default 0, a free one. Throws UserError with the valid values. */
+/** The port in `PORT`; default 0, a free one. Throws Refusal with the valid values. */
 export function requestedPort(target: string, wish = process.env.PORT ?? ''): number {
   if (/^\d{0,5}$/.test(wish) && Number(wish) <= 65535) return Number(wish)
-  throw new UserError(
+  throw new Refusal(
     `"${wish}" is not a port; choose one from 1 to 65535, for example: make ${target} PORT=8080`,
   )
 }
 
-/** Listens on 127.0.0.1 only and returns the port. Throws UserError if the port can't be used. */
+/** Listens on 127.0.0.1 only and returns the port. Throws Refusal if the port can't be used. */
 export async function listenOnLoopback(
   server: Server,
   port: number,
@@ -41,7 +41,7 @@ export async function listenOnLoopback(
   try {
     await once(server, 'listening')
   } catch (error) {
-    throw new UserError(
+    throw new Refusal(
       `Port ${port} can't be used (${reasonOf(error)}); leave PORT= out to use a free one: make ${target}`,
     )
   }

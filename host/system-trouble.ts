@@ -2,9 +2,10 @@ import { existsSync, statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { cacheFolder } from './layout.ts'
 import { fileErrorText } from './plain-file.ts'
+import { Trouble } from './trouble.ts'
 
 /** This machine prevents the work: a full disk, a folder that can't be written, a limit. The message is a sentence. */
-export class SystemTrouble extends Error {}
+export class SystemTrouble extends Trouble {}
 
 const bytesPerMegabyte = 1_000_000
 

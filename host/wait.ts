@@ -1,7 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import { Trouble } from './trouble.ts'
 
 /** The condition was not met in time. */
-export class DeadlineError extends Error {}
+export class DeadlineError extends Trouble {}
 
 /** `LAB_TIMEOUT_SCALE` stretches every deadline for slow machines (2 doubles them). */
 export function timeoutScale(value = process.env.LAB_TIMEOUT_SCALE): number {

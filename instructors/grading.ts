@@ -7,7 +7,7 @@ import { grade } from '../grading/grader.ts'
 import { labNumber } from '../grading/lab-definition.ts'
 import { learnerReport } from '../grading/learner-report.ts'
 import type { Report, Source } from '../grading/report-schema.ts'
-import { ExitCode, UserError } from '../host/main.ts'
+import { ExitCode, Refusal } from '../host/main.ts'
 import { requireWritable } from '../host/plain-file.ts'
 import { plainJson, plainText } from '../host/plain-text.ts'
 import { classResult, classSummary, judgedLine } from './class/class-result.ts'
@@ -17,7 +17,7 @@ import { gradedReport, judgeSubmission } from './class/judge-file.ts'
 import { judgeAll, liveTasks } from './class/judge-pool.ts'
 import type { ClassResult } from './class/result.ts'
 import { readSubmission, type SignatureState } from './submission/read-submission.ts'
-import { quoted, Refusal } from './submission/untrusted-text.ts'
+import { quoted, SubmissionRefusal } from './submission/untrusted-text.ts'
 
 /** Options of parseArgs that take a text. */
 const texts = <Name extends string>(...names: Name[]) =>
@@ -83,16 +83,16 @@ export async function checkSubmission(
   const word = process.env.CLASS ? classWord(process.env.CLASS) : undefined
   const options = { key: keyFile ? readClassKey(keyFile) : undefined, word }
   const refused = (error: unknown): never => {
-    throw error instanceof Refusal
-      ? new UserError(`${quoted(file)} is refused. ${error.message}`)
+    throw error instanceof SubmissionRefusal
+      ? new Refusal(`${quoted(file)} is refused. ${error.message}`)
       : error
   }
   const submission = await readSubmission(path, options.key).catch(refused)
   const { learner, lab, submittedAt } = submission.manifest
   if (wish.lab !== undefined && labNumber(wish.lab) !== lab)
-    throw new UserError(`${quoted(file)} is for lab ${lab}: leave --lab out.`)
+    throw new Refusal(`${quoted(file)} is for lab ${lab}: leave --lab out.`)
   if (wish.step !== undefined || wish.junit !== undefined)
-    throw new UserError(
+    throw new Refusal(
       'A submission is judged as a whole: leave --step and --junit out; --format junit writes JUnit.',
     )
   const { report, judged } = await judgeSubmission(submission, file, options).catch(refused)
@@ -114,7 +114,7 @@ export async function gradeClass(files: readonly string[], options: ClassOptions
     ? liveTasks(kubeconfigs, labNumber(options.lab))
     : files.map((file) => ({ file }))
   if (tasks.length === 0)
-    throw new UserError(
+    throw new Refusal(
       'There is nothing to grade: give files, as in `grade-class.ts submissions/*.labgrade`.',
     )
   preparePlaces(options)
@@ -138,7 +138,7 @@ export async function gradeClass(files: readonly string[], options: ClassOptions
 function atLeastOne(value: string): number {
   const number = Number(value)
   if (Number.isInteger(number) && number >= 1) return number
-  throw new UserError(`"${value}" is not a number of jobs or seconds: use 1 or more.`)
+  throw new Refusal(`"${value}" is not a number of jobs or seconds: use 1 or more.`)
 }
 
 /** Writes a report as requested and returns the exit code. */

@@ -2,7 +2,7 @@
 // room's certificate, so that no authority is needed to know that the room is the right one.
 
 import { createHash } from 'node:crypto'
-import { UserError } from '../host/main.ts'
+import { Refusal } from '../host/main.ts'
 
 export interface RoomWord {
   host: string
@@ -37,12 +37,12 @@ export const fingerprintOf = (der: Uint8Array): string =>
 const WORD =
   /^(https?):\/\/(\[[0-9a-f:]+\]|[A-Za-z0-9.-]+):(\d{1,5})\/([a-z0-9][a-z0-9-]{0,39}-[a-z2-7]{8})(?:\.([a-z2-7]{20}))?$/
 
-/** Reads a word. Throws UserError that says which form it has. */
+/** Reads a word. Throws Refusal that says which form it has. */
 export function parseRoomWord(text: string): RoomWord {
   const [, scheme, host = '', port, door = '', fingerprint] = WORD.exec(text.trim()) ?? []
   const isWhole = (scheme === 'https') === (fingerprint !== undefined)
   if (scheme === undefined || !isWhole || Number(port) > 65_535)
-    throw new UserError(
+    throw new Refusal(
       `"${text}" is not the word of a room: copy it whole from the instructor's page, as in \`make lab-2 ROOM=https://192.0.2.7:8443/spring-…\`.`,
     )
   return { host: host.replace(/^\[|\]$/g, ''), port: Number(port), door, fingerprint }

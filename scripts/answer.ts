@@ -12,7 +12,7 @@ import { askedLines, priceOfWrong } from '../grading/learning-lines.ts'
 import { openCluster } from '../grading/live-cluster.ts'
 import { answerCommand } from '../grading/question.ts'
 import { recallLines } from '../grading/recall.ts'
-import { ExitCode, main, UserError } from '../host/main.ts'
+import { ExitCode, main, Refusal } from '../host/main.ts'
 
 await main(async () => {
   const { Q = '', A: text, LAB, SHOW } = process.env
@@ -27,7 +27,7 @@ await main(async () => {
   const id = 'recall' in place ? place.recall.id : place.step.id
   if ('recall' in place) {
     if (!text)
-      throw new UserError(`${place.recall.ask} Answer with: ${answerCommand(lab.number, id)}`)
+      throw new Refusal(`${place.recall.ask} Answer with: ${answerCommand(lab.number, id)}`)
     const { isRight, lines } = recallLines(place.recall, text)
     const running = await runningCluster().catch(() => undefined)
     if (running && isRight) await keepRecall(running, lab.number, id, text)
@@ -45,7 +45,7 @@ await main(async () => {
       priceOfWrong(step),
       `Answer with: ${answerCommand(lab.number, id)}`,
     ]
-    throw new UserError(lines.filter(Boolean).join(' '))
+    throw new Refusal(lines.filter(Boolean).join(' '))
   }
   const cluster = await selectCluster()
   const source = await openCluster(cluster)

@@ -5,13 +5,13 @@ import { writeCaptureFolder } from '../cluster/capture-folder.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
 import { runningCluster } from '../cluster/select.ts'
 import { takeCapture } from '../cluster/snapshot.ts'
-import { ExitCode, main, UserError } from '../host/main.ts'
+import { ExitCode, main, Refusal } from '../host/main.ts'
 
 await main(async () => {
   const stamp = new Date().toISOString().slice(0, 19).replaceAll(':', '-')
   const folder = process.env.DIR || join('captures', stamp)
   if (existsSync(join(folder, 'objects.json')))
-    throw new UserError(`"${folder}" already contains a capture: choose another folder with DIR=.`)
+    throw new Refusal(`"${folder}" already contains a capture: choose another folder with DIR=.`)
   const cluster = await runningCluster()
   const capture = await takeCapture(cluster, await kubeClient(cluster), 'thorough')
   writeCaptureFolder(folder, capture)

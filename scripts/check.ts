@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util'
 import { shownHints } from '../course/hints.ts'
 import { labNumber, readLab } from '../grading/lab-definition.ts'
 import { clusterName } from '../host/layout.ts'
-import { main, UserError } from '../host/main.ts'
+import { main, Refusal } from '../host/main.ts'
 import { FORMAT_NAMES } from '../instructors/class/formats/formats.ts'
 import { checkSubmission, gradeAndPrint, gradingOptions } from '../instructors/grading.ts'
 import { quoted } from '../instructors/submission/untrusted-text.ts'
@@ -43,12 +43,10 @@ await main(async () => {
   const { capture } = values
   const [lab, superfluous] = [...(values.lab === undefined ? [] : [values.lab]), ...positionals]
   if (superfluous !== undefined)
-    throw new UserError(
-      `${quoted(superfluous)} is one argument too many: --help lists the options.`,
-    )
+    throw new Refusal(`${quoted(superfluous)} is one argument too many: --help lists the options.`)
   const found = capture !== undefined && statSync(capture, { throwIfNoEntry: false })
   if (capture !== undefined && found === undefined && lab === undefined)
-    throw new UserError(
+    throw new Refusal(
       `${quoted(capture)} does not exist: give a folder that \`make capture\` wrote, or a file that \`make submit\` wrote.`,
     )
   if (capture !== undefined && found && !found.isDirectory())

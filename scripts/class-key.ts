@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { learnerKeyLine, learnerName, readClassKey } from '../grading/class-key.ts'
-import { main, UserError } from '../host/main.ts'
+import { main, Refusal } from '../host/main.ts'
 
 const USAGE = `Usage: node --import tsx scripts/class-key.ts --new class.key
        node --import tsx scripts/class-key.ts --key class.key --learner alice
@@ -20,7 +20,7 @@ await main(async () => {
     try {
       writeFileSync(values.new, `${randomBytes(32).toString('hex')}\n`, { mode: 0o600, flag: 'wx' })
     } catch {
-      throw new UserError(
+      throw new Refusal(
         `"${values.new}" can't be created: it exists already, or its folder does not.`,
       )
     }
@@ -29,7 +29,7 @@ await main(async () => {
     )
   }
   if (values.key === undefined || values.learner === undefined)
-    throw new UserError(
+    throw new Refusal(
       'Nothing to do: `--new FILE` creates a key, `--key FILE --learner NAME` prints a learner’s key.',
     )
   console.log(learnerKeyLine(readClassKey(values.key), learnerName(values.learner)))

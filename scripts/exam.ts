@@ -9,7 +9,7 @@ import type { IncidentNote } from '../course/incident/incident-note.ts'
 import { loadKeyFacts } from '../course/incident/key-facts.ts'
 import { currentNote } from '../course/incident/open.ts'
 import { LabBench } from '../course/lab-bench.ts'
-import { main, UserError } from '../host/main.ts'
+import { main, Refusal } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 import { incidents } from '../labs/08-incidents/incidents/all.ts'
 
@@ -24,8 +24,8 @@ await main(async () => {
   const bench = await LabBench.open(cluster, createProgress(), purpose)
   const known = isNew && !NEXT && !SHOW ? undefined : await readExam(bench)
   if (!known && (NEXT || SHOW))
-    throw new UserError('No exam was begun: `make exam` begins one, with SEED=, N= and HARD=1.')
-  if (NEXT && known?.endedAt) throw new UserError('The exam is over: `make exam` shows its result.')
+    throw new Refusal('No exam was begun: `make exam` begins one, with SEED=, N= and HARD=1.')
+  if (NEXT && known?.endedAt) throw new Refusal('The exam is over: `make exam` shows its result.')
   if (!known) {
     const seed = SEED || String(randomInt(1_000_000))
     const { exam, note } = await beginExam(bench, { seed, length, hard: Boolean(HARD) })

@@ -1,6 +1,6 @@
 // Runs CMD on the node NODE; --shell opens a shell there. The functions of `make aliases` call  exec.ts NODE COMMAND [ARGUMENT …]
 import { chosenMachine, chosenNode, selectCluster } from '../cluster/select.ts'
-import { main, UserError } from '../host/main.ts'
+import { main, Refusal } from '../host/main.ts'
 import { printResult } from '../host/output.ts'
 
 await main(async () => {
@@ -9,7 +9,7 @@ await main(async () => {
   if (node === '--shell') return cluster.shell(await chosenMachine(cluster))
   const command = node === undefined ? ['sh', '-c', process.env.CMD ?? ''] : words
   if (!command.at(-1))
-    throw new UserError("The command is missing: use for example `make exec CMD='ipvsadm -Ln'`.")
+    throw new Refusal("The command is missing: use for example `make exec CMD='ipvsadm -Ln'`.")
   const machine =
     node === undefined ? await chosenMachine(cluster) : await chosenNode(cluster, node)
   const result = await cluster.exec(machine, command)

@@ -8,7 +8,7 @@ import { latestIncident, openNext, takeHint } from '../course/incident/open.ts'
 import { INCIDENT_LAB } from '../course/incident/shop.ts'
 import { LabBench } from '../course/lab-bench.ts'
 import { labNumber } from '../grading/lab-definition.ts'
-import { main, UserError } from '../host/main.ts'
+import { main, Refusal } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 import { incidents } from '../labs/08-incidents/incidents/all.ts'
 
@@ -34,14 +34,14 @@ await main(async () => {
   if (SHOW) {
     const open = await latestIncident(bench, lab)
     if (!open)
-      throw new UserError(
+      throw new Refusal(
         `No incident is open: \`${incidentCommand(lab ?? INCIDENT_LAB)}\` starts one.`,
       )
     console.log(describeIncident(open.note, incidents, { columns, lab: open.lab }))
     return
   }
   if (HARD && lab !== undefined && lab !== INCIDENT_LAB)
-    throw new UserError(
+    throw new Refusal(
       `HARD=1 is for incidents of lab ${INCIDENT_LAB}: lab ${lab} lists the causes that it teaches.`,
     )
   const wish = { seed: SEED || undefined, id: INCIDENT || undefined, lab, hard: Boolean(HARD) }

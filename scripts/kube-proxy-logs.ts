@@ -6,7 +6,7 @@ import {
   readLog,
 } from '../cluster/kube-proxy/kube-proxy-pods.ts'
 import { runningCluster } from '../cluster/select.ts'
-import { main, UserError } from '../host/main.ts'
+import { main, Refusal } from '../host/main.ts'
 
 /** The last lines of each log. */
 const tailLines = 40
@@ -36,7 +36,7 @@ await main(async () => {
   const pods = await listKubeProxyPods(client)
   const chosen = pods.filter(({ node }) => !wish || node === wish)
   if (chosen.length === 0)
-    throw new UserError(
+    throw new Refusal(
       `No kube-proxy runs on "${wish ?? 'any node'}": use NODE= with one of ${pods.map(({ node }) => node).join(', ')}.`,
     )
   for (const pod of chosen) await show(client, pod)

@@ -5,7 +5,7 @@ import { kubeClient } from '../cluster/kube-client.ts'
 import { runningCluster } from '../cluster/select.ts'
 import { lastRun, measureHere } from '../course/scale/measure.ts'
 import { measurementTable, scaleRemarks } from '../course/scale/results.ts'
-import { main, UserError } from '../host/main.ts'
+import { main, Refusal } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 
 await main(async () => {
@@ -13,7 +13,7 @@ await main(async () => {
   const client = await kubeClient(cluster)
   if (process.env.SHOW) {
     const run = await lastRun(cluster, client)
-    if (!run) throw new UserError('The cluster has no run yet: make measure')
+    if (!run) throw new Refusal('The cluster has no run yet: make measure')
     console.log([...measurementTable(run), '', ...scaleRemarks(run)].join('\n'))
     return
   }

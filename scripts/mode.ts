@@ -1,7 +1,7 @@
 import { describeProof } from '../cluster/kube-proxy/proof.ts'
 import { switchMode } from '../cluster/kube-proxy/switch-mode.ts'
 import { runningCluster } from '../cluster/select.ts'
-import { main, UserError } from '../host/main.ts'
+import { main, Refusal } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 
 /** The version whose userspace mode is modelled; 1.26 removed it. */
@@ -10,7 +10,7 @@ const USERSPACE_VERSION = '1.20'
 await main(async () => {
   const mode = process.argv[2]
   if (mode !== 'ipvs' && mode !== 'iptables' && mode !== 'nftables' && mode !== 'userspace')
-    throw new UserError(
+    throw new Refusal(
       `"${mode ?? ''}" is not a mode: run \`make ipvs\`, \`make iptables\`, \`make nftables\` or \`make userspace\`.`,
     )
   const cluster = await runningCluster()

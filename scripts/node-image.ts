@@ -1,12 +1,12 @@
 import { containerEngine } from '../cluster/kind/engine.ts'
 import { bakeNodeImage, fetchLabImages, pinnedImage } from '../cluster/kind/images.ts'
-import { main, UserError } from '../host/main.ts'
+import { main, Refusal } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 
 await main(async () => {
   const engine = await containerEngine()
   if (!engine)
-    throw new UserError(
+    throw new Refusal(
       'No Docker or Podman engine responds: start one; the embedded cluster needs no image.',
     )
   const own = process.env.IMAGE
@@ -14,7 +14,7 @@ await main(async () => {
   const name = await bakeNodeImage(engine, own || pinnedImage(), progress)
   const { missing, reason } = await fetchLabImages(engine, progress)
   if (missing.length > 0)
-    throw new UserError(
+    throw new Refusal(
       `${name} is ready, but ${missing.join(', ')} could not be fetched (${reason}): run \`make node-image\` again where there is a network.`,
     )
   console.log(

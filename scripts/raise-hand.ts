@@ -1,6 +1,6 @@
 // Asks the instructor for help, in a room:  make raise-hand [DOWN=1]
 
-import { main, UserError } from '../host/main.ts'
+import { main, Refusal } from '../host/main.ts'
 import { LearnerSeat } from '../room/learner/seat.ts'
 
 /** The longest wait for a room; without it, the next command in the room sends it. */
@@ -9,7 +9,7 @@ const GREETING_MS = 3000
 await main(async () => {
   const seat = LearnerSeat.open()
   if (seat.view.state === 'out')
-    throw new UserError(
+    throw new Refusal(
       'You are in no room: join with the word of your instructor, as in `make raise-hand ROOM=https://…`.',
     )
   const raised = !process.env.DOWN

@@ -11,7 +11,7 @@ import { openLab, playSteps } from '../course/play-lab.ts'
 import { labNumber, readLab } from '../grading/lab-definition.ts'
 import { learnerReport, scoreLine } from '../grading/learner-report.ts'
 import { cacheFolder, projectRoot } from '../host/layout.ts'
-import { ExitCode, main, UserError } from '../host/main.ts'
+import { ExitCode, main, Refusal } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 import { handIn } from '../instructors/submission/hand-in.ts'
 
@@ -26,7 +26,7 @@ await main(async () => {
   const lab = readLab(labNumber(positionals[0]))
   const stem = values.file || `lab-${lab.number}-embedded`
   if (!/^lab-\d+-embedded(?:-[a-z]+)?$/.test(stem))
-    throw new UserError(
+    throw new Refusal(
       `"${stem}" is not the name of a recording: write it as in FILE=lab-8-embedded-ipvs.`,
     )
   const cluster = await selectCluster('embedded', process.env.NAME || 'record-solved', { lab })

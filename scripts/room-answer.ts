@@ -4,7 +4,7 @@ import { consent } from '../cluster/consent.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { begunLabs } from '../grading/lab-notes.ts'
 import { openCluster } from '../grading/live-cluster.ts'
-import { ExitCode, main, UserError } from '../host/main.ts'
+import { ExitCode, main, Refusal } from '../host/main.ts'
 import { LearnerSeat } from '../room/learner/seat.ts'
 import { labWithTask } from '../room/learner/task-notes.ts'
 import { taskText } from '../room/tasks.ts'
@@ -16,21 +16,19 @@ await main(async () => {
   const seat = LearnerSeat.open()
   if (!(await seat.greeted(GREETING_MS))) {
     await seat.end()
-    throw new UserError(
-      "The room can't be reached: `make room-answer` works once you are in a room.",
-    )
+    throw new Refusal("The room can't be reached: `make room-answer` works once you are in a room.")
   }
   const [task] = seat.openTasks
   const poll = seat.view.notices.findLast((notice) => notice.kind === 'poll')
   try {
     if (text === '')
-      throw new UserError(
+      throw new Refusal(
         `${asked(task && taskText(task), poll?.ask)} Answer with: make room-answer A='…'`,
       )
     if (task) return await answerTask(seat, task.id, text)
-    if (!poll) throw new UserError('The room asks nothing now.')
+    if (!poll) throw new Refusal('The room asks nothing now.')
     if (poll.choices.length > 0 && !poll.choices.includes(text))
-      throw new UserError(
+      throw new Refusal(
         `"${text}" is not an answer to "${poll.ask}": choose one of ${poll.choices.join(', ')}.`,
       )
     seat.vote(poll.id, text)
@@ -50,7 +48,7 @@ async function answerTask(seat: LearnerSeat, id: string, text: string): Promise<
   const { client } = source.live
   const lab = await labWithTask(client, await begunLabs(client), id)
   if (lab === undefined)
-    throw new UserError(
+    throw new Refusal(
       'The task is not in the notes of a lab yet: open the guide, as in `make lab-2`.',
     )
   await consent(cluster, `write the answer into ConfigMap "lab-${lab}" in namespace "default"`)

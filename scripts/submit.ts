@@ -8,7 +8,7 @@ import { begunLabs } from '../grading/lab-notes.ts'
 import { learnerReport, scoreLine } from '../grading/learner-report.ts'
 import { Moments } from '../grading/moments.ts'
 import { clusterName } from '../host/layout.ts'
-import { main, UserError } from '../host/main.ts'
+import { main, Refusal } from '../host/main.ts'
 import { handIn } from '../instructors/submission/hand-in.ts'
 
 await main(async () => {
@@ -33,7 +33,7 @@ function whoAndWhere(): { learner: string; name: string } {
   const { LEARNER, NAME, CLUSTER_NAME } = process.env
   if (LEARNER) return { learner: learnerName(LEARNER), name: clusterName(CLUSTER_NAME || NAME) }
   if (!NAME)
-    throw new UserError('The learner is missing: for example `make submit LEARNER=alice LAB=2`.')
+    throw new Refusal('The learner is missing: for example `make submit LEARNER=alice LAB=2`.')
   const learner = learnerName(NAME)
   console.log(
     `NAME=${learner} is used as the learner; write LEARNER=${learner}, as NAME is the cluster everywhere else.`,
@@ -54,5 +54,5 @@ function onlyLab(labs: readonly number[]): number {
   if (only !== undefined && labs.length === 1) return only
   const known =
     labs.length > 0 ? `labs ${labs.join(', ')} were worked on` : 'none was worked on yet'
-  throw new UserError(`Which lab? ${known}: choose as in \`make submit LEARNER=alice LAB=2\`.`)
+  throw new Refusal(`Which lab? ${known}: choose as in \`make submit LEARNER=alice LAB=2\`.`)
 }

@@ -1,7 +1,7 @@
 // Mutation testing of the grader. See --help.
 import { parseArgs } from 'node:util'
 import { labNumber } from '../grading/lab-definition.ts'
-import { ExitCode, main, UserError } from '../host/main.ts'
+import { ExitCode, main, Refusal } from '../host/main.ts'
 import { answerTrialLines, isMisjudged, tryAnswers } from '../instructors/mutation/answer-trials.ts'
 import { goodCaptures } from '../instructors/mutation/good-captures.ts'
 import {
@@ -30,7 +30,7 @@ await main(async () => {
   const { values } = parseArgs({ options })
   const every = Number(values.every ?? 1)
   if (!Number.isInteger(every) || every < 1)
-    throw new UserError(
+    throw new Refusal(
       `--every "${values.every}" is not a whole number from 1 on: --every 10 tries each tenth mutation.`,
     )
   Error.stackTraceLimit = 0

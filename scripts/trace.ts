@@ -5,7 +5,7 @@ import { livePacket, recordedPacket } from '../course/read-node.ts'
 import { drawTrace, explainTrace } from '../dataplane/trace/draw.ts'
 import { stoppingPlace } from '../dataplane/trace/stopping-place.ts'
 import { tracePacket, traceToJson } from '../dataplane/trace.ts'
-import { main, UserError } from '../host/main.ts'
+import { main, Refusal } from '../host/main.ts'
 import { plainJson } from '../host/plain-text.ts'
 
 const USAGE = `Usage: make trace FROM=ORIGIN TO=DESTINATION [NODE=NAME] [VERBOSE=1]
@@ -37,7 +37,7 @@ const options = {
 await main(async () => {
   const { capture, node, from, to, json, verbose } = parseArgs({ options }).values
   if (!from || !to)
-    throw new UserError(
+    throw new Refusal(
       `${[!from && 'FROM=', !to && 'TO='].filter(Boolean).join(' and ')} must be given: make trace FROM=pod/NAME TO=svc/NAME:80; FROM= may also be host, outside, or pod: or external: with an address.`,
     )
   const { packet, state } = capture

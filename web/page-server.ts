@@ -32,7 +32,7 @@ export interface PageServer {
 const BODY_BYTES = 16 * 1024
 const MESSAGE_BYTES = 256 * 1024
 
-/** Starts the server on 127.0.0.1; `port` 0 chooses a free one. Throws UserError if the port is in use. */
+/** Starts the server on 127.0.0.1; `port` 0 chooses a free one. Throws Refusal if the port is in use. */
 export async function servePage(handler: PageHandler, port: number): Promise<PageServer> {
   const gate = new Gate(handler.target)
   const server: Server = createServer({ maxHeaderSize: 16 * 1024 }, (request, response) => {

@@ -2,6 +2,7 @@ import { PassThrough, Writable } from 'node:stream'
 import type { V1Status } from '@kubernetes/client-node'
 import { reasonOf } from '../../host/main.ts'
 import type { ExecOptions, ExecResult } from '../../host/shell-word.ts'
+import { Trouble } from '../../host/trouble.ts'
 import { timeoutScale } from '../../host/wait.ts'
 import type { KubeClient } from '../kube-client.ts'
 import { Exec } from '../kubernetes.ts'
@@ -12,7 +13,7 @@ const EXEC_MS = 600_000
 const OUTPUT_BYTES = 64 * 2 ** 20
 
 /** A Pod could not be reached by the API's exec, or did not answer in time. */
-export class PodExecError extends Error {
+export class PodExecError extends Trouble {
   /** The message without the Pod, as a clause. */
   readonly reason: string
 

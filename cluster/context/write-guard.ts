@@ -1,3 +1,4 @@
+import { Refusal } from '../../dataplane/refusal.ts'
 import { consent } from '../consent.ts'
 import type { Cluster, ReadApi } from '../driver.ts'
 
@@ -6,7 +7,7 @@ export const ownLabel = { 'app.kubernetes.io/managed-by': 'kube-service-labs' } 
 export const ownSelector = 'app.kubernetes.io/managed-by=kube-service-labs'
 
 /** A change was refused because its object is not ours; the object is unchanged. */
-export class ForeignObjectError extends Error {}
+export class ForeignObjectError extends Refusal {}
 
 /** One request to the API, before it is sent. */
 export interface ApiRequest {

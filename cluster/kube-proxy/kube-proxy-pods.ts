@@ -1,4 +1,5 @@
 import type { V1ContainerStatus, V1DaemonSet, V1Pod } from '@kubernetes/client-node'
+import { Trouble } from '../../host/trouble.ts'
 import { type KubeClient, unlessCode } from '../kube-client.ts'
 
 /** The namespace and name of kube-proxy in kubeadm, kind and the embedded cluster. */
@@ -12,7 +13,7 @@ export const kubeProxy = {
 export const restartAnnotation = 'kubectl.kubernetes.io/restartedAt'
 
 /** kube-proxy was not found or cannot be used as it is. The message is one sentence for the user. */
-export class KubeProxyError extends Error {}
+export class KubeProxyError extends Trouble {}
 
 const missingKind = (kind: string) =>
   new KubeProxyError(

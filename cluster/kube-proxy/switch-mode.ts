@@ -2,6 +2,7 @@ import type { KubeProxyMode } from '../../dataplane/kube-proxy/config.ts'
 import { readMode, writeMode } from '../../dataplane/kube-proxy/config-conf.ts'
 import type { KernelMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { featuresOf, newestBefore } from '../../dataplane/kube-proxy/versions.ts'
+import { Refusal } from '../../dataplane/refusal.ts'
 import { type Progress, withProgress } from '../../host/progress.ts'
 import { changeCluster } from '../cluster-lock.ts'
 import { consent } from '../consent.ts'
@@ -37,7 +38,7 @@ export interface SwitchResult {
 }
 
 /** A mode can't run on a node's kernel or in this version of kube-proxy; nothing was changed. */
-export class ModeUnsupported extends Error {
+export class ModeUnsupported extends Refusal {
   constructor(mode: KernelMode, lacks: string, advice = '') {
     super(
       `Mode "${mode}" can't run here, and nothing was changed: ${lacks}.${advice && ` ${advice}`}`,

@@ -10,7 +10,7 @@ import { LabNotes, writeNotes } from '../../grading/lab-notes.ts'
 import { openCluster } from '../../grading/live-cluster.ts'
 import { reportOf } from '../../grading/report.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
-import { UserError } from '../../host/main.ts'
+import { Refusal } from '../../host/main.ts'
 import type { LabBench } from '../lab-bench.ts'
 import { draw, type Incident, loadIncidents, possible } from './incident.ts'
 import {
@@ -65,12 +65,12 @@ export type Exam = z.infer<typeof examSchema>
 const DEFAULT_LENGTH = 3
 const LONGEST = 10
 
-/** Reads how many incidents an exam has. Throws UserError with an example. */
+/** Reads how many incidents an exam has. Throws Refusal with an example. */
 export function examLength(text: string | undefined): number {
   if (!text) return DEFAULT_LENGTH
   const number = Number(text)
   if (/^\d+$/.test(text) && number >= 1 && number <= LONGEST) return number
-  throw new UserError(
+  throw new Refusal(
     `"${text}" is not a number of incidents from 1 to ${LONGEST}: write it as in \`make exam N=3\`.`,
   )
 }

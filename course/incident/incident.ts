@@ -1,7 +1,7 @@
 import { createHash, randomInt } from 'node:crypto'
 import { chalk } from 'zx/core'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
-import { UserError } from '../../host/main.ts'
+import { Refusal } from '../../host/main.ts'
 import { typedWord } from '../../host/shell-word.ts'
 import { wrapRows } from '../guide/terminal-text.ts'
 import type { LabBench } from '../lab-bench.ts'
@@ -85,7 +85,7 @@ export interface LabIncidents {
   choices: readonly Incident[]
 }
 
-/** The incidents of a lab other than lab 8. Throws UserError with the labs that have some. */
+/** The incidents of a lab other than lab 8. Throws Refusal with the labs that have some. */
 export async function incidentsOfLab(lab: number, folder = '08-incidents'): Promise<LabIncidents> {
   const module: { incidentsByLab: ReadonlyMap<number, LabIncidents> } = await import(
     `../../labs/${folder}/incidents/by-lab.ts`
@@ -93,7 +93,7 @@ export async function incidentsOfLab(lab: number, folder = '08-incidents'): Prom
   const found = module.incidentsByLab.get(lab)
   if (found) return found
   const labs = [...module.incidentsByLab.keys()].join(', ')
-  throw new UserError(
+  throw new Refusal(
     `Lab ${lab} has no incidents of its own, labs ${labs} have: \`make incident\` starts one of all.`,
   )
 }

@@ -8,7 +8,7 @@ import { ATTEMPT_KEY, type AttemptNote } from '../../grading/attempt.ts'
 import { forgetNotes, writeNotes } from '../../grading/lab-notes.ts'
 import { LiveCluster } from '../../grading/live-cluster.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
-import { UserError } from '../../host/main.ts'
+import { Refusal } from '../../host/main.ts'
 import { hasOutside } from '../../host/outside.ts'
 import { withProgress } from '../../host/progress.ts'
 import { waitFor } from '../../host/wait.ts'
@@ -69,7 +69,7 @@ type OnNote = (note: IncidentNote, healthy: Snapshot) => void
 /**
  * Reverts an earlier incident, draws another one, applies it, waits until its symptom appears, and verifies that it remains
  * after pending syncs of kube-proxy. Resolves to its note, whose seed draws the same incident again.
- * @throws UserError for an unknown id, for an incident that can't run here, or if kube-proxy repairs it each time;
+ * @throws Refusal for an unknown id, for an incident that can't run here, or if kube-proxy repairs it each time;
  * DeadlineError if no symptom appears
  */
 export function openNext(bench: LabBench, wish: Wish, onNote?: OnNote): Promise<IncidentNote> {
@@ -83,7 +83,7 @@ async function openAlone(bench: LabBench, wish: Wish, onNote?: OnNote): Promise<
   const { lab = INCIDENT_LAB } = wish
   const all = await loadIncidents()
   if (wish.id !== undefined && !all.some(({ id }) => id === wish.id))
-    throw new UserError(`There is no incident "${wish.id}": \`make incident LIST=1\` lists them.`)
+    throw new Refusal(`There is no incident "${wish.id}": \`make incident LIST=1\` lists them.`)
   const own = lab === INCIDENT_LAB ? undefined : await incidentsOfLab(lab)
   const solved = await solvedSoFar(bench, lab)
   const revert = async () => {
@@ -114,7 +114,7 @@ async function openAlone(bench: LabBench, wish: Wish, onNote?: OnNote): Promise<
     progress.note('kube-proxy has repaired it by itself.')
     await revert()
   }
-  throw new UserError(
+  throw new Refusal(
     `kube-proxy has repaired the incident "${incident.id}" by itself ${TRIES} times, so there is nothing to diagnose: \`make incident\` starts another one.`,
   )
 }
@@ -189,7 +189,7 @@ export async function latestIncident(
 /**
  * The next tier of hints of the incident of a lab, or of the latest one, which is recorded for the points; the last one again
  * after all.
- * @throws UserError if no incident is open
+ * @throws Refusal if no incident is open
  */
 export async function takeHint(
   bench: LabBench,
@@ -197,7 +197,7 @@ export async function takeHint(
 ): Promise<{ lab: number; tier: number; of: number; text: string }> {
   const open = await latestIncident(bench, lab)
   const found = open && (await openIncident(open.notes))
-  if (!found) throw new UserError('No incident is open: `make incident` starts one.')
+  if (!found) throw new Refusal('No incident is open: `make incident` starts one.')
   const { note, incident } = found
   const { hints } = incident
   const tier = Math.min(note.hints + 1, hints.length)
@@ -232,7 +232,7 @@ function choose(here: readonly Incident[], { id, seed }: Wish, solved: readonly 
   }
   const incident = here.find((one) => one.id === id)
   if (incident) return { incident, seed: seed ?? seedFor(here, (one) => one === incident) }
-  throw new UserError(
+  throw new Refusal(
     `The incident "${id}" can't run on this cluster: \`make incident LIST=1\` lists the requirements.`,
   )
 }

@@ -35,7 +35,7 @@ type KeptStates = Record<SwitchedMode, Partial<Inventory['printed']>>
 /**
  * `make measure`: measures with MAX and ENDPOINTS from the environment, in a separate kernel, and stores the run as a note in
  * the cluster and as a table, JSON and a diagram in the evidence folder. Returns the folder and the run.
- * @throws UserError for an invalid number; Unsupported if the embedded kernel can't run
+ * @throws Refusal for an invalid number; Unsupported if the embedded kernel can't run
  */
 export async function measureHere(
   cluster: Pick<Cluster, 'name'>,

@@ -1,4 +1,4 @@
-import { UserError } from '../../host/main.ts'
+import { Refusal } from '../../host/main.ts'
 
 /** The number of measurements. */
 export interface MeasurementEffort {
@@ -35,7 +35,7 @@ function readNumber(
 ): number {
   const value = Number(text || fallback)
   if (Number.isInteger(value) && value >= least && value <= most) return value
-  throw new UserError(
+  throw new Refusal(
     `${name} "${text}" is not a whole number from ${least} to ${most}: make measure ${name}=${fallback}`,
   )
 }
@@ -64,7 +64,7 @@ function effortFor(max: number, isLarge: boolean): MeasurementEffort {
 }
 
 /**
- * The plan for `MAX` Services with `ENDPOINTS` each. The default of `effort` depends on the sizes. Throws UserError for an
+ * The plan for `MAX` Services with `ENDPOINTS` each. The default of `effort` depends on the sizes. Throws Refusal for an
  * invalid number.
  */
 export function planScale(

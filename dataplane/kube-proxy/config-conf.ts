@@ -1,7 +1,8 @@
 import { isMap, isScalar, type Pair, parseDocument, type Scalar, type YAMLMap } from 'yaml'
+import { Refusal } from '../refusal.ts'
 
 /** kube-proxy's configuration cannot be changed as requested. */
-export class ConfigConfError extends Error {}
+export class ConfigConfError extends Refusal {}
 
 /** A change of a KubeProxyConfiguration by `make ipvs` and `make iptables`. */
 export interface ModeChange {

@@ -1,3 +1,5 @@
+import { Refusal } from '../refusal.ts'
+
 // Changes in kube-proxy between Kubernetes minor versions that affect the state of a node. Everything else in this folder
 // reads a Features record; no other file has version numbers.
 
@@ -187,7 +189,7 @@ const table = new Map<number, { patch: number; features: Features }[]>()
 export const SUPPORTED_VERSIONS: readonly string[] = [...table.keys()].map((minor) => `1.${minor}`)
 
 /** The version is not modelled; the message lists those that are. */
-export class VersionError extends Error {}
+export class VersionError extends Refusal {}
 
 /** The newest modelled version if the given one is newer; else undefined. */
 export function newestBefore(version: string): string | undefined {

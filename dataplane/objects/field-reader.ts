@@ -1,4 +1,5 @@
 import { acceptedFamily, canonicalAddress, isCidr } from '../ip-address.ts'
+import { Refusal } from '../refusal.ts'
 
 /** An error in one field of an object. */
 export interface InvalidField {
@@ -8,7 +9,7 @@ export interface InvalidField {
 }
 
 /** Objects or their fields are invalid; `faults` contains every fault, the message one per line. */
-export class InvalidFieldsError extends Error {
+export class InvalidFieldsError extends Refusal {
   readonly faults: InvalidField[]
 
   constructor(faults: InvalidField[]) {

@@ -1,4 +1,5 @@
 import { canonicalAddress, familyOf, parseEndpoint, printEndpoint } from '../ip-address.ts'
+import { Refusal } from '../refusal.ts'
 
 export type Protocol = 'tcp' | 'udp' | 'sctp'
 
@@ -16,7 +17,7 @@ export interface Packet {
 }
 
 /** A packet that cannot be sent as described; the message shows the expected form. */
-export class PacketError extends Error {
+export class PacketError extends Refusal {
   override name = 'PacketError'
 }
 

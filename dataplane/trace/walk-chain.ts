@@ -1,4 +1,5 @@
 import type { Rule, Table } from '../iptables-save.ts'
+import { Refusal } from '../refusal.ts'
 import { knownRule, type Target } from '../rule.ts'
 import { applyTarget } from './apply-target.ts'
 import { describeFlow, type Flow, mergeFlows } from './flow.ts'
@@ -6,7 +7,7 @@ import { isForOther, judgeRule, type TraceContext } from './judge-rule.ts'
 import { type Hook, type TraceStep, traceStep } from './step.ts'
 
 /** Rules jump in a cycle. The kernel rejects such a table, so the text was edited manually. */
-export class CircleError extends Error {
+export class CircleError extends Refusal {
   override name = 'CircleError'
 }
 

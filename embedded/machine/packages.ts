@@ -7,13 +7,14 @@ import { offlineRoot, projectRoot } from '../../host/layout.ts'
 import type { Progress } from '../../host/progress.ts'
 import { runTool } from '../../host/supervised.ts'
 import { SystemTrouble } from '../../host/system-trouble.ts'
+import { Trouble } from '../../host/trouble.ts'
 import type { KernelName } from './kernel.ts'
 import { KERNEL, kernelAddition, processor, SHIM, umlTrouble } from './kernel-package.ts'
 import { GUEST_CONFINE } from './machine.ts'
 import { type PackageTree, unpackPackages } from './package-tree.ts'
 
 /** The embedded cluster can't run here; the message contains the reason and an alternative. */
-export class Unsupported extends Error {}
+export class Unsupported extends Trouble {}
 
 /** A compiler of 290 kB without headers, which every release of Debian and Ubuntu has. */
 const COMPILER = 'tcc'

@@ -22,7 +22,7 @@ const TERMINAL = /^\/terminal\/([a-z0-9-]{1,40})$/
 /** The sources of the guide's page. */
 export const GUIDE_PAGE = join(projectRoot, 'guide', 'page')
 
-/** Starts the server on 127.0.0.1; `port` 0 chooses a free one. Throws UserError if the port is in use. */
+/** Starts the server on 127.0.0.1; `port` 0 chooses a free one. Throws Refusal if the port is in use. */
 export function serveGuide(
   guide: GuideHandler,
   files: PageFiles,

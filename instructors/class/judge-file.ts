@@ -7,7 +7,7 @@ import { plainText, shortened } from '../../host/plain-text.ts'
 import type { Manifest } from '../submission/manifest.ts'
 import { readSubmission, type Submission } from '../submission/read-submission.ts'
 import { reportSubmission } from '../submission/rejudge.ts'
-import { Refusal } from '../submission/untrusted-text.ts'
+import { SubmissionRefusal } from '../submission/untrusted-text.ts'
 import { type Compared, listed, printsOf } from './copies.ts'
 import { type Flag, type Graded, gradedSchema } from './result.ts'
 
@@ -68,7 +68,9 @@ export async function judgeFile(path: string, options: JudgeFileOptions = {}): P
 
 /** The sentence for a file or cluster that could not be graded. */
 export function notGradedBecause(error: unknown, what: string): string {
-  return error instanceof Refusal ? error.message : `${what} (${cleanText(reasonOf(error))}).`
+  return error instanceof SubmissionRefusal
+    ? error.message
+    : `${what} (${cleanText(reasonOf(error))}).`
 }
 
 /** Judges a submission that was read. Throws Refusal if its lab does not exist. */

@@ -10,7 +10,7 @@ import type { LabDefinition } from '../../grading/lab-definition.ts'
 import { openCluster } from '../../grading/live-cluster.ts'
 import { Moments } from '../../grading/moments.ts'
 import type { Report } from '../../grading/report-schema.ts'
-import { UserError } from '../../host/main.ts'
+import { Refusal } from '../../host/main.ts'
 import { wordFlags } from '../class/judge-file.ts'
 import { type HandIn, packSubmission } from './pack.ts'
 import { readSubmission, type Submission } from './read-submission.ts'
@@ -30,7 +30,7 @@ export interface HandedIn {
 /**
  * Writes `LEARNER-labN.labgrade` into a folder (default: `DIR`, else submissions), signed if `CLASS_KEY_FILE` names a key. A cluster that is not up
  * hands in the captures that were kept during the lab.
- * @throws UserError when there is nothing to hand in
+ * @throws Refusal when there is nothing to hand in
  */
 export async function handIn(
   cluster: Cluster,
@@ -43,7 +43,7 @@ export async function handIn(
   const now = (await cluster.running()) ? await gradeNow(lab, cluster) : undefined
   const kept = new Moments(cluster.driver, cluster.name).all(lab.number)
   if (!now && kept.length === 0)
-    throw new UserError(
+    throw new Refusal(
       `${downText(cluster)} and no capture of lab ${lab.number} was kept: work on it with \`make lab-${lab.number}\`.`,
     )
   const bytes = packSubmission({ lab, learner, cluster, moments: kept, now, key })

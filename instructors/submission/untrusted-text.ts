@@ -1,3 +1,4 @@
+import { Refusal } from '../../dataplane/refusal.ts'
 import { plainText, shortened } from '../../host/plain-text.ts'
 
 /**
@@ -20,11 +21,11 @@ export const SUBMISSION_LIMITS = {
 export type ArchiveLimits = Readonly<typeof SUBMISSION_LIMITS>
 
 /** A submission that is refused. The message is one sentence, safe to print, with the reason. */
-export class Refusal extends Error {}
+export class SubmissionRefusal extends Refusal {}
 
 /** Ends the reading of a submission. */
 export function refuse(sentence: string): never {
-  throw new Refusal(sentence)
+  throw new SubmissionRefusal(sentence)
 }
 
 /** Untrusted text for one of our messages: short, on one line, with its control characters made visible. */

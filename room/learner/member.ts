@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import * as z from 'zod'
 import { cacheFolder, clusterName } from '../../host/layout.ts'
-import { UserError } from '../../host/main.ts'
+import { Refusal } from '../../host/main.ts'
 import { readPlainFile } from '../../host/plain-file.ts'
 import { parseRoomWord } from '../word.ts'
 
@@ -42,14 +42,14 @@ export function readMember(folder: string): RoomMember | undefined {
 function memberName(text: string): string {
   const name = text.trim()
   if (name.length > 0 && name.length <= 40 && !/[\p{Cc}\p{Cf}]/u.test(name)) return name
-  throw new UserError(
+  throw new Refusal(
     `"${text}" is not a name for a room: use 1 to 40 characters, as in LEARNER=alice.`,
   )
 }
 
 /**
  * Remembers a room that a learner joins. The same room keeps the learner, so that a second joining continues the first one.
- * Throws UserError for an invalid word or name.
+ * Throws Refusal for an invalid word or name.
  */
 export function joinRoom(folder: string, word: string, name = process.env.LEARNER): RoomMember {
   const place = parseRoomWord(word)
@@ -70,7 +70,7 @@ export const forgetMember = (folder: string): void =>
 
 /**
  * The room that `ROOM` names or that was joined before, also if it is to be left; undefined without one.
- * Throws UserError for an invalid word.
+ * Throws Refusal for an invalid word.
  */
 export function memberFromEnvironment(
   folder: string,

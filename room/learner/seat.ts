@@ -72,7 +72,7 @@ export class LearnerSeat implements RoomSeat {
   }
 
   /**
-   * The seat of this cluster's learner: in the room that `ROOM` names or that was joined before, or in none. Throws UserError for a
+   * The seat of this cluster's learner: in the room that `ROOM` names or that was joined before, or in none. Throws Refusal for a
    * word that is not valid.
    */
   static open(folder = memberFolder()): LearnerSeat {

@@ -7,7 +7,7 @@ import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import { type WebSocket, WebSocketServer } from 'ws'
 import { closeServer, SAFE_HEADERS } from '../../host/loopback-server.ts'
-import { reasonOf, UserError } from '../../host/main.ts'
+import { Refusal, reasonOf } from '../../host/main.ts'
 import { isSecret } from '../../web/gate.ts'
 import {
   type LearnerMessage,
@@ -65,7 +65,7 @@ const HELLO_MS = 10_000
 /** Between two pings; a connection that did not answer the one before is gone. */
 const PING_MS = 10_000
 
-/** Opens the port. Throws UserError if it can't be used. */
+/** Opens the port. Throws Refusal if it can't be used. */
 export async function openLearnerPort(
   options: LearnerPortOptions,
   handler: LearnerHandler,
@@ -208,7 +208,7 @@ async function listen(server: Server, host: string, port: number): Promise<void>
   try {
     await once(server, 'listening')
   } catch (error) {
-    throw new UserError(
+    throw new Refusal(
       `The room can't listen on "${host}", port ${port} (${reasonOf(error)}): choose others, as in \`make room HOST=192.0.2.7 PORT=8443\`.`,
     )
   }

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import * as z from 'zod'
 import { selfSignedTls } from '../../embedded/index.ts'
 import { projectRoot } from '../../host/layout.ts'
-import { UserError } from '../../host/main.ts'
+import { Refusal } from '../../host/main.ts'
 import { PlainFileError, readPlainFile } from '../../host/plain-file.ts'
 import { base32, SECRET_LETTERS } from '../word.ts'
 
@@ -25,11 +25,11 @@ export type RoomKeys = z.infer<typeof keysSchema>
 /** Valid names of rooms; they become parts of folders and addresses. */
 const ROOM_NAME = /^[a-z0-9][a-z0-9-]{0,30}$/
 
-/** Validates and returns the name. Throws UserError with the rule. */
+/** Validates and returns the name. Throws Refusal with the rule. */
 export function roomName(text: string | undefined): string {
   if (text === undefined || text === '') return 'room'
   if (ROOM_NAME.test(text)) return text
-  throw new UserError(
+  throw new Refusal(
     `"${text}" can't name a room: use lower-case letters, digits and dashes, at most 31, as in \`make room ROOM=spring\`.`,
   )
 }
@@ -52,7 +52,7 @@ export async function roomKeys(folder: string, name: string, host: string): Prom
 }
 
 const unusable = (folder: string) =>
-  new UserError(
+  new Refusal(
     `"${keysFile(folder)}" is not a room's: move the folder away, or choose another name: make room ROOM=second`,
   )
 
@@ -66,7 +66,7 @@ export function keepKeys(folder: string, keys: RoomKeys): RoomKeys {
 export function roomHost(wanted = process.env.HOST): string {
   if (wanted) {
     if (/^[A-Za-z0-9.-]{1,253}$|^[0-9a-f:]{2,45}$/.test(wanted)) return wanted
-    throw new UserError(
+    throw new Refusal(
       `"${wanted}" is not a name or an address of this machine: make room HOST=192.0.2.7`,
     )
   }

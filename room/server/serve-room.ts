@@ -52,7 +52,7 @@ export function whileRoomIsOpen<T>(name: string, work: () => Promise<T>): Promis
   })
 }
 
-/** Opens a room. Throws UserError if a port can't be used. */
+/** Opens a room. Throws Refusal if a port can't be used. */
 export async function serveRoom(options: RoomOptions): Promise<RunningRoom> {
   const { name, plain, folder = roomFolder(name), host = roomHost() } = options
   const keys = await roomKeys(folder, name, host)

@@ -1,6 +1,7 @@
 // A deck in markdown:  # Title / --- / ## One idea / text, <!-- figure: … -->, <!-- fence: 02-ipvs/web#1 -->, <!-- notes: … -->
 
 import type { Token } from 'markdown-it'
+import { Refusal } from '../../dataplane/refusal.ts'
 import { directiveHtml, markdown, readDirective } from './directives.ts'
 
 /** A slide; heading, content and speaker notes are HTML, the notes may be empty. */
@@ -22,7 +23,7 @@ export interface Deck {
 }
 
 /** A deck that cannot be built; each line of the message begins with file and line. */
-export class DeckError extends Error {}
+export class DeckError extends Refusal {}
 
 /**
  * Reads a deck. A line `---` begins a slide, and each slide begins with its heading (`#` on the first, `##` on the others).

@@ -81,3 +81,30 @@ test('no function that is exported has the name of another function, and no expo
     }),
   ).toEqual([])
 })
+
+/** What goes wrong has four words (docs/ARCHITECTURE.md): three are classes, and the fourth, a bug, is any other error. */
+const WORDS = ['Failure', 'Trouble', 'Refusal']
+/** These end no command: their catcher, named here, makes something else of them. */
+const SIGNALS: Record<string, string> = {
+  NotApplicable: 'a verdict (grading/judge.ts)',
+  PacketsHeld: 'a verdict (grading/judge.ts)',
+  StepError: "vitest's message about a step (grading/steps-as-tests.ts)",
+  StatusError: "the API server's reply (embedded/apiserver/server.ts)",
+  BadRequest: "the page server's reply (web/page-server.ts)",
+  StartFailure: "a line of kube-proxy's log (embedded/kube-proxy/kube-proxy.ts)",
+  MountError: "a Pod's event (embedded/kubelet/)",
+  LineError: 'a ParseError with the number of the line (dataplane/program-output.ts)',
+  NotARule: 'a rule that is kept as text (dataplane/rule.ts)',
+  UnknownStatement: 'a statement that is kept as text (dataplane/nft-rule.ts)',
+  WrongRoom: 'the state of the connection (room/learner/room-link.ts)',
+}
+
+test('every class of errors is a failure, a trouble, a refusal, or a signal that is caught by name', () => {
+  const classes = files.flatMap((file) => [
+    ...readFileSync(join(projectRoot, file), 'utf8').matchAll(
+      /^(?:export )?class (\w+) extends Error\b/gm,
+    ),
+  ])
+  const names = classes.map(([, name = '']) => name)
+  expect(names.toSorted()).toEqual([...WORDS, ...Object.keys(SIGNALS)].toSorted())
+})

@@ -16,7 +16,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { Cluster } from '../../cluster/driver.ts'
 import { fetchForNode, installNodeTools, withOwnKeys } from '../../cluster/node-tools.ts'
 import { processStartTime } from '../../host/live-process.ts'
-import { UserError } from '../../host/main.ts'
+import { Refusal } from '../../host/main.ts'
 
 let folder: string
 const at = (...path: string[]) => join(folder, ...path)
@@ -214,7 +214,7 @@ test('where both fail, one sentence names both and the image as the alternative'
   program('bin', 'apt-get', offline)
   program('bin', 'dpkg', 'exit 127')
   const failed = install()
-  await expect(failed).rejects.toThrow(UserError)
+  await expect(failed).rejects.toThrow(Refusal)
   await expect(failed).rejects.toThrow(
     /^ipset and ipvsadm can't be installed on n: Unable to locate package ipset; n has no dpkg.*make node-image/,
   )

@@ -9,7 +9,7 @@ import { judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { type AnswerNote, answerKey } from '../../grading/learning-notes.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import { UserError } from '../../host/main.ts'
+import { Refusal } from '../../host/main.ts'
 import { emptySnapshot } from './fake-lab.ts'
 import { madeLiveCluster } from './made-live-cluster.ts'
 import { type Curves, madeRun, type Noise, usual, wobble } from './made-measurement.ts'
@@ -320,7 +320,7 @@ describe('the plan', () => {
   })
 
   test.each(['0', '-5', '1e9', 'many', '12.5'])('MAX "%s" is refused with an example', (MAX) => {
-    expect(() => planScale({ MAX })).toThrow(UserError)
+    expect(() => planScale({ MAX })).toThrow(Refusal)
     expect(() => planScale({ MAX })).toThrow(new RegExp(`"${MAX}".*make measure MAX=`))
   })
 })

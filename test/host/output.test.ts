@@ -69,7 +69,7 @@ describe('what a script prints', () => {
       at('node/iptables-save'),
       rules.replaceAll('default/web', `default/web${attack.replace('\0', '')}`),
     )
-    const program = `import { main, UserError } from ${JSON.stringify(join(projectRoot, 'host/main.ts'))}
+    const program = `import { main, Refusal } from ${JSON.stringify(join(projectRoot, 'host/main.ts'))}
 import { chalk } from ${JSON.stringify(join(projectRoot, 'node_modules/zx/build/core.js'))}
 import { createProgress } from ${JSON.stringify(join(projectRoot, 'host/progress.ts'))}
 import { printResult } from ${JSON.stringify(join(projectRoot, 'host/output.ts'))}
@@ -81,7 +81,7 @@ await main(async () => {
   createProgress().start(attack)
   createProgress().note(attack)
   if (process.argv[2] === 'result') return printResult({ stdout: attack, stderr: '' })
-  const error = new UserError(attack)
+  const error = new Refusal(attack)
   throw error
 })`
     buildSync({

@@ -1,6 +1,6 @@
 import { ApiException } from '@kubernetes/client-node'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { ExitCode, main, UserError } from '../../host/main.ts'
+import { ExitCode, main, Refusal } from '../../host/main.ts'
 
 let said = ''
 
@@ -44,7 +44,7 @@ test("an answer that is no Status is reported in the client's words", async () =
 })
 
 test("a user's mistake is reported as it is written, without a stack", async () => {
-  await failing(new UserError('"x" is no number of a lab.'))
+  await failing(new Refusal('"x" is no number of a lab.'))
   expect(said).toContain('"x" is no number of a lab.')
   expect(said).not.toContain(' at ')
 })

@@ -10,7 +10,7 @@ import { createServerTls } from '../../../embedded/apiserver/certificate.ts'
 import { judgeLive } from '../../../instructors/class/judge-live.ts'
 import { judgeAll } from '../../../instructors/class/judge-pool.ts'
 import { clusterAccess } from '../../../instructors/class/kubeconfig-safety.ts'
-import { Refusal } from '../../../instructors/submission/untrusted-text.ts'
+import { SubmissionRefusal } from '../../../instructors/submission/untrusted-text.ts'
 import { fileOf } from '../submission/tar-bytes.ts'
 
 const kubeconfig = (
@@ -194,7 +194,7 @@ describe('a stranger’s kubeconfig', () => {
     ['unfolds in a context', `${plain}a: &a [x,x,x]\n${bomb.join('\n')}\n`, /not a kubeconfig/],
     ['is too large', `#${'x'.repeat(2 ** 20)}\n`, /larger than 256 KiB/],
   ])('that %s is refused', (_what, text, says) => {
-    expect(() => clusterAccess(text)).toThrow(Refusal)
+    expect(() => clusterAccess(text)).toThrow(SubmissionRefusal)
     expect(() => clusterAccess(text)).toThrow(says)
   })
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { printItems, readItems } from '../../../instructors/submission/manifest.ts'
-import { Refusal } from '../../../instructors/submission/untrusted-text.ts'
+import { SubmissionRefusal } from '../../../instructors/submission/untrusted-text.ts'
 
 const read = (text: string, known = new Map<string, unknown>()) =>
   readItems(text, 'objects.json', known)
@@ -20,7 +20,7 @@ test('a list in another form is read as well; anything else is refused', () => {
   const items = [{ kind: 'Pod' }]
   expect(read(JSON.stringify({ apiVersion: 'v1', kind: 'List', items }, null, 1))).toEqual(items)
   for (const text of ['{"items":7}', '[', printItems(items).replace('"Pod"', 'Pod')])
-    expect(() => read(text)).toThrow(Refusal)
+    expect(() => read(text)).toThrow(SubmissionRefusal)
 })
 
 test('a list is written with one object per line', () => {

@@ -2,7 +2,10 @@ import { gunzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { readTar, type TarEntry, writeTarGz } from '../../../instructors/submission/tar.ts'
-import { Refusal, SUBMISSION_LIMITS } from '../../../instructors/submission/untrusted-text.ts'
+import {
+  SUBMISSION_LIMITS,
+  SubmissionRefusal,
+} from '../../../instructors/submission/untrusted-text.ts'
 import { entryBytes, type RawEntry, tarOf } from './tar-bytes.ts'
 
 const LIMITS = { ...SUBMISSION_LIMITS, entries: 50, fileBytes: 10_000 }
@@ -15,7 +18,7 @@ function refusalOf(entries: readonly RawEntry[]): string {
     entriesOf(tarOf(entries))
     return 'read'
   } catch (error) {
-    return error instanceof Refusal ? error.message : `no refusal: ${error}`
+    return error instanceof SubmissionRefusal ? error.message : `no refusal: ${error}`
   }
 }
 
@@ -97,7 +100,7 @@ describe('one sentence for each', () => {
     expect(() => entriesOf(damaged)).toThrow(/checksum/)
     const binary = entryBytes({ path: 'a' })
     binary[124] = 0x80
-    expect(() => entriesOf(binary)).toThrow(Refusal)
+    expect(() => entriesOf(binary)).toThrow(SubmissionRefusal)
     expect(() => entriesOf(entryBytes({ path: 'signature', content: 'x' }))).toThrow(/no end/)
     expect(() => entriesOf(Buffer.alloc(0))).toThrow(/no end/)
   })
@@ -117,7 +120,7 @@ test('any bytes at all are read or refused, never anything else', () => {
     try {
       entriesOf(bytes)
     } catch (error) {
-      expect(error).toBeInstanceOf(Refusal)
+      expect(error).toBeInstanceOf(SubmissionRefusal)
       expect(String(error)).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/)
       refused.count++
     }
