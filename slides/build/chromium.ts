@@ -120,6 +120,7 @@ async function withPage<Value>(
   const page = await browser.newPage({ viewport: { width, height: GEOMETRY.height } })
   try {
     await page.setContent(html)
+    await page.evaluate('document.fonts.ready')
     return await use(page)
   } finally {
     await page.close()

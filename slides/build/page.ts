@@ -10,7 +10,7 @@ export interface DeckTheme {
   script: string
 }
 
-/** A deck as one self-contained page: readable without scripts, network or fonts. */
+/** A deck as one self-contained page: readable without scripts or network. Its monospace font is in it, because lines of commands must fit. */
 export function deckPage(deck: Deck, theme: DeckTheme): string {
   const slides = deck.slides.map((slide, index) => slideSection(slide, index, deck))
   return page(
@@ -51,7 +51,7 @@ function page(title: string, body: string, theme: DeckTheme): string {
     .digest('base64')
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-${hash}'; base-uri 'none'; form-action 'none'">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; font-src data:; style-src 'unsafe-inline'; script-src 'sha256-${hash}'; base-uri 'none'; form-action 'none'">
 <title>${escapeText(title)}</title>
 <style>${paletteStyle()}
 ${geometryStyle()}

@@ -11,11 +11,23 @@ import { CONTENT, GEOMETRY } from './style.ts'
 
 const SLIDES = join(projectRoot, 'slides')
 
+/**
+ * The font of commands, in the page: with another one of the machine, lines that fit here are wider than a slide. DejaVu Sans Mono may be
+ * passed on with documents; its licence is in the package dejavu-fonts-ttf.
+ */
+function monospaceFont(): string {
+  const file = join(projectRoot, 'node_modules/dejavu-fonts-ttf/ttf/DejaVuSansMono.ttf')
+  const data = readFileSync(file).toString('base64')
+  return `/* DejaVu Sans Mono, https://dejavu-fonts.github.io/License.html */
+@font-face { font-family: "Deck Mono"; font-display: block; src: url("data:font/ttf;base64,${data}") format("truetype") }
+`
+}
+
 /** Reads slides/theme. */
 export function readTheme(): DeckTheme {
   const read = (file: string) => readFileSync(join(SLIDES, 'theme', file), 'utf8')
   return {
-    style: `${read('figure.css')}${read('deck.css')}`,
+    style: `${monospaceFont()}${read('figure.css')}${read('deck.css')}`,
     fit: read('fit.js'),
     script: read('deck.js'),
   }

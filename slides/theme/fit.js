@@ -40,5 +40,11 @@
   }
 
   fitAll()
+  // Other fonts were measured until those of the page are loaded.
+  document.fonts.load('1em "Deck Mono"').then(() => {
+    for (const content of document.querySelectorAll('.content'))
+      content.style.removeProperty('--scale')
+    fitAll()
+  })
   addEventListener('resize', fitAll)
 })()

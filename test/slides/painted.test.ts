@@ -154,11 +154,33 @@ test.each([
   }
 })
 
+test('commands are shown in the font of the page, whatever fonts this machine has', async () => {
+  const file = join(folder, 'decks.html')
+  // A machine whose monospace fonts are all as wide as a proportional one.
+  const style = theme.style.replaceAll(/ui-monospace, [^;]*monospace;/g, 'system-ui;')
+  expect(style).not.toBe(theme.style)
+  writeFileSync(file, deckPage(whole, { ...theme, style }))
+  await page.goto('about:blank')
+  await page.goto(`file://${file}#all`)
+  await page.evaluate('document.fonts.ready')
+  const widths = await page.evaluate<number[]>(`['iiii', 'mmmm', '→│✓─'].map((text) => {
+    const code = document.querySelector('pre code, pre').cloneNode()
+    code.textContent = text
+    code.style.cssText = 'position: absolute; font-size: 100px; padding: 0; white-space: pre'
+    document.body.append(code)
+    return Math.round(code.getBoundingClientRect().width)
+  })`)
+  // 0.602 em, which hinting may round.
+  expect(widths.map((width) => Math.floor(width / 10))).toEqual([24, 24, 24])
+  expect(new Set(widths).size).toBe(1)
+})
+
 test('no line of commands is broken by the browser: it could not be copied', async () => {
   const file = join(folder, 'decks.html')
   writeFileSync(file, deckPage(whole, theme))
   await page.goto('about:blank')
   await page.goto(`file://${file}#all`)
+  await page.evaluate('document.fonts.ready')
   const broken = await page.evaluate<
     string[]
   >(`[...document.querySelectorAll('pre')].flatMap((pre) => {
