@@ -82,8 +82,8 @@ aliases: $(NODE_MODULES) ## Print the short commands ipt, ipv and ips for a node
 	@$(RUN) scripts/env.ts --aliases
 capture: $(NODE_MODULES) ## Write the state of every node to a folder (DIR=captures/…)
 	@$(RUN) scripts/capture.ts
-trace: $(NODE_MODULES) ## Draw the path of a packet (FROM=pod/NAME|host|outside TO=svc/web:80 NODE=… VERBOSE=1)
-	@$(RUN) scripts/trace.ts $${FROM:+--from="$$FROM"} $${TO:+--to="$$TO"} $${NODE:+--node="$$NODE"}
+trace: $(NODE_MODULES) ## Draw the path of a packet (FROM=pod/NAME|host|outside TO=svc/web:80 NODE=… VERBOSE=1 SVG=path.svg)
+	@$(RUN) scripts/trace.ts $${FROM:+--from="$$FROM"} $${TO:+--to="$$TO"} $${NODE:+--node="$$NODE"} $${SVG:+--svg="$$SVG"}
 
 migration: $(NODE_MODULES) ## Report what another mode of kube-proxy would change for each Service (TO=nftables FROM=ipvs OBJECTS=file NODE=… JSON=1)
 	@$(RUN) scripts/migration.ts $${TO:+--to="$$TO"} $${FROM:+--from="$$FROM"} $${OBJECTS:+--objects="$$OBJECTS"} $${NODE:+--node="$$NODE"} $${KUBE_PROXY_VERSION:+--kube-proxy="$$KUBE_PROXY_VERSION"} $${JSON:+--json}

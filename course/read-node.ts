@@ -1,13 +1,14 @@
 import { existsSync, readdirSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import type { Cluster } from '../cluster/driver.ts'
 import { kubeClient, unlessCode } from '../cluster/kube-client.ts'
 import { chosenNode } from '../cluster/select.ts'
-import { readNode } from '../cluster/snapshot.ts'
+import { readNode, takeCapture } from '../cluster/snapshot.ts'
 import { CAPTURE_FILES, readCapturedNode } from '../dataplane/capture.ts'
 import { type Family, familyOf } from '../dataplane/ip-address.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import { type Packet, parsePacket } from '../dataplane/trace.ts'
+import { Snapshot } from '../grading/snapshot.ts'
 import { Refusal } from '../host/main.ts'
 import { isFolder, readPlainFile } from '../host/plain-file.ts'
 
@@ -123,10 +124,16 @@ export function recordedPacket(
   capture: string,
   from: string,
   to: string,
-  node: string,
-): PacketOnNode {
+  wish: string,
+): PacketOnNode & { node: string } {
   const packet = parsePacket(from, to)
-  return { packet, state: recordedNode(capture, node, familyOf(packet.destination)) }
+  const node = wish || basename(nodeFolder(capture, wish))
+  return { packet, node, state: recordedNode(capture, wish, familyOf(packet.destination)) }
+}
+
+/** A running cluster with everything that determines a packet's path, also routes. Throws as takeCapture does. */
+export async function thoroughSnapshot(cluster: Cluster): Promise<Snapshot> {
+  return new Snapshot(await takeCapture(cluster, await kubeClient(cluster), 'thorough'))
 }
 
 function readable(

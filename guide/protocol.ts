@@ -4,6 +4,7 @@
 
 import * as z from 'zod'
 import type { LabRecord } from '../course/lab-records.ts'
+import type { LinkPacket } from '../course/link-packets.ts'
 import type { RoomView } from '../course/room-seat.ts'
 import type { Cause } from '../dataplane/view/causes.ts'
 import type { Change } from '../dataplane/view/changes.ts'
@@ -177,8 +178,28 @@ export interface IncidentPush {
   debrief?: { before: Change[]; repaired: Change[]; text: Block[] }
 }
 
-/** What the server pushes, each by its name and whole whenever it changes; `incident` is null while none is open. */
+/** The packet that the shown step is about, on the cluster as it is. */
+export interface StepPacketPush {
+  step: string
+  /** The place of the journey that the step is about. */
+  at: string
+  /** The question as it is asked for a path: `pod/client`, `10.96.0.10:53`. */
+  from: string
+  to: string
+  node: string
+  path: DrawnPath
+  /** As it was when the step was opened, if it was another one. */
+  before?: DrawnPath
+  /** A packet of another sender. */
+  beside?: { from: string; path: DrawnPath }
+}
+
+/**
+ * What the server pushes, each by its name and whole whenever it changes; `incident` is null while none is open, `stepPacket` at
+ * a step that is about no packet, or whose packet can not be sent yet.
+ */
 export interface Pushes {
+  stepPacket: StepPacketPush | null
   lab: LabContent
   progress: ProgressPush
   dataplane: DataplanePush
@@ -219,6 +240,13 @@ export const ACTIONS = {
     node: z.string().max(100).optional(),
     send: z.boolean(),
   }),
+  /** The drawing of a path in a mode as a file, for slides and notes. */
+  picture: z.strictObject({
+    from: z.string().max(100),
+    to: z.string().max(100),
+    node: z.string().max(100).optional(),
+    mode: z.string().max(20),
+  }),
   /** Types the commands of a block into a terminal on the host: this one, else the first, else a new one. */
   run: z.strictObject({
     key: z.string().min(1).max(200),
@@ -237,15 +265,27 @@ export const ACTIONS = {
 export type ActionName = keyof typeof ACTIONS
 export type ActionArguments<Name extends ActionName> = z.infer<(typeof ACTIONS)[Name]>
 
-/** A path with the drawing of the slides for it: an SVG element in wide and tall form, and a text alternative. */
-export type DrawnPath = PacketPath & { drawing: { wide: string; tall: string; label: string } }
+/** An SVG element in wide and tall form, and a text alternative. */
+interface Picture {
+  wide: string
+  tall: string
+  label: string
+}
+
+/** A path with the drawing of its rules at each hook, and one of its whole journey where that is known. */
+export type DrawnPath = PacketPath & { drawing: Picture; picture?: Picture }
 
 /** The fields of an action's reply besides `ok`; one that is not listed has no others. */
 export interface ActionReplies {
   submit: { file: string; score: string }
   moment: { nodes: NodeHoldings[]; changes: Change[] }
   /** The node's own mode first. */
-  path: { paths: DrawnPath[]; sent?: { count: number; output: string } }
+  path: {
+    paths: DrawnPath[]
+    /** What was sent, what answered, and one of the packets on each link that it passed. */
+    sent?: { count: number; output: string; links: LinkPacket[] }
+  }
+  picture: { name: string; svg: string }
   'open-terminal': { id: string }
   run: { terminal: string }
   answer: { kept: 'prediction' | 'answer'; verdict: Verdict; lines: string[] }

@@ -1,15 +1,22 @@
 // Traces a packet through the rules of a node. See `--help`.
+import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
+import { readCaptureFolder } from '../cluster/capture-folder.ts'
 import { selectCluster } from '../cluster/select.ts'
-import { livePacket, recordedPacket } from '../course/read-node.ts'
+import { pathOn } from '../course/node-paths.ts'
+import { livePacket, recordedPacket, thoroughSnapshot } from '../course/read-node.ts'
 import { drawTrace, explainTrace } from '../dataplane/trace/draw.ts'
 import { stoppingPlace } from '../dataplane/trace/stopping-place.ts'
 import { tracePacket, traceToJson } from '../dataplane/trace.ts'
+import { Snapshot } from '../grading/snapshot.ts'
 import { main, Refusal } from '../host/main.ts'
+import { requireWritable } from '../host/plain-file.ts'
 import { plainJson } from '../host/plain-text.ts'
+import { journeyFile } from '../slides/figures/journey-picture.ts'
 
-const USAGE = `Usage: make trace FROM=ORIGIN TO=DESTINATION [NODE=NAME] [VERBOSE=1]
+const USAGE = `Usage: make trace FROM=ORIGIN TO=DESTINATION [NODE=NAME] [VERBOSE=1] [SVG=FILE]
        node --import tsx scripts/trace.ts [--capture DIR] [--node NAME] --from ORIGIN --to DESTINATION [--json | --verbose]
+                                          [--svg FILE]
 
 Follows a packet through the rules of a node, as its kernel would, and draws its path: the hooks that it passes, the changes made
 there, and its destination.
@@ -18,6 +25,7 @@ there, and its destination.
   --node, NODE        the node; may be omitted if there is only one, or for a Pod
   --from, FROM        pod/NAME or pod:10.244.1.99, host for a process of the node, outside or external:203.0.113.9
   --to, TO            svc/NAME:80 or 10.96.119.228:80, with /udp or /sctp for others than TCP
+  --svg, SVG=FILE     also writes a picture of the packet's journey: nodes, Pods, interfaces, and its header at each place
   -v, VERBOSE=1       every rule on the packet's path, with the reason why it matches or not
   --json              {hops, outcomes, verdict} instead of text
 
@@ -25,7 +33,7 @@ Exit status: 0 when the packet was traced, wherever it ended; 2 when it could no
 `
 const text = { type: 'string' } as const
 const options = {
-  ...{ capture: text, node: text, from: text, to: text },
+  ...{ capture: text, node: text, from: text, to: text, svg: text },
   json: { type: 'boolean' },
   verbose: {
     type: 'boolean',
@@ -35,14 +43,26 @@ const options = {
 } as const
 
 await main(async () => {
-  const { capture, node, from, to, json, verbose } = parseArgs({ options }).values
+  const { capture, node, from, to, json, verbose, svg } = parseArgs({ options }).values
+  if (svg) requireWritable(svg)
   if (!from || !to)
     throw new Refusal(
       `${[!from && 'FROM=', !to && 'TO='].filter(Boolean).join(' and ')} must be given: make trace FROM=pod/NAME TO=svc/NAME:80; FROM= may also be host, outside, or pod: or external: with an address.`,
     )
-  const { packet, state } = capture
-    ? recordedPacket(capture, from, to, node ?? '')
-    : await livePacket(await selectCluster(), from, to, node || undefined)
+  const cluster = capture ? undefined : await selectCluster()
+  const found = cluster
+    ? await livePacket(cluster, from, to, node || undefined)
+    : recordedPacket(capture ?? '', from, to, node ?? '')
+  const { packet, state } = found
+  if (svg) {
+    const snapshot = cluster
+      ? await thoroughSnapshot(cluster)
+      : new Snapshot(readCaptureFolder(capture ?? ''))
+    const path = pathOn(snapshot, found.node, state, packet)
+    const picture = journeyFile(path, `${from} → ${to}`)
+    if (picture === undefined) throw new Error('The journey of this packet is not known.')
+    writeFileSync(svg, picture)
+  }
   const trace = tracePacket(state, packet)
   const stop = trace.verdict === 'accept' ? stoppingPlace(trace, packet, state) : undefined
   const { isTTY, columns } = process.stdout

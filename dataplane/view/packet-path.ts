@@ -74,11 +74,13 @@ export interface PathOptions {
   isService: boolean
   /** For the journey. */
   surroundings?: Surroundings | undefined
+  /** The endpoint to which the journey goes, if packets can go there; default: the most probable one. */
+  destination?: string
 }
 
 /** The path of a packet through what a node holds. Throws as tracePacket does. */
 export function packetPath(state: NodeState, packet: Packet, options: PathOptions): PacketPath {
-  const { node, mode, real, isService, surroundings } = options
+  const { node, mode, real, isService, surroundings, destination } = options
   const trace = tracePacket(state, packet)
   const hooks = trace.hooks.map((hook) => ({
     hook,
@@ -98,7 +100,9 @@ export function packetPath(state: NodeState, packet: Packet, options: PathOption
     local: isByIpvs(trace) && trace.hooks[0] !== 'OUTPUT' ? 'IPVS' : 'process',
     hooks,
     ends: endsOf(trace),
-    ...(surroundings && { journey: journeyOf(state, packet, { ...surroundings, node }) }),
+    ...(surroundings && {
+      journey: journeyOf(state, packet, { ...surroundings, node }, destination),
+    }),
     ...(conntrack && { conntrack }),
     ...(stop && { stop }),
   }
@@ -162,16 +166,20 @@ export function pathsInAllModes(
   state: NodeState,
   objects: ClusterObjects,
   packet: Packet,
-  own: Omit<PredictOptions, 'mode'> & Pick<PathOptions, 'mode' | 'isService' | 'surroundings'>,
+  own: Omit<PredictOptions, 'mode'> & Omit<PathOptions, 'real'>,
 ): PacketPath[] {
-  const { node, mode, isService, surroundings, ...options } = own
+  const { node, mode, isService, surroundings, destination, ...options } = own
+  const common = {
+    node,
+    isService,
+    surroundings,
+    ...(destination !== undefined && { destination }),
+  }
   const others = KERNEL_MODES.filter((one) => one !== mode).flatMap((other) => {
     const predicted = predictIn(other)
-    return predicted
-      ? [packetPath(predicted, packet, { node, mode: other, real: false, isService, surroundings })]
-      : []
+    return predicted ? [packetPath(predicted, packet, { ...common, mode: other, real: false })] : []
   })
-  return [packetPath(state, packet, { node, mode, real: true, isService, surroundings }), ...others]
+  return [packetPath(state, packet, { ...common, mode, real: true }), ...others]
 
   function predictIn(other: KubeProxyMode): NodeState | undefined {
     try {

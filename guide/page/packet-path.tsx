@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import type { LinkPacket } from '../../course/link-packets.ts'
 import type { PathAction, PathEnd } from '../../dataplane/view/packet-path.ts'
 import type { ActionReplies, DrawnPath } from '../protocol.ts'
 import { performAction } from './connection.ts'
@@ -7,11 +8,11 @@ import { Journey } from './journey.tsx'
 import { now, type PageState, say, showEntry, update } from './store.ts'
 
 /** The path of a packet through a node: what the rules do with it, in a drawing and in words, in every mode. */
-export function PacketPathView({ state: { dataplane, path } }: { state: PageState }) {
+export function PacketPathView({ state: { dataplane, path, stepPacket } }: { state: PageState }) {
   const { origins = [], destinations = [], nodes = [] } = dataplane ?? {}
   const {
-    from = origins[0] ?? 'host',
-    to = usualDestination(destinations),
+    from = usual(origins, [stepPacket?.from, 'pod/client']) ?? 'host',
+    to = usual(destinations, [stepPacket?.to, 'svc/web:80']) ?? '',
     node = '',
     found,
   } = path
@@ -24,7 +25,7 @@ export function PacketPathView({ state: { dataplane, path } }: { state: PageStat
     setBusy(undefined)
     // A path of another packet would stand below the reason.
     if (!reply) return change({ found: undefined })
-    change({ from, to, found: reply })
+    change({ from, to, found: { ...reply, asked: `${Date.now()}` } })
     const [first] = reply.paths
     if (first) say(first.stop ? `The packet stops: ${first.stop.words}` : 'The packet arrives.')
   }
@@ -57,7 +58,7 @@ export function PacketPathView({ state: { dataplane, path } }: { state: PageStat
         </Button>
       </Form>
       {found ? (
-        <FoundPaths key={found.paths[0]?.packet} found={found} />
+        <FoundPaths key={found.asked} found={found} />
       ) : (
         <p class="empty">Choose where a packet comes from and where it goes.</p>
       )}
@@ -65,9 +66,13 @@ export function PacketPathView({ state: { dataplane, path } }: { state: PageStat
   )
 }
 
-/** The labs' Service, where it exists. */
-const usualDestination = (destinations: readonly string[]): string =>
-  destinations.find((one) => one === 'svc/web:80') ?? destinations[0] ?? ''
+/** What the step is about, else what labs usually are about, else the first one. */
+const usual = (
+  existing: readonly string[],
+  wanted: readonly (string | undefined)[],
+): string | undefined =>
+  wanted.find((one, index) => one !== undefined && (index === 0 || existing.includes(one))) ??
+  existing[0]
 
 interface PlaceProps {
   label: string
@@ -85,6 +90,7 @@ function PlaceInput({ label, suggestions, value, type }: PlaceProps) {
         {label}{' '}
         <input
           list={list}
+          size={Math.min(48, Math.max(16, value.length + 2))}
           required
           maxLength={100}
           value={value}
@@ -105,7 +111,7 @@ function FoundPaths({ found: { paths, sent } }: { found: ActionReplies['path'] }
   if (!first) return null
   return (
     <>
-      <Journeys paths={paths} />
+      <Journeys paths={paths} links={sent?.links} />
       {sent && (
         <details class="sent" open>
           <summary>
@@ -114,7 +120,10 @@ function FoundPaths({ found: { paths, sent } }: { found: ActionReplies['path'] }
           <pre>{sent.output}</pre>
         </details>
       )}
-      <OnePath path={first} />
+      <details class="rules" open>
+        <summary>The rules at each hook</summary>
+        <OnePath path={first} />
+      </details>
       {others.length > 0 && (
         <section aria-label="The same packet in other modes">
           <h3>The same packet in other modes</h3>
@@ -134,7 +143,13 @@ const titleOf = ({ packet, mode, node, real }: DrawnPath) =>
   `${packet}, ${mode} mode${real ? ` on ${node}` : ', predicted'}`
 
 /** The journey of the packet, and beside it one to compare with: in another mode, or one that was kept before. */
-function Journeys({ paths }: { paths: readonly DrawnPath[] }) {
+function Journeys({
+  paths,
+  links,
+}: {
+  paths: readonly DrawnPath[]
+  links: readonly LinkPacket[] | undefined
+}) {
   const { kept } = now().path
   const [chosen, choose] = useState(kept ? 'kept' : '')
   const [own] = paths
@@ -163,20 +178,43 @@ function Journeys({ paths }: { paths: readonly DrawnPath[] }) {
         >
           Keep this one to compare
         </Button>
+        <SavePicture mode={own.mode} />
       </div>
       <div class="pair">
         {other?.journey && (
           <div>
             <h3>{titleOf(other)}</h3>
-            <Journey stations={other.journey} title={titleOf(other)} other={own.journey} />
+            <Journey path={other} title={titleOf(other)} other={own} />
           </div>
         )}
         <div>
           <h3>{titleOf(own)}</h3>
-          <Journey stations={own.journey} title={titleOf(own)} other={other?.journey} />
+          <Journey path={own} title={titleOf(own)} other={other} {...(links && { links })} />
         </div>
       </div>
     </section>
+  )
+}
+
+/** Saves the drawing of the path as a file, for slides and notes. */
+function SavePicture({ mode }: { mode: string }) {
+  const { from, to, node } = now().path
+  if (from === undefined || to === undefined) return null
+  return (
+    <Button
+      onClick={async () => {
+        const reply = await performAction('picture', { from, to, mode, ...(node && { node }) })
+        if (!reply) return
+        const link = document.createElement('a')
+        link.href = URL.createObjectURL(new Blob([reply.svg], { type: 'image/svg+xml' }))
+        link.download = reply.name
+        link.click()
+        URL.revokeObjectURL(link.href)
+        say(`Saved as ${reply.name}`)
+      }}
+    >
+      Save as a picture
+    </Button>
   )
 }
 

@@ -31,7 +31,8 @@ export interface PageState extends Partial<Omit<Pushes, 'counters'>> {
     from?: string
     to?: string
     node?: string
-    found?: ActionReplies['path'] | undefined
+    /** `asked` distinguishes it from an earlier reply. */
+    found?: (ActionReplies['path'] & { asked: string }) | undefined
     kept?: DrawnPath
   }
 }

@@ -1,6 +1,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { performAction } from './connection.ts'
 import { Button, Select } from './controls.tsx'
+import { StepPacketPanel } from './step-packet.tsx'
 import { type PageState, update } from './store.ts'
 import {
   growLetters,
@@ -95,6 +96,7 @@ export function TerminalTabs({ state }: { state: PageState }) {
           Screen reader mode
         </Button>
       </div>
+      <StepPacketPanel state={state} />
       <LatestChanges state={state} />
     </div>
   )

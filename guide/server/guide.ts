@@ -9,12 +9,14 @@ import {
   applyCheck,
   applyObservation,
   type LabProgress,
+  shownStepId,
   showStep,
   startProgress,
 } from '../../course/lab-progress.ts'
 import { type LabRecord, LabRecords } from '../../course/lab-records.ts'
 import { LabSession, safeReason } from '../../course/lab-session.ts'
 import { resetLab } from '../../course/lab-solution.ts'
+import { thoroughSnapshot } from '../../course/read-node.ts'
 import type { RoomSeat } from '../../course/room-seat.ts'
 import { type Observed, Watch } from '../../course/watch.ts'
 import { learnerName } from '../../grading/class-key.ts'
@@ -36,10 +38,11 @@ import { watchFolder } from './folder-watch.ts'
 import { labVariables, writeVariables } from './lab-variables.ts'
 import { answerLines, IncidentView, labContent, progressPush } from './lab-view.ts'
 import { LongWork } from './long-work.ts'
-import { findPaths } from './packet-paths.ts'
+import { findPaths, pictureOf } from './packet-paths.ts'
 import { Runs } from './runs.ts'
 import type { GuideHandler } from './server.ts'
 import { HOST, shellAt } from './shell-command.ts'
+import { StepPacketView } from './step-packet-view.ts'
 import { Terminals } from './terminals.ts'
 
 /** Verdicts that are older than this are shown with their time. */
@@ -61,6 +64,9 @@ export class PageGuide implements GuideHandler {
   readonly #watch: Watch
   readonly #dataplane: DataplaneView
   readonly #incidents = new IncidentView()
+  readonly #stepPackets = new StepPacketView()
+  /** The step whose packet was drawn last. */
+  #drawnStep = ''
   readonly #work = new LongWork(() => this.#tell())
   /** Progress lines, which the pages show, too, during long work. */
   readonly #shown: Progress
@@ -274,11 +280,10 @@ export class PageGuide implements GuideHandler {
       return { id: await this.#terminals.open(place) }
     },
     'close-terminal': ({ id }) => this.#terminals.close(id),
+    picture: (asked) => pictureOf(this.#session.source.live, asked),
     path: (asked) => {
       const { live } = this.#session.source
-      const { snapshot } = this.#dataplane
-      if (!snapshot) throw new Error('The nodes are still being read: ask again in a moment.')
-      const find = () => findPaths(live, snapshot, asked)
+      const find = () => findPaths(live, asked)
       return asked.send ? this.#doing('Sending packets', find) : find()
     },
   }
@@ -376,7 +381,23 @@ export class PageGuide implements GuideHandler {
     if (passed.length > 0) this.#dataplane.passed(passed)
     this.#hub.push('timeline', this.#dataplane.timeline())
     this.#hub.push('incident', await this.#incidents.see(snapshot, latest.nodes))
+    await this.#drawStepPacket(isNew)
     return isNew || passed.length > 0 ? 'changed' : 'unchanged'
+  }
+
+  /** Draws the packet of the shown step where that, or what the nodes hold, has changed. */
+  async #drawStepPacket(isNew: boolean): Promise<void> {
+    const { place } = this.#progress
+    const step = place === 'step' ? shownStepId(this.#progress) : place
+    const { number } = this.#definition
+    const shown = `${number}/${step}`
+    if (!isNew && shown === this.#drawnStep) return
+    this.#drawnStep = shown
+    // Only a thorough read has the routes, which choose interfaces and addresses.
+    const push = this.#stepPackets.has(number, step)
+      ? this.#stepPackets.see(number, step, await thoroughSnapshot(this.#cluster))
+      : null
+    this.#hub.push('stepPacket', push)
   }
 
   /** Does long work, then reads the nodes. */

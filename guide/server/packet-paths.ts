@@ -1,91 +1,94 @@
-// The path of a packet in each mode, and what the kernel counts while real ones are sent.
+// The path of a packet in each mode, and what the kernel counts and passes on while real ones are sent.
 
 import type { Cluster } from '../../cluster/driver.ts'
-import { podName, readLiveNode, resolveRoute } from '../../course/read-node.ts'
-import { familyOf, parseEndpoint } from '../../dataplane/ip-address.ts'
+import { copyPackets, type LinkPacket, packetOnItsWay } from '../../course/link-packets.ts'
+import { pathOn, pathsOn } from '../../course/node-paths.ts'
+import { podName, readLiveNode, resolveRoute, thoroughSnapshot } from '../../course/read-node.ts'
+import { familyOf, parseEndpoint, printEndpoint } from '../../dataplane/ip-address.ts'
 import { parseIpvsadmStats } from '../../dataplane/ipvsadm-save.ts'
-import type { NodeState } from '../../dataplane/node-state.ts'
 import { type Packet, parsePacket } from '../../dataplane/trace.ts'
 import { countedOn } from '../../dataplane/view/counted-path.ts'
 import { holdingsOf } from '../../dataplane/view/holdings.ts'
-import type { Surroundings } from '../../dataplane/view/journey.ts'
-import { type PacketPath, pathsInAllModes } from '../../dataplane/view/packet-path.ts'
-import { predictOptions } from '../../grading/evaluate.ts'
-import { Trouble } from '../../grading/failure.ts'
+import type { PacketPath } from '../../dataplane/view/packet-path.ts'
 import { type HttpReply, httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import { modeOf, objectsOf, type Snapshot, stateOf } from '../../grading/snapshot.ts'
+import { objectsOf, type Snapshot } from '../../grading/snapshot.ts'
 import { OUTSIDE } from '../../host/outside.ts'
 import { isMetWithin } from '../../host/wait.ts'
+import { journeyFile, journeyPicture } from '../../slides/figures/journey-picture.ts'
 import { drawPath } from '../../slides/figures/packets.ts'
-import type { ActionArguments, ActionReplies } from '../protocol.ts'
+import type { ActionArguments, ActionReplies, DrawnPath } from '../protocol.ts'
 
 /** The number of simultaneous connections when real packets are sent, and the timeout of each in seconds. */
 const CONNECTIONS = 20
 const SECONDS = 1
 
 /**
- * The paths of a packet, the node's own mode first; with `send`, real connections are made and the first path carries what the
- * kernel counted. Throws Error with a sentence for a packet that does not exist, or can't be sent.
+ * The paths of a packet, the node's own mode first; with `send`, real connections are made, the first path carries what the
+ * kernel counted, and its journey is that of a packet which was copied on every link. Throws Error with a sentence for a packet
+ * that does not exist, or can't be sent.
  */
 export async function findPaths(
   live: LiveCluster,
-  snapshot: Snapshot,
   { from, to, node: wish, send }: ActionArguments<'path'>,
 ): Promise<ActionReplies['path']> {
   const { cluster } = live
+  const snapshot = await thoroughSnapshot(cluster)
   // Throws for a node that does not exist.
   if (wish !== undefined) snapshot.node(wish)
   const route = await resolveRoute(cluster, from, to, wish ?? nodeWith(snapshot, from, to))
   const packet = parsePacket(route.from, route.to)
   const before = await readCounting(cluster, route.node, packet)
-  const sent = send ? await sendPackets(live, from, route.node, packet) : undefined
-  const [own, ...others] = pathsOn(snapshot, route.node, before.state, packet) as [
-    PacketPath,
-    ...PacketPath[],
-  ]
-  let first = own
-  if (sent)
-    await isMetWithin(ESTIMATED_MS, async () => {
-      const { holdings } = await readCounting(cluster, route.node, packet)
-      first = countedOn(own, before.holdings, holdings, sent.length)
-      return !isBehind(first, sent)
-    })
-  const paths = [first, ...others].map((path) => ({ ...path, drawing: drawPath(path) }))
-  return { paths, sent: sent && { count: sent.length, output: summaryOf(sent) } }
-}
-
-/** The paths of a packet through a node of a snapshot with this state, in the node's own mode first. */
-export function pathsOn(
-  snapshot: Snapshot,
-  node: string,
-  state: NodeState,
-  packet: Packet,
-): PacketPath[] {
-  const view = snapshot.node(node)
-  return pathsInAllModes(state, objectsOf(snapshot), packet, {
-    ...predictOptions(view, 'iptables'),
-    family: familyOf(packet.destination) ?? 'ipv4',
-    mode: modeOf(view) ?? 'unknown',
-    isService: isOfService(snapshot, packet, node),
-    surroundings: surroundingsIn(snapshot),
+  const paths = pathsOn(snapshot, route.node, before.state, packet)
+  const [own, ...others] = paths as [PacketPath, ...PacketPath[]]
+  if (!send) return { paths: paths.map(drawn) }
+  const all = objectsOf(snapshot).nodes.map(({ name }) => name)
+  // A packet begins on this node and ends there or on one other.
+  const nodes = [route.node, ...all.filter((name) => name !== route.node)]
+  const { sent, packets } = await copyPackets(cluster, nodes, () =>
+    sendPackets(live, from, route.node, packet),
+  )
+  const links = packetOnItsWay(packets, nodes, [
+    printEndpoint(packet.destination, packet.port),
+    ...own.ends.flatMap(({ to }) => to ?? []),
+  ])
+  const taken = links.length > 0 ? endpointOf(links) : undefined
+  const real = taken ? pathOn(snapshot, route.node, before.state, packet, taken) : own
+  let first = real
+  await isMetWithin(ESTIMATED_MS, async () => {
+    const { holdings } = await readCounting(cluster, route.node, packet)
+    first = countedOn(real, before.holdings, holdings, sent.length)
+    return !isBehind(first, sent)
   })
+  return {
+    paths: [first, ...others].map(drawn),
+    sent: { count: sent.length, output: summaryOf(sent), links },
+  }
 }
 
-/** Where Pods are, and what nodes hold that can be read. */
-function surroundingsIn(snapshot: Snapshot): Surroundings {
-  const pods = snapshot.items.filter(({ kind, spec }) => kind === 'Pod' && !spec?.hostNetwork)
-  return {
-    nodeOfPod: (address) => pods.find(({ status }) => status?.podIP === address)?.spec?.nodeName,
-    stateOf(node) {
-      try {
-        return stateOf(snapshot.node(node))
-      } catch (error) {
-        if (error instanceof Trouble) return undefined
-        throw error
-      }
-    },
-  }
+/** The drawing of a path in one of kube-proxy's modes, as a file. Throws Error with a sentence as findPaths does. */
+export async function pictureOf(
+  live: LiveCluster,
+  { mode, ...asked }: ActionArguments<'picture'>,
+): Promise<ActionReplies['picture']> {
+  const { paths } = await findPaths(live, { ...asked, send: false })
+  const path = paths.find((one) => one.mode === mode) ?? paths[0]
+  const svg = path && journeyFile(path, `${asked.from} → ${asked.to}`)
+  if (svg === undefined) throw new Error('The journey of this packet is not known.')
+  const name = `${asked.from}-to-${asked.to}-${mode}`.replace(/[^\w.-]+/g, '-')
+  return { name: `${name}.svg`, svg }
+}
+
+/** Where a packet was going when it was seen last. */
+const endpointOf = (links: readonly LinkPacket[]): string | undefined => {
+  const last = links.at(-1)
+  return last && printEndpoint(last.destination, last.port)
+}
+
+/** A path with its drawings. */
+export function drawn(path: PacketPath): DrawnPath {
+  const picture = journeyPicture(path)
+  return { ...path, drawing: drawPath(path), ...(picture && { picture }) }
 }
 
 /** The kernel adds up the statistics of IPVS every 2 s (net/netfilter/ipvs/ip_vs_est.c). */
@@ -144,18 +147,4 @@ function summaryOf(replies: readonly HttpReply[]): string {
     counts.set(text, (counts.get(text) ?? 0) + 1)
   }
   return [...counts].map(([text, count]) => `${count} × ${text}`).join('\n')
-}
-
-/** Whether the node is to take the packet to an endpoint: one to an address of a Service, or to a node port at its own address. */
-function isOfService(snapshot: Snapshot, { destination, port }: Packet, node: string): boolean {
-  const { services, nodes } = objectsOf(snapshot)
-  const isOwn = nodes.some(
-    ({ name, internalIPs }) => name === node && internalIPs.includes(destination),
-  )
-  return services.some(({ clusterIPs, externalIPs, loadBalancerIngress, ports }) => {
-    const addresses = [...clusterIPs, ...externalIPs, ...loadBalancerIngress.map(({ ip }) => ip)]
-    return (
-      addresses.includes(destination) || (isOwn && ports.some(({ nodePort }) => nodePort === port))
-    )
-  })
 }

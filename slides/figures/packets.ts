@@ -3,6 +3,7 @@ import type { PacketPath, PathAction, PathEnd } from '../../dataplane/view/packe
 import { shortened } from '../../host/plain-text.ts'
 import type { Drawing } from './canvas.ts'
 import { type HookFigure, type HookRow, hooksFigure, type Line } from './hooks.ts'
+import { NOT_XML } from './svg-text.ts'
 
 /** Rows that the parts of the connections, or the ends, get at most. */
 const ROWS = 4
@@ -39,9 +40,6 @@ export function drawPath(path: PacketPath): { wide: string; tall: string; label:
   const { wide, tall, label } = hooksFigure(packetFigure(path))
   return { wide: svgElement(wide), tall: svgElement(tall), label }
 }
-
-/** Characters that no XML document may contain; a comment of a rule can. */
-const NOT_XML = /[^\t\n\r\u{20}-\u{d7ff}\u{e000}-\u{fffd}\u{10000}-\u{10ffff}]/gu
 
 const svgElement = ({ width, height, body }: Drawing): string =>
   `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}">${body.replace(NOT_XML, '\ufffd')}</svg>`

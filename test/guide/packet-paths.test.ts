@@ -1,9 +1,9 @@
 // What the page answers about a packet, on nodes as genuine kube-proxies left them in each mode.
 
 import { describe, expect, test } from 'vitest'
+import { pathsOn } from '../../course/node-paths.ts'
 import { parsePacket } from '../../dataplane/trace.ts'
 import { stateOf } from '../../grading/snapshot.ts'
-import { pathsOn } from '../../guide/server/packet-paths.ts'
 import { NODE } from '../dataplane/recordings.ts'
 import { recordedSnapshot } from './recorded-snapshot.ts'
 

@@ -1,0 +1,91 @@
+import { describe, expect, test } from 'vitest'
+import { readStepPackets, routeOf, type StepPacket } from '../../course/step-packet.ts'
+import { findStep, readLab } from '../../grading/lab-definition.ts'
+import { Snapshot } from '../../grading/snapshot.ts'
+
+test('labs/packets.yaml names only labs and steps that exist', () => {
+  const places = Object.keys(readStepPackets())
+  expect(places.length).toBeGreaterThan(20)
+  for (const place of places) {
+    const [lab, step = ''] = place.split('/')
+    expect(findStep(readLab(Number(lab)), step).id).toBe(step)
+  }
+})
+
+const node = (name: string, address: string, labels = {}) => ({
+  kind: 'Node',
+  metadata: { name, labels },
+  spec: { podCIDR: '10.244.1.0/24' },
+  status: { addresses: [{ type: 'InternalIP', address }] },
+})
+const pod = (name: string, podIP: string, nodeName: string, isReady = true) => ({
+  kind: 'Pod',
+  metadata: { name, namespace: 'default' },
+  spec: { nodeName },
+  status: {
+    podIP,
+    phase: 'Running',
+    conditions: [{ type: 'Ready', status: isReady ? 'True' : 'False' }],
+  },
+})
+const service = (name: string, clusterIP: string, nodePort?: number) => ({
+  kind: 'Service',
+  metadata: { name, namespace: 'default' },
+  spec: {
+    type: nodePort === undefined ? 'ClusterIP' : 'NodePort',
+    clusterIP,
+    clusterIPs: [clusterIP],
+    ports: [{ port: 80, protocol: 'TCP', ...(nodePort !== undefined && { nodePort }) }],
+  },
+})
+const NODES = [
+  node('control-plane', '172.18.0.2', { 'node-role.kubernetes.io/control-plane': '' }),
+  node('worker', '172.18.0.3'),
+]
+const snapshotOf = (...items: object[]) =>
+  new Snapshot({
+    objects: { apiVersion: 'v1', kind: 'List', items: [...NODES, ...items] },
+    nodes: NODES.map(({ metadata: { name } }) => ({ name, files: new Map() })),
+  })
+const packet = (given: Partial<StepPacket>): StepPacket => ({
+  from: 'pod',
+  to: 'web',
+  at: 'PREROUTING',
+  'node-port': false,
+  ...given,
+})
+
+describe('the route of a step’s packet', () => {
+  const web = service('web', '10.96.1.1')
+  test('begins at the client, or at another Pod that is ready', () => {
+    const other = pod('web-1', '10.244.1.9', 'worker')
+    const client = pod('client', '10.244.0.5', 'control-plane')
+    expect(routeOf(packet({}), snapshotOf(web, other, client))).toEqual({
+      from: 'pod/client',
+      to: '10.96.1.1:80',
+      node: 'control-plane',
+      origin: 'pod:10.244.0.5',
+    })
+    expect(routeOf(packet({}), snapshotOf(web, other))?.from).toBe('pod/web-1')
+    const starting = pod('client', '10.244.0.5', 'worker', false)
+    expect(routeOf(packet({}), snapshotOf(web, starting))).toBeUndefined()
+  })
+
+  test('from a process or from outside begins at the first worker, also to a node port', () => {
+    expect(routeOf(packet({ from: 'host' }), snapshotOf(web))).toEqual({
+      from: 'host',
+      to: '10.96.1.1:80',
+      node: 'worker',
+      origin: 'host',
+    })
+    const outside = packet({ from: 'outside', to: 'web-np', 'node-port': true })
+    const np = service('web-np', '10.96.1.2', 30_080)
+    expect(routeOf(outside, snapshotOf(np))?.to).toBe('172.18.0.3:30080')
+    expect(routeOf(outside, snapshotOf(service('web-np', '10.96.1.2')))).toBeUndefined()
+  })
+
+  test('is none while the Service does not exist or has no address', () => {
+    expect(routeOf(packet({ from: 'host' }), snapshotOf())).toBeUndefined()
+    expect(routeOf(packet({ from: 'host' }), snapshotOf(service('web', 'None')))).toBeUndefined()
+  })
+})

@@ -1,0 +1,81 @@
+// The pictures of packets' journeys, on nodes as genuine kube-proxies left them in each mode.
+
+import { describe, expect, test } from 'vitest'
+import { pathOn } from '../../course/node-paths.ts'
+import { parsePacket } from '../../dataplane/trace.ts'
+import type { PacketPath } from '../../dataplane/view/packet-path.ts'
+import { stateOf } from '../../grading/snapshot.ts'
+import {
+  describeJourney,
+  journeyFile,
+  journeyPicture,
+} from '../../slides/figures/journey-picture.ts'
+import { NODE } from '../dataplane/recordings.ts'
+import { recordedSnapshot } from '../guide/recorded-snapshot.ts'
+
+const CLUSTER_IP = '10.96.119.228:80'
+const FIREWALL = '-A OUTPUT -p tcp -m tcp --dport 80 -j DROP'
+
+function pathIn(mode: string, from: string, to = CLUSTER_IP, edit?: (rules: string) => string) {
+  const snapshot = recordedSnapshot(mode, 'web-three-endpoints', edit)
+  return pathOn(snapshot, NODE, stateOf(snapshot.node(NODE)), parsePacket(from, to))
+}
+
+/** The elements of a drawing balance, which is enough for a browser to read it as XML. */
+function isBalanced(svg: string): boolean {
+  const open: string[] = []
+  for (const [, end, name = '', rest = ''] of svg.matchAll(/<(\/?)([a-z]+)((?:"[^"]*"|[^">])*)>/g))
+    if (end === '/') {
+      if (open.pop() !== name) return false
+    } else if (!rest.endsWith('/')) open.push(name)
+  return open.length === 0
+}
+
+describe.each(['iptables', 'ipvs', 'nftables'])('in %s mode', (mode) => {
+  test.each(['pod:10.244.1.99', 'host', 'external:203.0.113.9'])(
+    'from %s: every change is drawn at its place',
+    (from) => {
+      const path = pathIn(mode, from)
+      const picture = journeyPicture(path)
+      for (const svg of [picture?.wide ?? '', picture?.tall ?? '']) {
+        expect(isBalanced(svg)).toBe(true)
+        for (const [index, { place, packet, changed }] of (path.journey ?? []).entries()) {
+          if (place !== 'wire')
+            expect(svg).toMatch(new RegExp(`data-at="(?:\\d+ )*${index}(?: \\d+)*"`))
+          const words = { source: 'src', destination: 'dst', mark: 'mark' }
+          for (const field of changed) expect(svg).toContain(`>${words[field]} ${packet[field]}<`)
+        }
+        expect(svg).not.toMatch(/NaN|undefined/)
+      }
+      expect(picture?.label).toContain('the destination becomes'.replace('the ', ''))
+    },
+  )
+})
+
+test('a file has its own colours, its title, and the header at each place', () => {
+  const path = pathIn('ipvs', 'pod:10.244.1.99')
+  const file = journeyFile(path, 'pod/<client> → "web"') ?? ''
+  expect(file).toMatch(/^<svg xmlns="http:\/\/www\.w3\.org\/2000\/svg" viewBox="0 0 \d+ \d+"/)
+  expect(file).toContain('pod/&lt;client&gt; → &quot;web&quot;')
+  expect(file).toContain('--paper:')
+  expect(isBalanced(file.replace(/<style>.*?<\/style>/s, ''))).toBe(true)
+  for (const { place, packet } of path.journey ?? [])
+    if (place !== 'wire') expect(file).toContain(`>${packet.destination}<`)
+})
+
+test('the place at which a packet is stopped is marked, and the words say so', () => {
+  const insert = (rules: string) => {
+    const at = rules.indexOf('COMMIT', rules.indexOf('*filter'))
+    return rules.slice(0, at).replace(/^-A OUTPUT /m, `${FIREWALL}\n$&`) + rules.slice(at)
+  }
+  const path = pathIn('iptables', 'host', CLUSTER_IP, insert)
+  expect(path.journey?.at(-1)).toMatchObject({ place: 'OUTPUT', isStopped: true })
+  expect(journeyPicture(path)?.wide).toContain('class="hop bad"')
+  expect(describeJourney(path, path.journey ?? [])).toContain('it is stopped at OUTPUT')
+})
+
+test('a path without a journey has no picture', () => {
+  const { journey: _none, ...path } = pathIn('iptables', 'host')
+  expect(journeyPicture(path as PacketPath)).toBeUndefined()
+  expect(journeyFile(path as PacketPath)).toBeUndefined()
+})
