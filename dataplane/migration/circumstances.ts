@@ -24,6 +24,7 @@ export function findCircumstances(change: PlannedChange): Circumstance[] {
     conntrackInvalid(change),
     ...firewalls(change),
     connections(change),
+    gap(change),
     affinity(change),
     scheduler(change),
     addresses(change),
@@ -156,8 +157,8 @@ const KEPT: Partial<Record<`${KubeProxyMode} ${KubeProxyMode}`, [string, string]
     'Drain each node, or change it when its clients can connect again.',
   ],
   'ipvs iptables': [
-    'Connections through IPVS stay until its virtual servers and kube-ipvs0 are removed; then they stop.',
-    'Clean up on each node when its old connections have ended.',
+    'Connections through IPVS stay until its virtual servers and kube-ipvs0 are removed; then they stop, as those that processes of the node itself opened meanwhile, whose source is the ClusterIP.',
+    'Clean up on each node when these connections have ended (docs/leaving-ipvs).',
   ],
 }
 const CONNTRACK: [string, string] = [
@@ -179,6 +180,19 @@ function connections({ from, to }: PlannedChange): Circumstance | undefined {
     text,
     field: 'mode (kube-proxy)',
     mend,
+    concerns: [],
+  }
+}
+
+/** platformCleanup of cmd/kube-proxy runs before the first sync; test/embedded/leaving-ipvs.test.ts saw the refusals. */
+function gap({ from, to }: PlannedChange): Circumstance | undefined {
+  if (to.mode !== 'nftables' || from.mode === 'nftables') return undefined
+  return {
+    id: 'moment-without-rules',
+    severity: 'check',
+    text: 'When kube-proxy starts in nftables mode it removes the rules of the other modes before it writes its own: for a moment new connections to node ports are refused, and those to ClusterIPs leave the node.',
+    field: 'mode (kube-proxy)',
+    mend: 'Change node by node, each out of its load balancers, or let a chain drop what is not translated, so that clients repeat it (docs/leaving-ipvs).',
     concerns: [],
   }
 }
@@ -282,7 +296,7 @@ function leftovers({ from, to }: PlannedChange): Circumstance | undefined {
     severity: 'check',
     text: `kube-proxy leaves the rules of ${from.mode} mode on the nodes; they still reject and translate what matches them (a kube-proxy of nftables mode removes those of the others).`,
     field: 'mode (kube-proxy)',
-    mend: 'Run "kube-proxy --cleanup" on each node before the new kube-proxy starts, or restart the nodes.',
+    mend: 'Restart the nodes one after the other. "kube-proxy --cleanup" removes the rules of all modes: run it on a drained node, before the new kube-proxy starts.',
     concerns: [],
   }
 }

@@ -213,6 +213,7 @@ describe('what matters besides single Services', () => {
         'check session-affinity',
         'check other-node-addresses',
         'check kept-connections',
+        'check moment-without-rules',
       ]),
     )
     expect(ids(plan('iptables', 'ipvs'))).toEqual(
