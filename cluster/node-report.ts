@@ -1,6 +1,7 @@
 // One exec that prints all node state that the checks read, and the parser of its output into files.
 
 import { randomUUID } from 'node:crypto'
+import { programText } from '../host/program-text.ts'
 import { timeoutScale } from '../host/wait.ts'
 import { nftProbe } from './kube-proxy/module-check.ts'
 import { HTTP_GET, WITH_BACKEND } from './node-script.ts'
@@ -21,45 +22,18 @@ proxy_mode() {
  * The modes that the kernel is known to support or lack, one per line. IPVS is not tried if its module was not loaded
  * before.
  */
-const KERNEL_MODES = `lacks=$(${nftProbe})
-case $? in 0) echo 'nftables: runs' ;; 3) echo "nftables: no $lacks" ;; esac
-if [ -e /proc/net/ip_vs ] && ipset list -n >/dev/null; then echo 'ipvs: runs'; fi`
+const KERNEL_MODES = `probe_nftables() (
+${nftProbe})
+${programText('cluster/kernel-modes.sh')}`
 
 /** nf_tables as the node holds it: kube-proxy's own tables, and those of other programs but iptables, a line of JSON each. */
-const NFT = `nft_tables() {
-  command -v nft >/dev/null || return 127
-  [ -z "\${nft_names+read}" ] || return 0
-  # The embedded kernel (UML) has nf_tables as a module: until that is loaded, which nft would do, there is no table.
-  if [ -e /sys/module/virtio_uml ] && [ ! -e /sys/module/nf_tables ]; then nft_names=; else nft_names=$(nft list tables); fi
-}
-nft_table() {
-  nft_tables || return
-  case "$nft_names
-" in *"table $1 $2
-"*) nft -j list table "$1" "$2" ;; *) return 1 ;; esac
-}
-nft_others() {
-  nft_tables || return
-  # A pipeline is two forks, a tenth of the whole report on the embedded kernel.
-  [ -n "$nft_names" ] || return 0
-  printf '%s\n' "$nft_names" | while read -r word family name; do
-    case "$family $name" in
-      'ip kube-proxy' | 'ip6 kube-proxy') ;;
-      'ip filter' | 'ip nat' | 'ip mangle' | 'ip raw' | 'ip security') ;;
-      'ip6 filter' | 'ip6 nat' | 'ip6 mangle' | 'ip6 raw' | 'ip6 security') ;;
-      'ip '* | 'ip6 '* | 'inet '*) nft -j list table "$family" "$name" ;;
-    esac
-  done
-}`
+const NFT = programText('cluster/nft-tables.sh')
 
 /**
  * kube-proxy's rules of IPv6. The embedded kernel has legacy tables, whose names a file lists: it is read without a process, because
  * kube-proxy writes IPv4 rules only there, and most learners load no table of ip6tables.
  */
-const IP6_RULES = `ip6_rules() {
-  [ ! -e /sys/module/virtio_uml ] || { read -r ip6_table </proc/net/ip6_tables_names; } 2>/dev/null || return 0
-  with_backend ip6tables-save -c
-}`
+const IP6_RULES = programText('cluster/ip6-rules.sh')
 
 /** File of a capture → the shell command whose output it contains. A command that fails leaves no file. */
 const ESSENTIAL: Record<string, string> = {
@@ -82,7 +56,7 @@ const THOROUGH: Record<string, string> = {
   'ip-route': 'ip route',
   conntrack: `command -v conntrack >/dev/null && conntrack -L | head -n ${CONNTRACK_LINES}`,
   'ipvsadm-stats': 'ipvsadm -Ln --stats --exact',
-  'kernel-modes': KERNEL_MODES,
+  'kernel-modes': 'kernel_modes',
   versions:
     'uname -r; echo "kube-proxy writes to iptables $backend"; iptables --version; ipset --version 2>&1 | head -n 1; ipvsadm --version 2>&1 | head -n 1; conntrack --version',
 }
@@ -119,6 +93,7 @@ export function nodeReportRequest(depth: ReportDepth): NodeReportRequest {
       WITH_BACKEND,
       IP6_RULES,
       NFT,
+      ...('kernel-modes' in SECTIONS[depth] ? [KERNEL_MODES] : []),
       proxyModeScript(),
       ...commands,
       `echo '${mark}! end'`,

@@ -1,3 +1,4 @@
+import { programText } from '../host/program-text.ts'
 import { type ExecResult, shellWord } from '../host/shell-word.ts'
 import { timeoutScale } from '../host/wait.ts'
 import { consent } from './consent.ts'
@@ -58,28 +59,15 @@ export async function runOnNode(
  * the time of reading all rules. A broken firewall can block even this connection, so the whole request has a time limit. The
  * connection ends with a reset (SO_LINGER is 13), so that it does not stay in TIME_WAIT, visible in lists of connections.
  */
-const PERL = String.raw`my ($address, $port, $path, $seconds) = @ARGV;
-my $socket;
-$SIG{ALRM} = sub { print STDERR "no answer: none within $seconds s\n"; exit 28 };
-alarm $seconds;
-socket($socket, 2, 1, 6) && setsockopt($socket, 1, 13, pack "ii", 1, 0) && connect($socket, pack("S n C4 x8", 2, $port, split /\./, $address))
-  or do { print STDERR "no answer: $!\n"; exit 7 };
-syswrite $socket, "GET $path HTTP/1.0\r\nHost: $address\r\n\r\n";
-my $answer = "";
-1 while sysread $socket, $answer, 65536, length $answer;
-my ($status) = $answer =~ m{^HTTP/\S+ (\d+)} or do { print STDERR "the answer was not HTTP\n"; exit 1 };
-print $answer =~ s/^.*?\r\n\r\n//sr;
-if ($status >= 400) { print STDERR "the answer was $status\n"; exit 22 }`
+const PERL = programText('cluster/http-get.pl')
 
 /**
  * Shell: `http_get ADDRESS PORT PATH SECONDS` sends an HTTP GET to an IPv4 address and prints the response body. The exit
  * code is 0 when the status is below 400, else the one that curl would return, with a line on standard error. curl is used
  * only if there is no perl.
  */
-export const HTTP_GET = `http_get() {
-  if command -v perl >/dev/null; then perl -e ${shellWord(PERL)} -- "$@"
-  else curl -sS --fail --max-time "$4" "http://$1:$2$3"; fi
-}`
+export const HTTP_GET = `http_get_program=${shellWord(PERL)}
+${programText('cluster/http-get.sh')}`
 
 /**
  * Shell: `with_backend iptables-save|ip6tables-save|iptables-restore|ip6tables-restore [OPTION …]` runs the program of the back end
@@ -88,32 +76,9 @@ export const HTTP_GET = `http_get() {
  * runs as a process of this node, else the first that contains KUBE-SERVICES, else the first with any chain of Kubernetes. Builtins
  * do the search, because a fork is slow on the embedded kernel.
  */
-export const WITH_BACKEND = `backend=
-if [ -z "$own_iptables" ]; then
-  for comm in /proc/[0-9]*/comm; do
-    { read -r name <"$comm"; } 2>/dev/null && [ "$name" = kube-proxy ] || continue
-    pid=\${comm#/proc/}
-    case $(nsenter -t "\${pid%/comm}" -m -- iptables --version 2>/dev/null) in
-      *nf_tables*) backend=nft ;;
-      *legacy*) backend=legacy ;;
-    esac
-    break
-  done
-  command -v "iptables-$backend-save" >/dev/null || backend=
-  [ -n "$backend" ] || for chain in 'KUBE-SERVICES ' KUBE-; do
-    for one in '' -legacy -nft; do
-      case $("iptables$one-save" 2>/dev/null) in *":$chain"*) backend=\${one#-}; break 2 ;; esac
-    done
-  done
-fi
-with_backend() {
-  program=\${1%-*}\${backend:+-$backend}-\${1#*-}; shift
-  "$program" "$@"
-}`
+export const WITH_BACKEND = programText('cluster/with-backend.sh')
 
-const backendsScript = `${WITH_BACKEND}
-case $(iptables --version 2>/dev/null) in *nf_tables*) node=nft ;; *legacy*) node=legacy ;; *) node= ;; esac
-echo "\${backend:-$node} $node"`
+const backendsScript = WITH_BACKEND + programText('cluster/backends.sh')
 
 /** A clause for messages: the iptables back end with which kube-proxy's rules are read on a node, and if the node's own is another. */
 export async function describeBackend(cluster: NodeAccess, node: string): Promise<string> {

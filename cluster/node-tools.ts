@@ -15,6 +15,7 @@ import { ensureArtifact } from '../host/artifact.ts'
 import { $ } from '../host/command.ts'
 import { cacheFolder } from '../host/layout.ts'
 import { Refusal, reasonOf } from '../host/main.ts'
+import { programText } from '../host/program-text.ts'
 import { silent } from '../host/progress.ts'
 import { SystemTrouble } from '../host/system-trouble.ts'
 import { consent } from './consent.ts'
@@ -142,13 +143,15 @@ export async function installToolsEverywhere(cluster: Cluster): Promise<string[]
   )
 }
 
-const aptFolders =
-  'etc/apt/sources.list etc/apt/sources.list.d etc/apt/trusted.gpg.d etc/apt/keyrings usr/share/keyrings'
+const aptFolders = [
+  'etc/apt/sources.list',
+  'etc/apt/sources.list.d',
+  'etc/apt/trusted.gpg.d',
+  'etc/apt/keyrings',
+  'usr/share/keyrings',
+]
 
-const describePackages = `
-dpkg --print-architecture
-. /etc/os-release && echo "$ID $VERSION_ID $VERSION_CODENAME"
-cd / && for path in ${aptFolders} var/lib/dpkg/status; do [ -e "$path" ] && echo "$path"; done | tar -chf - -T - | base64 -w 0`
+const describePackages = programText('cluster/describe-packages.sh')
 
 /**
  * Fetches packages and their missing dependencies for a node: the host's apt works on a copy of the node's sources, keys
@@ -178,7 +181,10 @@ export async function fetchForNode(
 
 /** The node's processor and release, and a tar archive of its sources, keys and dpkg's status. */
 async function readNodePackages(cluster: Cluster, node: string) {
-  const { exitCode, stdout } = await runOnNode(cluster, node, describePackages, { readOnly: true })
+  const { exitCode, stdout } = await runOnNode(cluster, node, describePackages, {
+    args: aptFolders,
+    readOnly: true,
+  })
   const [architecture = '', release = '', archive = ''] = stdout.split('\n')
   if (exitCode !== 0 || !archive) throw new Error(`${node} has no dpkg to fetch packages for`)
   return { architecture, release, files: Buffer.from(archive, 'base64') }

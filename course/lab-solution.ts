@@ -9,6 +9,7 @@ import { type LabDefinition, readLab } from '../grading/lab-definition.ts'
 import { begunLabs, notesName } from '../grading/lab-notes.ts'
 import { openCluster } from '../grading/live-cluster.ts'
 import { projectRoot } from '../host/layout.ts'
+import { programText } from '../host/program-text.ts'
 import { leaveIncidents } from './incident/revert-incident.ts'
 import type { LabBench } from './lab-bench.ts'
 import type { SolutionStep } from './solution-step.ts'
@@ -37,25 +38,7 @@ export async function loadSolution(folder: string): Promise<LabSolution> {
  * with spaces. A learner adds rules through the node's own iptables or through one of its back ends, so all of them are read.
  * Legacy iptables is skipped if the kernel lists no table of its family; that list does not include nf_tables.
  */
-const script = `match="--comment \\"?($1)([^0-9a-z]|$)"
-for family in iptables ip6tables; do
-  own=$(command -v "$family-save")
-  tools=$family
-  [ -n "$own_iptables" ] || tools="$family $family-legacy $family-nft"
-  for tool in $tools; do
-    command -v "$tool-save" >/dev/null || continue
-    if [ "$tool" = "$family-legacy" ] || [ "$own" -ef "\${own%-save}-legacy-save" ] && [ "$tool" != "$family-nft" ]; then
-      names=/proc/net/\${family%tables}_tables_names
-      [ ! -e $names ] || read -r table <$names || continue
-    fi
-    "$tool-save" 2>/dev/null | grep -qE -- "$match" || continue
-    for table in raw mangle nat filter; do
-      rules=$("$tool-save" -t $table 2>/dev/null | grep -E -- "$match" | sed 's/^-A/-D/')
-      [ -z "$rules" ] || printf '*%s\\n%s\\nCOMMIT\\n' "$table" "$rules" | "$tool-restore" --noflush
-    done
-  done
-done
-true`
+const script = programText('course/remove-rules.sh')
 
 /**
  * Removes the rules that learners add in labs from every node: those whose comment is one of these words or begins with

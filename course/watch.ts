@@ -5,6 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Cluster } from '../cluster/driver.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
 import { runOnNode } from '../cluster/node-script.ts'
+import { programText } from '../host/program-text.ts'
 
 /** The shortest pause between two reads during activity; where a read takes longer, so does the pause: half of the time is for other work. */
 const BUSY_PAUSE_MS = 350
@@ -123,15 +124,7 @@ const WATCHED = [
  * Ends when a program was started: the last field of /proc/loadavg is the process ID that was given last in this PID namespace
  * (proc(5)). One bash that only uses builtins: it starts nothing itself, and waits by reading from a pipe that nobody writes to.
  */
-const UNTIL_PROGRAM = `exec bash -c '
-exec 9<> <(:)
-read -r _ _ _ _ before </proc/loadavg
-for ((step = 0; step < ${STEPS}; step++)); do
-  read -rt ${STEP_SECONDS} -u 9
-  read -r _ _ _ _ last </proc/loadavg
-  [ "$last" = "$before" ] || exit 0
-done
-exit 1'`
+const UNTIL_PROGRAM = programText('course/until-program.sh')
 
 /** Whether a cluster can report cheaply that programs are started: where all nodes are one kernel and nothing runs by itself. */
 const reportsPrograms = ({ sharedKernel }: Cluster): boolean => sharedKernel === true
@@ -146,6 +139,7 @@ async function watchPrograms(
   if (node === undefined) return
   while (!signal.aborted) {
     const { exitCode } = await runOnNode(cluster, node, UNTIL_PROGRAM, {
+      args: [String(STEPS), String(STEP_SECONDS)],
       readOnly: true,
       timeoutMs: 60_000,
       signal,

@@ -1,3 +1,4 @@
+import { programText } from '../host/program-text.ts'
 import { shellWord } from '../host/shell-word.ts'
 
 /** Requests over HTTP to one address, one after the other. */
@@ -46,9 +47,6 @@ const withDefaults = ({ times = 1, ...request }: HttpRequests): Complete => {
   return { path, times, source: '', seconds: 3, keep: false, insist: false, ...request }
 }
 
-/** Arguments of a request, in the order in which perl reads them. */
-const WORDS = 'address port path times source seconds keep insist'
-
 /**
  * All series in parallel, each sequentially, with perl's built-in functions: no module is loaded, because each program and
  * library costs the embedded kernel more than the requests do. Time is measured by select(2). 2049 is SOCK_STREAM |
@@ -57,66 +55,7 @@ const WORDS = 'address port path times source seconds keep insist'
  * (include/uapi/linux/tcp.h). Connections end with a reset: conntrack and IPVS list them for 10 s, but regularly closed ones
  * for two minutes, which would disturb the learner's counts.
  */
-const PERL = String.raw`$SIG{PIPE} = "IGNORE"; $| = 1;
-my ($now, $count) = (0, 0);
-my @jobs = map { my %job = (index => $count++, sent => 0); @job{qw(${WORDS})} = split / /; \%job } @ARGV;
-sub begin {
-  my ($job) = @_;
-  $job->{due} = $now + $job->{seconds};
-  @$job{qw(answer connects asked)} = ("", 0, 0);
-  $job->{sent}++;
-  return if $job->{keep} && $job->{socket};
-  $job->{connects} = 1;
-  $job->{own} = 0;
-  socket($job->{socket} = undef, 2, 2049, 6) or return finish($job, 7, "$!");
-  setsockopt($job->{socket}, 1, 13, pack "ii", 1, 0);
-  my $address = sub { pack "S n C4 x8", 2, $_[1], split /\./, $_[0] };
-  !$job->{source} || bind($job->{socket}, $address->($job->{source}, 0)) or return finish($job, 7, "$!");
-  connect($job->{socket}, $address->(@$job{qw(address port)})) || $! == 115 or finish($job, 7, "$!");
-}
-sub finish {
-  my ($job, $code, $error) = @_;
-  my ($status) = $job->{answer} =~ m{^HTTP/\S+ (\d+)};
-  my ($line) = $job->{answer} =~ /\r?\n\r?\n([ -~]{0,200})/;
-  ($code, $error) = $status ? (0, "") : ($code, $error);
-  my $info = $job->{socket} && getsockopt($job->{socket}, 6, 11);
-  my $resent = length($info // "") < 104 ? 0 : unpack "x100 I", $info;
-  print join("\t", "#request", $job->{index}, $status || 0, $job->{own}, $job->{connects}, $code, $error, $line // "", $resent), "\n";
-  undef $job->{socket} unless $job->{keep} && $status;
-  return begin($job) if $job->{sent} < $job->{times} && ($status || $job->{insist});
-  $job->{done} = 1;
-}
-sub ready {
-  my ($job) = @_;
-  if (!$job->{asked}) {
-    return finish($job, 7, "$!") if $! = unpack "i", getsockopt($job->{socket}, 1, 4);
-    $job->{own} = (unpack "S n", getsockname $job->{socket})[1];
-    my $path = $job->{path} . ($job->{times} > 1 ? $job->{sent} : "");
-    my $close = $job->{keep} ? "" : "Connection: close\r\n";
-    $job->{asked} = syswrite $job->{socket}, "GET $path HTTP/1.1\r\nHost: $job->{address}\r\n$close\r\n";
-    return $job->{asked} || finish($job, 56, "$!");
-  }
-  my $got = sysread $job->{socket}, $job->{answer}, 65536, length $job->{answer};
-  return finish($job, 56, "$!") unless defined $got;
-  return finish($job, 52, "an empty answer") unless $got;
-  finish($job, 0, "") if $job->{keep}
-    && $job->{answer} =~ /^content-length: *(\d+)\r\n(?:.*?\r\n)??\r\n/ims && length $job->{answer} >= $+[0] + $1;
-}
-begin($_) for @jobs;
-while (@jobs = grep { !$_->{done} } @jobs) {
-  my ($read, $write, $wait) = ("", "", 60);
-  for my $job (@jobs) {
-    vec(($job->{asked} ? $read : $write), fileno $job->{socket}, 1) = 1;
-    $wait = $job->{due} - $now if $job->{due} - $now < $wait;
-  }
-  $wait = 0 if $wait < 0;
-  my ($found, $left) = select $read, $write, undef, $wait;
-  $now += $found ? $wait - $left : $wait;
-  for my $job (@jobs) {
-    if (vec($read, fileno $job->{socket}, 1) || vec($write, fileno $job->{socket}, 1)) { ready($job) }
-    elsif ($job->{due} <= $now) { finish($job, 28, "no answer within $job->{seconds} s") }
-  }
-}`
+const PERL = programText('grading/http-requests.pl')
 
 const CURL_PRINT = String.raw`\t%{http_code}\t%{local_port}\t%{num_connects}\t%{exitcode}\t%{errormsg}\t\n`
 

@@ -4,6 +4,7 @@ import { fail } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { fromOutside, typedRequest } from '../../grading/requests.ts'
 import { OUTSIDE } from '../../host/outside.ts'
+import { programText } from '../../host/program-text.ts'
 import type { LvsNodes } from './lvs-nodes.ts'
 
 /** One request on a connection of its own, which is closed after the answer, or stays open. */
@@ -26,35 +27,7 @@ export const requestTimes = (times: number, request: Request): ClientAction[] =>
 
 // Perl is part of every Debian, and one process for all connections avoids a fork for each. They end with a reset, after
 // which IPVS lists them for 10 s instead of two minutes.
-const CLIENT = `use strict; use Socket;
-$| = 1;
-alarm 15;
-my %held;
-sub talk {
-  my ($to, $port, $source) = @_;
-  socket(my $socket, PF_INET, SOCK_STREAM, 6) or return;
-  setsockopt($socket, SOL_SOCKET, $_, pack('l!l!', 1, 500000)) for SO_SNDTIMEO, SO_RCVTIMEO;
-  setsockopt($socket, SOL_SOCKET, SO_LINGER, pack('ii', 1, 0));
-  if ($source) { bind($socket, sockaddr_in(0, inet_aton($source))) or return }
-  connect($socket, sockaddr_in($port, inet_aton($to))) or return;
-  syswrite($socket, "GET / HTTP/1.1\\r\\nHost: lab\\r\\n\\r\\n") or return;
-  my $text = '';
-  while ($text !~ /\\r\\n\\r\\n(\\S+)\\n/) { sysread($socket, $text, 4096, length $text) or return }
-  $text =~ /\\r\\n\\r\\n(\\S+)\\n/;
-  return ($1, $socket);
-}
-while (<DATA>) {
-  my ($act, @words) = split;
-  if ($act eq 'release') {
-    for (keys %held) { delete $held{$_} if !@words || $held{$_}[0] eq $words[0] }
-    next;
-  }
-  my ($name, $socket) = talk(@words);
-  print '#answer ', $name // 'nothing', "\\n";
-  exit unless defined $name;
-  $held{fileno $socket} = [$name =~ /^(.*):/, $socket] if $act eq 'hold';
-}
-__DATA__`
+const CLIENT = programText('checks/04-lvs/outside-client.pl')
 
 function asLine(act: ClientAction): string {
   if (act === 'release all') return 'release'
@@ -68,7 +41,7 @@ const NODE_AND_PORT = /^(\S+):\d+$/
 export async function perform(live: LiveCluster, acts: readonly ClientAction[]): Promise<string[]> {
   const { stdout } = await live.onNode(
     OUTSIDE,
-    `perl - <<'END'\n${CLIENT}\n${acts.map(asLine).join('\n')}\nEND`,
+    `perl - <<'END'\n${CLIENT}${acts.map(asLine).join('\n')}\nEND`,
   )
   return [...stdout.matchAll(/^#answer (.*)$/gm)].flatMap(([, name = '']) =>
     NODE_AND_PORT.test(name) ? name : [],

@@ -11,6 +11,7 @@ import {
 } from '../../dataplane/ipvsadm-save.ts'
 import { DUMMY_LINK } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
+import { programText } from '../../host/program-text.ts'
 import { type GuestNode, restoreCommand, type StepsResult, type Sysctl } from './guest-node.ts'
 import { fullInput } from './iptables-proxier.ts'
 import { Proxier, type SyncChange } from './proxier.ts'
@@ -118,22 +119,12 @@ const realServerKey = (server: VirtualServer, { address, port }: RealServer): st
  * a virtual server with the scheduler can be created on a test address of RFC 5737. The modprobe replaces the loading of
  * modules that a genuine kube-proxy's netlink request causes.
  */
-const probe = (scheduler: string) => `
-command -v ipset >/dev/null || { echo 'no-ipset executable file not found in $PATH'; exit; }
-# The module of a scheduler is loaded by the first virtual server that asks for it: then nothing is left to be tried.
-[ -d '/sys/module/ip_vs_${scheduler}' ] && [ -d /sys/module/xt_set ] && [ -d /sys/module/dummy ] && { echo fine; exit; }
-modprobe -qab ip_vs 'ip_vs_${scheduler}' ip_set xt_set dummy 2>/dev/null
-[ -e /proc/net/ip_vs ] || { echo no-ipvs; exit; }
-error=$(ipset --version 2>&1) || { echo "no-ipset $error"; exit; }
-said=$(printf '%s\\n' '-A -t 198.51.100.0:20000 -s ${scheduler}' '-D -t 198.51.100.0:20000' | ipvsadm -R 2>&1)
-[ -z "$said" ] || { echo no-scheduler; exit; }
-echo fine
-`
+const probe = programText('embedded/kube-proxy/probe-ipvs.sh')
 
 /** @throws StartFailure with kube-proxy's message if the kernel does not support it */
 async function checkIpvs(node: GuestNode, scheduler: string, log: Logger): Promise<void> {
   const safe = /^[\w-]+$/.test(scheduler) ? scheduler : 'no-such-scheduler'
-  const { stdout } = await node.run(probe(safe))
+  const { stdout } = await node.run(`set -- ${safe}\n${probe}`)
   const answer = stdout.trim()
   if (answer === 'fine') return
   let reason = 'Ipvs not supported by the kernel'

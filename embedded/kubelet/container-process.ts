@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { programText } from '../../host/program-text.ts'
 import {
   GUEST_CONFINE,
   type GuestProcess,
@@ -83,11 +84,7 @@ export const commandNotFound = ([program = '']: readonly string[]) =>
 // The first line of output is printed once all namespaces exist, so that commands can run in them; it is not logged.
 const begun = '\u0001begun'
 const missing = '\u0001missing'
-const setup = `cd "$1" 2>/dev/null || { mkdir -p "$1" && cd "$1"; }
-shift
-command -v -- "$1" >/dev/null || { echo '${missing}'; exit 128; }
-echo '${begun}'
-exec "$@"`
+const setup = programText('embedded/kubelet/container-start.sh')
 
 /** The command that starts `argv` in the namespaces and the root of a container. */
 function command(
@@ -125,6 +122,8 @@ function command(
       '-c',
       setup,
       'sh',
+      begun,
+      missing,
       workingDir,
       ...argv,
     ],

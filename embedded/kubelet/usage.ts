@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { NodePlan } from '../../host/layout.ts'
+import { programText } from '../../host/program-text.ts'
 import type { Usage, UsageReport } from '../apiserver/api-call.ts'
 import type { Machine } from '../machine/machine.ts'
 import type { PodWorker } from './pod-worker.ts'
@@ -13,14 +14,7 @@ interface GuestTask {
 }
 
 // One process reads all of /proc, because a shell would start hundreds of processes. A tick is 10 ms (USER_HZ), a page 4 KiB.
-const listing = `
-for my $folder (glob "/proc/[0-9]*") {
-  open my $stat, "<", "$folder/stat" or next;
-  my @field = split " ", (<$stat> =~ s/^.*\\)//sr);
-  open my $memory, "<", "$folder/statm" or next;
-  my @pages = split " ", <$memory>;
-  print join(" ", $folder =~ s/\\D//gr, $field[1], $field[11] + $field[12], ($pages[1] - $pages[2]) * 4), "\\n";
-}`
+const listing = programText('embedded/kubelet/list-tasks.pl')
 
 async function listTasks(machine: Machine): Promise<GuestTask[]> {
   const { stdout } = await machine.run(['perl', '-e', listing])

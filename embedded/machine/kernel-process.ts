@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { projectRoot } from '../../host/layout.ts'
 import { plainText, shortened } from '../../host/plain-text.ts'
+import { programText } from '../../host/program-text.ts'
 import { recordConsole } from './console-file.ts'
 import { hostKernel } from './host-kernel.ts'
 import type { BootOptions, Kernel } from './kernel.ts'
@@ -19,16 +20,7 @@ const ENDED = 'The process of the kernel ended with status '
  * killed. The shells kill the process group when the kernel ends, and when descriptor 5 is closed, which happens whenever this process
  * ends. Files of the guest don't depend on the umask of the user who starts it.
  */
-const supervisor = `exec 2>&1
-umask 022
-ulimit -c 0
-"$@" 5<&- & kernel=$!
-{ read -r _ <&5; kill -KILL "-$kernel"; kill -KILL "$kernel"; } 2>/dev/null &
-wait "$kernel"
-echo "${ENDED}$?"
-kill -KILL "-$kernel" 2>/dev/null
-[ -z "$TMPDIR" ] || rm -rf "$TMPDIR"
-kill -KILL 0`
+const supervisor = programText('embedded/machine/supervisor.sh')
 
 /** Writes the guest's agent into `folder` as one plain JavaScript file, and returns its path. */
 function bundleAgent(folder: string): string {

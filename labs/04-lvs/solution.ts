@@ -18,6 +18,7 @@ import {
   withVariables,
 } from '../../course/typed-commands.ts'
 import { hasOutside, OUTSIDE } from '../../host/outside.ts'
+import { programText } from '../../host/program-text.ts'
 
 const LAB = 4
 const REAL_SERVER = 'labs/04-lvs/manifests/real-server.yaml'
@@ -164,27 +165,9 @@ export const solution: LabSolution = {
 // Cleanup: removes the lab's changes from every machine.
 
 /** Virtual servers of this lab's addresses and marks, the addresses, routes, tunl0, and the IPVS settings. */
-const clearNode = `
-servers=$(ipvsadm -Sn 2>/dev/null)
-case $servers in *'-A -f '* | *' 192.0.2.'*)
-  printf '%s\\n' "$servers" | awk '$1 == "-A" && ($2 == "-f" || $3 ~ /^192[.]0[.]2[.]/) { print "-D", $2, $3 }' | ipvsadm -R 2>/dev/null ;;
-esac
-ip -force -batch - 2>/dev/null <<'END'
-address flush to 192.0.2.0/24
-route del 198.18.0.0/16
-route del local 198.19.0.0/16 dev lo
-link set tunl0 down
-END
-[ ! -e /proc/sys/net/ipv4/vs/conntrack ] || echo 0 >/proc/sys/net/ipv4/vs/conntrack
-true`
+const clearNode = programText('labs/04-lvs/clear-node.sh')
 
-const clearOutside = `
-ip -force -batch - 2>/dev/null <<'END'
-route del 192.0.2.0/24
-route del 198.19.0.0/16
-route del local 198.18.0.0/16 dev lo
-END
-true`
+const clearOutside = programText('labs/04-lvs/clear-outside.sh')
 
 /** Clears every node and the machine outside; missing parts are ignored. */
 async function clearMachines({ cluster }: LabBench): Promise<void> {

@@ -7,6 +7,7 @@ import { $ } from '../../../host/command.ts'
 import { kindFolder, projectRoot, START } from '../../../host/layout.ts'
 import { endNotedProcess, notedProcess, noteProcess } from '../../../host/live-process.ts'
 import { reasonOf } from '../../../host/main.ts'
+import { programText } from '../../../host/program-text.ts'
 import type { Progress } from '../../../host/progress.ts'
 import { timeoutScale } from '../../../host/wait.ts'
 import { type EngineName, engineCommand, engineReason } from '../engine.ts'
@@ -25,21 +26,10 @@ export const applianceName = (cluster: string) => `${cluster}-load-balancer`
  * Turns a container into a load balancer that does not change packets. It owns each address, so that it responds to ARP; but
  * TCP, UDP and SCTP packets to it are first looked up in a separate routing table, whose routes lead to the nodes, one node
  * per connection (the hash includes ports). The nodes answer the client directly. Connections from the container itself take
- * the same route, and their answers come from an address it owns, which the kernel must be configured to accept. `second` is
+ * the same route, and their answers come from an address it owns, which the kernel must be configured to accept. The second argument is
  * an additional address, so that the container can be two clients.
  */
-const setUp = (second: string | undefined) => `set -e
-cd /proc/sys/net/ipv4
-echo 1 >ip_forward
-echo 1 >fib_multipath_hash_policy
-for name in all default eth0; do
-  echo 0 >conf/$name/send_redirects; echo 0 >conf/$name/rp_filter; echo 1 >conf/$name/accept_local
-done
-for protocol in tcp udp sctp; do ip rule add pref 10 ipproto $protocol lookup ${table}; done
-ip rule add pref 100 lookup local
-ip rule del pref 0
-${second === undefined ? '' : `ip address add ${second}/32 dev eth0`}
-exec sleep infinity`
+const setUp = programText('cluster/kind/load-balancer/set-up.sh')
 
 /**
  * Creates the container if there is none, from an image that the engine already has (any with \`ip\`, \`curl\` and \`sh\`:
@@ -65,7 +55,7 @@ async function ensureAppliance(engine: EngineName, cluster: string, image: strin
     ...['--network', network, '--privileged', '--restart', 'unless-stopped', '--pull', 'never'],
   ]
   const { exitCode, stderr } =
-    await run`${engine} run ${options} --entrypoint sh ${image} -c ${setUp(secondClientOf(await readSubnet(engine)))}`
+    await run`${engine} run ${options} --entrypoint sh ${image} -c ${setUp} sh ${table} ${secondClientOf(await readSubnet(engine)) ?? ''}`
   if (exitCode !== 0)
     throw new Error(`the container "${name}" did not start (${engineReason(stderr)})`)
 }

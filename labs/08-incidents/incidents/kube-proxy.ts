@@ -3,6 +3,7 @@ import type { Incident } from '../../../course/incident/incident.ts'
 import type { IncidentEnvironment } from '../../../course/incident/shop.ts'
 import type { LabBench } from '../../../course/lab-bench.ts'
 import { flush, typing } from '../../../course/typed-commands.ts'
+import { programText } from '../../../host/program-text.ts'
 import { waitFor } from '../../../host/wait.ts'
 
 const KEY = 'kubernetes.io/os'
@@ -85,12 +86,7 @@ const FILE = '/etc/modprobe.d/minimal-kernel.conf'
 const FORBIDDEN = ['ip_vs', 'ip_vs_rr', 'ip_vs_wrr', 'ip_vs_sh']
 const forbid = `printf 'install %s /bin/false\\n' ${FORBIDDEN.join(' ')} >${FILE}; ipvsadm -C 2>/dev/null; true`
 /** Unloads modules that depend on ip_vs first. The kernel itself calls modprobe when IPVS is used; this is disabled. */
-const unload = `
-modules=$(ls /sys/module | grep -E '^(ip_vs_.*|xt_ipvs)$')
-echo $(cat /proc/sys/kernel/modprobe) $modules
-echo >/proc/sys/kernel/modprobe
-for module in $modules ip_vs; do rmmod $module 2>/dev/null; done
-[ ! -d /sys/module/ip_vs ]`
+const unload = programText('labs/08-incidents/incidents/unload-ipvs.sh')
 
 const withMode = (name: string) => (text: string) => text.replace(/^mode:.*$/m, `mode: ${name}`)
 
