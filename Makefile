@@ -142,7 +142,7 @@ new-lab: $(NODE_MODULES) ## Create the files of a new lab (NAME=packet-captures)
 	@$(RUN) scripts/new-lab.ts
 e2e-kind: $(NODE_MODULES) ## Test every target and lab 2 on a kind cluster (needs a container engine)
 	@$(RUN) scripts/e2e-kind.ts
-bench: $(NODE_MODULES) ## Measure prediction, parsing, grading, start-up, and a class of 1,000
+bench: $(NODE_MODULES) ## Measure prediction, parsing, grading, start-up, a class of 1,000, and a room of 300
 	@$(RUN) scripts/bench.ts
 # On a terminal, descriptions are wrapped at words below each other.
 help: ## Show this list

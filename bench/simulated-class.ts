@@ -62,6 +62,7 @@ export class SimulatedLearner {
   readonly #folder = mkdtempSync(join(tmpdir(), 'learner-'))
   readonly #lab: RecordedLab
   round = 0
+  #extra = 0
 
   constructor(word: string, name: string, lab: RecordedLab) {
     this.name = name
@@ -90,6 +91,23 @@ export class SimulatedLearner {
     const since = Date.now() - Math.round(minutes * 60_000)
     const { lab } = this.#lab
     this.tell(...facts, { kind: 'place', lab, step: open?.step ?? 'end', since })
+  }
+
+  /** The points of the present facts. */
+  get points(): number {
+    return this.#facts().reduce((sum, { points }) => sum + points, 0) + this.#extra
+  }
+
+  /** Sends another verdict: the points of the first step change by one. */
+  toggle(): void {
+    const [first] = this.#facts()
+    if (!first) return
+    this.#extra = this.#extra === 0 ? 1 : 0
+    this.tell({ ...first, points: first.points + this.#extra })
+  }
+
+  #facts(): readonly StepFact[] {
+    return this.#lab.rounds[this.round] ?? []
   }
 
   end(): void {

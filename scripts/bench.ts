@@ -1,7 +1,8 @@
-// `make bench`: the cost of the model, the parsers, the embedded cluster and a class:  bench.ts [recordings] [model] [clusters] [class]
+// `make bench`: the cost of the model, the parsers, the embedded cluster, a class and a room:  bench.ts [recordings] [model] [clusters] [class] [room]
 import { measureClass } from '../bench/class.ts'
 import { measureClusters } from '../bench/live-cluster.ts'
 import { countEqualRecordings, measureModel } from '../bench/model.ts'
+import { measureRoom } from '../bench/room.ts'
 import { main } from '../host/main.ts'
 
 const parts = {
@@ -9,6 +10,7 @@ const parts = {
   model: measureModel,
   clusters: measureClusters,
   class: measureClass,
+  room: measureRoom,
 }
 
 await main(async () => {

@@ -18,7 +18,8 @@ import { fingerprintOf, parseRoomWord, type RoomWord } from '../word.ts'
 import type { RoomMember } from './member.ts'
 import type { Outbox } from './outbox.ts'
 
-const CONNECT_MS = 5000
+/** Of a class that comes back all at once, the last one waits for three hundred handshakes. */
+const CONNECT_MS = 15_000
 /** The room pings every 10 s; without one for so long, the network is gone. */
 const SILENCE_MS = 25_000
 /** The pause before the next attempt doubles up to this; a class does not come back all at once. */
