@@ -11,6 +11,7 @@ const booting = [
   'embedded/test/kubelet',
   'embedded/test/kube-proxy',
   'test/guide/browser',
+  'test/room/browser',
   'test/labs',
 ]
 
@@ -30,7 +31,9 @@ const starting = [
 const { TEXTS, TESTS } = process.env
 const left = [
   'test/{kind-e2e,offline}/**',
-  ...(TEXTS === 'all' ? [] : ['test/labs/lab-*-text.test.ts']),
+  ...(TEXTS === 'all'
+    ? []
+    : ['test/labs/lab-*-text.test.ts', 'test/room/browser/real-learners.test.ts']),
   ...(TESTS === 'fast' ? [...starting, ...booting.map((folder) => `${folder}/**`)] : []),
 ]
 

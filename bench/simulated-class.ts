@@ -63,6 +63,8 @@ export class SimulatedLearner {
   readonly #lab: RecordedLab
   round = 0
   #extra = 0
+  /** The polls that are open. */
+  polls: string[] = []
 
   constructor(word: string, name: string, lab: RecordedLab) {
     this.name = name
@@ -71,7 +73,10 @@ export class SimulatedLearner {
     const member = { word, name, learner: randomBytes(16).toString('hex') }
     this.outbox.put({ kind: 'name', name })
     this.link = new RoomLink(member, this.outbox, {
-      onMessage: ({ look }) => look && this.link.send({ path: lab.path }),
+      onMessage: ({ look, notices }) => {
+        if (look) this.link.send({ path: lab.path })
+        if (notices) this.polls = notices.filter(({ kind }) => kind === 'poll').map(({ id }) => id)
+      },
       onState: () => undefined,
       onSent: () => undefined,
     })

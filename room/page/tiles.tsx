@@ -77,6 +77,7 @@ function Tile({ tile, need, lab, now, isLooked, isOther }: TileProps) {
         type="button"
         class={`tile ${need} ${offlineSince === undefined ? '' : 'offline'}`}
         aria-pressed={isLooked}
+        title={`${tile.points} points in this lab`}
         onClick={() => void lookAt(isLooked ? undefined : tile.tile)}
       >
         <span class="name">{name}</span>

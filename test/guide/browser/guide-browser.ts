@@ -43,10 +43,15 @@ export class GuideBrowser {
     this.#cookies = cookies
   }
 
-  static async open(name: string, lab: number): Promise<GuideBrowser> {
+  /** `more` is added to the environment of `make guide`. */
+  static async open(
+    name: string,
+    lab: number,
+    more: NodeJS.ProcessEnv = {},
+  ): Promise<GuideBrowser> {
     const browser = await startChromium(createProgress())
     const cluster = await selectCluster('embedded', name)
-    const env = { ...learnerEnvironment(name), LAB: String(lab) }
+    const env = { ...learnerEnvironment(name), LAB: String(lab), ...more }
     const guide = spawn(process.execPath, [START, 'scripts/guide.ts'], {
       cwd: projectRoot,
       env,
