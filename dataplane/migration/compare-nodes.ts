@@ -95,10 +95,36 @@ function relayedEndpoints({ mode, proxier }: ComparedNode['before']): UserspaceE
   )
 }
 
-/** The probes of a node, and what changes for each. */
+/** The answers to a probe before and after. */
+type BothAnswers = readonly [before: ProbeAnswer, after: ProbeAnswer]
+
+/** Answers that hold for every node, by what is called, and by whom. */
+export type SharedAnswers = Map<string, BothAnswers>
+
+/**
+ * The key of a probe whose answers are the same on every node: nothing in the Service, its endpoints or kube-proxy's configuration
+ * depends on the node. Undefined for all others.
+ */
+function sharedKey(
+  { family, before, after }: ComparedNode,
+  { client, target, packet, port }: MigrationProbe,
+): string | undefined {
+  if (!port || port.internalLocal || port.externalLocal || before.mode === 'userspace') return
+  if (client === 'endpoint' || after.mode === 'userspace') return
+  if (port.endpoints.some(({ zoneHints, nodeHints }) => zoneHints.length + nodeHints.length > 0))
+    return
+  const isOnNode = target.startsWith('node port')
+  if (isOnNode && before.proxier.config.nodePortAddresses.some((range) => range !== 'primary'))
+    return
+  const called = isOnNode ? before.proxier.nodeAddresses.length : packet.destination
+  return [family, port.name, port.protocol, packet.port, target, client, called].join(' ')
+}
+
+/** The probes of a node, and what changes for each. `shared` keeps what was found on one node for the next. */
 export function changesOnNode(
   objects: ClusterObjects,
   compared: ComparedNode,
+  shared?: SharedAnswers,
 ): { probes: number; changes: ProbeChange[] } {
   const { node, before, after } = compared
   const answer = [before, after].map((side) =>
@@ -109,8 +135,16 @@ export function changesOnNode(
       .flatMap(({ proxier }) => migrationProbes(objects, proxier))
       .map((probe) => [JSON.stringify(probe.packet), probe]),
   )
+  const answersTo = (probe: MigrationProbe): BothAnswers => {
+    const key = shared && sharedKey(compared, probe)
+    const known = key === undefined ? undefined : shared?.get(key)
+    if (known) return known
+    const found = answer.map((of) => of(probe.packet)) as [ProbeAnswer, ProbeAnswer]
+    if (key !== undefined) shared?.set(key, found)
+    return found
+  }
   const changes = [...probes.values()].flatMap((probe) => {
-    const [first, then] = answer.map((of) => of(probe.packet)) as [ProbeAnswer, ProbeAnswer]
+    const [first, then] = answersTo(probe)
     return compareAnswers(first, then).map((effect): ProbeChange => {
       const cause = findCause(probe, compared)
       return { node, probe, effect, cause, before: first, after: then }

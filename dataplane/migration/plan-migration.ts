@@ -1,7 +1,12 @@
 import type { KubeProxyConfig } from '../kube-proxy/config.ts'
 import type { ClusterObjects } from '../objects.ts'
 import { findCircumstances } from './circumstances.ts'
-import { changesOnNode, comparedNodes, type MigrationSide } from './compare-nodes.ts'
+import {
+  changesOnNode,
+  comparedNodes,
+  type MigrationSide,
+  type SharedAnswers,
+} from './compare-nodes.ts'
 import type { MigrationReport } from './report-shape.ts'
 import { serviceChanges } from './service-changes.ts'
 
@@ -27,7 +32,8 @@ export function planMigration(
     config,
     chosen.map(({ name }) => name),
   )
-  const results = compared.map((one) => changesOnNode(objects, one))
+  const shared: SharedAnswers = new Map()
+  const results = compared.map((one) => changesOnNode(objects, one, shared))
   const changes = serviceChanges(
     results.flatMap(({ changes }) => changes),
     from,

@@ -122,8 +122,28 @@ export function lookUp(table: NftTable, data: NftElements, key: string): string 
   if (exact !== undefined) return exact
   const set = table.sets.get(data.name)?.elements
   if (set?.has(key)) return ''
-  if (map) return [...map].find(([element]) => covers(element, key))?.[1]
-  return set && [...set].some((element) => covers(element, key)) ? '' : undefined
+  if (map) {
+    const element = coveringElements(map, key).find((one) => covers(one, key))
+    return element === undefined ? undefined : map.get(element)
+  }
+  return set && coveringElements(set, key).some((one) => covers(one, key)) ? '' : undefined
+}
+
+/** The elements of a map or set that can cover other values than themselves: maps of Services have thousands, and none of these. */
+const patterns = new WeakMap<object, { size: number; elements: string[] }>()
+const PATTERN = /[/*-]|0x/
+
+function coveringElements(
+  elements: ReadonlyMap<string, unknown> | ReadonlySet<string>,
+  key: string,
+): readonly string[] {
+  // A value with several flags is covered by each of them.
+  if (key.includes(',')) return [...elements.keys()]
+  const known = patterns.get(elements)
+  if (known?.size === elements.size) return known.elements
+  const found = [...elements.keys()].filter((element) => PATTERN.test(element))
+  patterns.set(elements, { size: elements.size, elements: found })
+  return found
 }
 
 /** Whether a set element contains a value: each part is equal, in a prefix or range, one of the flags, or matches `veth*`. */

@@ -2,7 +2,17 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import * as z from 'zod'
-import { defaultConfig, type KubeProxyConfig } from '../../../dataplane/kube-proxy/config.ts'
+import {
+  clusterConfig,
+  defaultConfig,
+  type KubeProxyConfig,
+} from '../../../dataplane/kube-proxy/config.ts'
+import { describeAnswer } from '../../../dataplane/migration/compare-answers.ts'
+import {
+  changesOnNode,
+  comparedNodes,
+  type SharedAnswers,
+} from '../../../dataplane/migration/compare-nodes.ts'
 import { withDropPolicy } from '../../../dataplane/migration/firewall-policy.ts'
 import { planMigration } from '../../../dataplane/migration/plan-migration.ts'
 import { printMigrationReport } from '../../../dataplane/migration/print-report.ts'
@@ -271,6 +281,32 @@ describe('the report', () => {
     const lines = printMigrationReport(report, width)
     expect(lines.filter((line) => line.length > width)).toEqual([])
     expect(lines.at(-1)).toContain('by which something stops')
+  })
+
+  test.each([
+    'random-20',
+    'web-lb-local',
+    'x-both-local-elsewhere',
+    'y-dist-same-node',
+    'x-hints-mode',
+    'y-node-ports-cidrs',
+    'y-random-dual-40',
+  ])('what is found on one node is reused on others only where it holds: %s', (scenario) => {
+    const objects = objectsAt('objects', `${scenario}.json`)
+    const given = objects.kubeProxyConfigMap ? clusterConfig(objects) : config()
+    for (const from of ['ipvs', 'iptables']) {
+      const nodes = comparedNodes(objects, side(from), side('nftables'), given)
+      const shared: SharedAnswers = new Map()
+      const texts = (known?: SharedAnswers) =>
+        nodes.map((one) =>
+          changesOnNode(objects, one, known).changes.map(
+            ({ probe, effect, before, after }) =>
+              `${effect} ${probe.client} ${probe.packet.destination}:${probe.packet.port} ${describeAnswer(before)} ${describeAnswer(after)}`,
+          ),
+        )
+      expect(texts(shared)).toEqual(texts())
+      expect(shared.size).toBeGreaterThan(0)
+    }
   })
 
   test('with one node only that node is compared', () => {
