@@ -2,6 +2,7 @@
 import { relative } from 'node:path'
 import { requestedPort, untilTerminated } from '../host/loopback-server.ts'
 import { main } from '../host/main.ts'
+import { deckMinutes } from '../slides/build/deck.ts'
 import { serveSlides } from '../slides/build/serve.ts'
 import { SLIDES_FOLDER, writeSlides } from '../slides/build/write.ts'
 
@@ -23,6 +24,7 @@ async function build(): Promise<void> {
   console.log(
     `${decks.length} decks with ${slides} slides are in ${folder}; open ${folder}/index.html or run make present.`,
   )
+  console.log(`Minutes: ${decks.map((deck) => `${deck.name} ${deckMinutes(deck)}`).join(', ')}.`)
   if (pdf.size > 0) console.log('Chromium measured each slide and printed a PDF of each deck.')
   else
     console.log(

@@ -12,6 +12,8 @@ export interface Slide {
   heading: string
   content: string
   notes: string
+  /** How long the speaker stays on it: the notes begin with `3 min`. */
+  minutes: number
   line: number
 }
 
@@ -21,6 +23,10 @@ export interface Deck {
   title: string
   slides: Slide[]
 }
+
+/** The minutes of all slides together. */
+export const deckMinutes = ({ slides }: Deck): number =>
+  slides.reduce((sum, { minutes }) => sum + minutes, 0)
 
 /** A deck that cannot be built; each line of the message begins with file and line. */
 export class DeckError extends Refusal {}
@@ -58,12 +64,19 @@ function readSlide(
     report(line, `slide ${index + 1} must begin with a heading "${'#'.repeat(level)} …"`)
   const title = tokenText(heading?.children ?? [])
   let notes = ''
+  let minutes = 0
   for (const token of rest) {
     try {
       requireMarkdown(token, title)
       if (token.type !== 'html_block') continue
       const directive = readDirective(token.content)
-      if (directive.kind === 'notes') notes = markdown.render(directive.text)
+      if (directive.kind === 'notes') {
+        const [, count = '', text = ''] = MINUTES.exec(directive.text) ?? []
+        if (count === '')
+          throw new Error('the notes must begin with the minutes for the slide: <!-- notes: 2 min')
+        minutes = Number(count)
+        notes = markdown.render(`*${count} min.* ${text}`)
+      }
       token.content = directive.kind === 'notes' ? '' : directiveHtml(directive)
     } catch (error) {
       report(lineOf(token), error instanceof Error ? error.message : String(error))
@@ -75,9 +88,12 @@ function readSlide(
     heading: wholeWords(renderTokens(heading ? [heading] : [])),
     content: wholeWords(renderTokens(rest)),
     notes,
+    minutes,
     line,
   }
 }
+
+const MINUTES = /^(\d{1,2}) min\s+([\s\S]*)$/
 
 const lineOf = (token: Token | undefined): number => (token?.map?.[0] ?? 0) + 1
 const renderTokens = (tokens: readonly Token[]): string =>

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { LabText } from '../../course/lab-text.ts'
-import { readDeck } from '../../slides/build/deck.ts'
+import { deckMinutes, readDeck, type Slide } from '../../slides/build/deck.ts'
 import { resolveFence } from '../../slides/build/directives.ts'
 import { deckPage } from '../../slides/build/page.ts'
 import { buildDecks, deckNames } from '../../slides/build/write.ts'
@@ -12,7 +12,7 @@ describe('reading a deck', () => {
   test('slides, notes and directives are distinguished', () => {
     const deck = readDeck(
       '99-test',
-      slide('Text.\n\n<!-- figure: lookup -->\n\n<!-- notes:\nSay *this*.\n\nAnd this.\n-->'),
+      slide('Text.\n\n<!-- figure: lookup -->\n\n<!-- notes: 3 min\nSay *this*.\n\nAnd this.\n-->'),
     )
     expect(
       deck.slides.map(({ title, content }) => [title, content.match(/<p>|<figure /g)]),
@@ -20,7 +20,10 @@ describe('reading a deck', () => {
       ['Deck', null],
       ['One idea', ['<p>', '<figure ']],
     ])
-    expect(deck.slides[1]?.notes).toBe('<p>Say <em>this</em>.</p>\n<p>And this.</p>\n')
+    expect(deck.slides[1]).toMatchObject({
+      notes: '<p><em>3 min.</em> Say <em>this</em>.</p>\n<p>And this.</p>\n',
+      minutes: 3,
+    })
   })
 
   test.each([
@@ -32,6 +35,7 @@ describe('reading a deck', () => {
     ['two headings', slide('## Another'), /"One idea" has a second heading/],
     ['commands of its own', slide('```bash\nls\n```'), /:7: commands come from the lab's text/],
     ['HTML', slide('<b>x</b>'), /can't be in a slide/],
+    ['notes without minutes', slide('<!-- notes:\nSay this.\n-->'), /must begin with the minutes/],
     ['an image', slide('![x](http://example.com/x.png)'), /can't be in a slide/],
   ])('%s is refused', (_, text, message) => {
     expect(() => readDeck('99-test', text)).toThrow(message)
@@ -100,12 +104,12 @@ describe('references', () => {
   })
 })
 
-test('every deck builds: about twelve slides, all with notes, and a page that loads nothing', () => {
+test('every deck builds: about fifteen slides, all with notes, and a page that loads nothing', () => {
   const decks = buildDecks()
   expect(decks.map(({ name }) => name)).toEqual(deckNames())
   for (const deck of decks) {
     expect(deck.slides.length, deck.name).toBeGreaterThanOrEqual(10)
-    expect(deck.slides.length, deck.name).toBeLessThanOrEqual(16)
+    expect(deck.slides.length, deck.name).toBeLessThanOrEqual(18)
     expect(
       deck.slides.filter(({ notes }) => notes === '').map(({ title }) => title),
       deck.name,
@@ -114,4 +118,34 @@ test('every deck builds: about twelve slides, all with notes, and a page that lo
     expect(page).not.toMatch(/\b(src|href)="(?!#|index\.html)/)
     expect(page).not.toMatch(/url\(|@import/)
   }
+})
+
+/** What participants read of a slide, without commands and figures. */
+const visible = ({ heading, content }: Slide) =>
+  `${heading} ${content}`.replace(/<(pre|figure)\b.*?<\/\1>/gs, '').replace(/<[^>]*>/g, '')
+
+test('the notes of a question have the expected answer and what is often wrong', () => {
+  const questions = buildDecks().flatMap(({ name, slides }) =>
+    slides.filter((slide) => visible(slide).includes('?')).map((slide) => ({ name, ...slide })),
+  )
+  const silent = questions.filter(
+    ({ notes }) => !/<strong>Expected/.test(notes) || !/<strong>Often wrong/.test(notes),
+  )
+  expect(silent.map(({ name, title }) => `${name}: ${title}`)).toEqual([])
+  expect(questions.length).toBeGreaterThan(15)
+})
+
+test('each deck of a lab has a poll, an exercise in pairs, and a way out when a demonstration fails', () => {
+  for (const { name, slides } of buildDecks().slice(1)) {
+    const titles = slides.map(({ title }) => title)
+    expect(titles.filter((title) => title.startsWith('Poll: ')).length, name).toBeGreaterThan(0)
+    expect(titles, name).toContain('In pairs')
+    const notes = slides.map((slide) => slide.notes).join('')
+    expect(notes, name).toContain('<strong>If it fails:</strong>')
+  }
+})
+
+test('a deck takes between 25 and 60 minutes', () => {
+  const minutes = buildDecks().map((deck) => `${deck.name} ${deckMinutes(deck)}`)
+  expect(minutes.filter((one) => !/ (2[5-9]|[345]\d|60)$/.test(one))).toEqual([])
 })
