@@ -85,8 +85,8 @@ capture: $(NODE_MODULES) ## Write the state of every node to a folder (DIR=captu
 trace: $(NODE_MODULES) ## Draw the path of a packet (FROM=pod/NAME|host|outside TO=svc/web:80 NODE=… VERBOSE=1 SVG=path.svg)
 	@$(RUN) scripts/trace.ts $${FROM:+--from="$$FROM"} $${TO:+--to="$$TO"} $${NODE:+--node="$$NODE"} $${SVG:+--svg="$$SVG"}
 
-migration: $(NODE_MODULES) ## Report what another mode of kube-proxy would change for each Service (TO=nftables FROM=ipvs OBJECTS=file NODE=… JSON=1)
-	@$(RUN) scripts/migration.ts $${TO:+--to="$$TO"} $${FROM:+--from="$$FROM"} $${OBJECTS:+--objects="$$OBJECTS"} $${NODE:+--node="$$NODE"} $${KUBE_PROXY_VERSION:+--kube-proxy="$$KUBE_PROXY_VERSION"} $${JSON:+--json}
+migration: $(NODE_MODULES) ## Report what another mode of kube-proxy would change for each Service (TO=nftables FROM=ipvs OBJECTS=file CAPTURE=DIR NODE=… JSON=1)
+	@$(RUN) scripts/migration.ts $${TO:+--to="$$TO"} $${FROM:+--from="$$FROM"} $${OBJECTS:+--objects="$$OBJECTS"} $${CAPTURE:+--capture="$$CAPTURE"} $${NODE:+--node="$$NODE"} $${KUBE_PROXY_VERSION:+--kube-proxy="$$KUBE_PROXY_VERSION"} $${JSON:+--json}
 
 ##@ kube-proxy
 ipvs: $(NODE_MODULES) ## Switch kube-proxy to IPVS mode (SCHEDULER=rr KUBE_PROXY_VERSION=1.20)

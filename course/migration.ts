@@ -1,6 +1,8 @@
+import { type Capture, readCaptureFolder } from '../cluster/capture-folder.ts'
 import type { Cluster } from '../cluster/driver.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
-import { takeObjects } from '../cluster/snapshot.ts'
+import { takeCapture } from '../cluster/snapshot.ts'
+import { type Link, parseIpAddr } from '../dataplane/ip-addr.ts'
 import {
   clusterConfig,
   type KubeProxyConfig,
@@ -13,6 +15,7 @@ import { planMigration } from '../dataplane/migration/plan-migration.ts'
 import { printMigrationReport } from '../dataplane/migration/print-report.ts'
 import type { MigrationReport } from '../dataplane/migration/report-shape.ts'
 import { type ClusterObjects, leftOutObjects, readObjects } from '../dataplane/objects.ts'
+import { ParseError } from '../dataplane/program-output.ts'
 import { ExitCode, Refusal } from '../host/main.ts'
 import { plainJson, plainText } from '../host/plain-text.ts'
 import { CHOICES } from './expect.ts'
@@ -21,13 +24,14 @@ import { readInput, readObjectsAt } from './given-objects.ts'
 const text = { type: 'string' } as const
 /** The options of scripts/migration.ts, for parseArgs. */
 export const migrationOptions = {
-  ...{ objects: text, from: text, to: text, 'kube-proxy': text, config: text },
+  ...{ objects: text, capture: text, from: text, to: text, 'kube-proxy': text, config: text },
   node: { type: 'string', multiple: true },
   json: { type: 'boolean' },
 } as const
 
 interface MigrationOptions {
   objects?: string
+  capture?: string
   from?: string
   to?: string
   'kube-proxy'?: string
@@ -36,7 +40,12 @@ interface MigrationOptions {
   json?: boolean
 }
 
-type GivenObjects = { objects: ClusterObjects; leftOut: string[] }
+/** What is known about a cluster: links only if its nodes were read. */
+interface GivenCluster {
+  objects: ClusterObjects
+  leftOut: string[]
+  links?: ReadonlyMap<string, readonly Link[]>
+}
 
 /**
  * Prints what a change of kube-proxy's mode does to a cluster, given as objects or running. Returns the exit code: 1 if something
@@ -52,10 +61,7 @@ export async function reportMigration(
   if (to.mode === undefined)
     throw new Refusal('The new mode is missing: give TO=nftables, or --to nftables.')
   const from = parseSide('--from', options.from)
-  const { objects, leftOut } =
-    options.objects === undefined
-      ? await liveObjects(await selected())
-      : await readObjectsAt(options.objects)
+  const { objects, leftOut, links } = await givenCluster(options, selected)
   const config =
     options.config === undefined
       ? clusterConfig(objects)
@@ -67,8 +73,7 @@ export async function reportMigration(
       objects,
       { mode: from.mode ?? requestedMode(config), version: from.version ?? version },
       { mode: to.mode, version: to.version ?? version },
-      config,
-      options.node,
+      { config, ...(options.node && { nodes: options.node }), ...(links && { links }) },
     ),
     leftOut,
   }
@@ -81,10 +86,31 @@ export async function reportMigration(
 /** kube-proxy runs iptables mode if its configuration names none. */
 const requestedMode = ({ mode }: KubeProxyConfig): KubeProxyMode => mode ?? 'iptables'
 
-async function liveObjects(cluster: Cluster): Promise<GivenObjects> {
-  const { objects: list } = await takeObjects(cluster, await kubeClient(cluster))
+/** The objects of a file, or a capture: of a folder, or of the running cluster. */
+async function givenCluster(
+  { objects: file, capture: folder }: MigrationOptions,
+  selected: () => Promise<Cluster>,
+): Promise<GivenCluster> {
+  if (file !== undefined && folder !== undefined)
+    throw new Refusal('--objects and --capture cannot be used together.')
+  if (file !== undefined) return readObjectsAt(file)
+  if (folder !== undefined) return clusterOf(readCaptureFolder(folder))
+  const cluster = await selected()
+  return clusterOf(await takeCapture(cluster, await kubeClient(cluster)))
+}
+
+/** A node whose addresses can't be read gets those of its Node object. */
+function clusterOf({ objects: list, nodes }: Capture): GivenCluster {
   const { objects, faults } = readObjects(list)
-  return { objects, leftOut: leftOutObjects(faults) }
+  const read = nodes.flatMap(({ name, files }): [string, Link[]][] => {
+    try {
+      return [[name, parseIpAddr(files.get('ip-addr.json') ?? '')]]
+    } catch (error) {
+      if (error instanceof ParseError) return []
+      throw error
+    }
+  })
+  return { objects, leftOut: leftOutObjects(faults), links: new Map(read) }
 }
 
 /** `nftables` or `nftables@v1.34`; nothing if the option is absent. */

@@ -4,15 +4,16 @@ import { runningCluster } from '../cluster/select.ts'
 import { migrationOptions, reportMigration } from '../course/migration.ts'
 import { main } from '../host/main.ts'
 
-const USAGE = `Usage: make migration TO=MODE [FROM=MODE] [OBJECTS=FILE] [NODE=NAME]
-       node --import tsx scripts/migration.ts [--objects FILE] --to MODE [--from MODE] [--kube-proxy VERSION] [--json]
+const USAGE = `Usage: make migration TO=MODE [FROM=MODE] [OBJECTS=FILE | CAPTURE=DIR] [NODE=NAME]
+       node --import tsx scripts/migration.ts [--objects FILE | --capture DIR] --to MODE [--from MODE] [--kube-proxy VERSION] [--json]
 
 Reports what changes for the clients of each Service when kube-proxy runs in another mode: what no longer answers, what answers
 newly, where the client address or the selection of endpoints changes, why, and what to do before. It sends no packet and
 changes nothing: it predicts the rules of both modes and traces connections through them.
 
   --objects FILE      output of "kubectl get nodes,services,endpointslices,configmaps -A -o json"; - reads standard input;
-                      without it, the running cluster is read
+                      without it, the running cluster is read, also the addresses of its nodes
+  --capture DIR       a capture of make capture instead
   --to MODE           iptables, ipvs, nftables, userspace (1.20 only), also with a version: nftables@v1.34
   --from MODE         the same; default: the mode of kube-proxy's ConfigMap, else iptables
   --kube-proxy VER    its version on both sides; default: the oldest that a Node reports

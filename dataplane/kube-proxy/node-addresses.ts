@@ -34,7 +34,7 @@ export function defaultNodeAddresses(objects: ClusterObjects, node: string): str
 }
 
 /** The node's own addresses, without those that kube-proxy bound to kube-ipvs0. */
-export const heldAddresses = ({ links }: NodeState): string[] =>
+export const heldAddresses = ({ links }: Pick<NodeState, 'links'>): string[] =>
   links
     .filter(({ name }) => name !== DUMMY_LINK)
     .flatMap(({ addresses }) => addresses.map(({ address }) => address))

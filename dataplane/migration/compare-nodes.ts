@@ -1,5 +1,8 @@
+import type { Link } from '../ip-addr.ts'
 import { type Family, familyOf } from '../ip-address.ts'
 import type { KubeProxyConfig, KubeProxyMode } from '../kube-proxy/config.ts'
+import { DUMMY_LINK } from '../kube-proxy/mode-ownership.ts'
+import { heldAddresses } from '../kube-proxy/node-addresses.ts'
 import type { ProxierInput } from '../kube-proxy/proxier.ts'
 import { userspaceListeners } from '../kube-proxy/userspace/ruleset.ts'
 import { featuresOf } from '../kube-proxy/versions.ts'
@@ -17,6 +20,15 @@ export interface MigrationSide {
   mode: KubeProxyMode
   /** `v1.34.2` */
   version: string
+}
+
+/** What is known about the cluster besides its objects. */
+export interface MigrationSettings {
+  config: KubeProxyConfig
+  /** The names of the nodes to compare; default: all. */
+  nodes?: readonly string[]
+  /** The links of nodes that were read; those of others are imagined. */
+  links?: ReadonlyMap<string, readonly Link[]>
 }
 
 /** A probe of one node that fares differently after the change. */
@@ -51,16 +63,15 @@ function sideOf(
   node: string,
   family: Family,
   { mode, version }: MigrationSide,
-  config: KubeProxyConfig,
+  { config, links }: MigrationSettings,
 ) {
-  const options = { node, mode, version, config, family }
+  const read = links?.get(node)?.filter(({ name }) => name !== DUMMY_LINK)
+  const nodeAddresses = read && heldAddresses({ links: read })
+  const options = { node, mode, version, config, family, ...(read && { nodeAddresses }) }
   const proxier = proxiersOf(objects, options).get(family) as ProxierInput
   const state = predict(objects, options)
-  return {
-    mode,
-    proxier,
-    state: { ...state, links: [...imaginedLinks(objects, node), ...state.links] },
-  }
+  const own = read ?? imaginedLinks(objects, node)
+  return { mode, proxier, state: { ...state, links: [...own, ...state.links] } }
 }
 
 /**
@@ -71,15 +82,15 @@ export function comparedNodes(
   objects: ClusterObjects,
   from: MigrationSide,
   to: MigrationSide,
-  config: KubeProxyConfig,
-  nodes: readonly string[] = objects.nodes.map(({ name }) => name),
+  settings: MigrationSettings,
 ): ComparedNode[] {
+  const { nodes = objects.nodes.map(({ name }) => name) } = settings
   return familiesOf(objects, [from, to]).flatMap((family) =>
     nodes.map((node) => ({
       node,
       family,
-      before: sideOf(objects, node, family, from, config),
-      after: sideOf(objects, node, family, to, config),
+      before: sideOf(objects, node, family, from, settings),
+      after: sideOf(objects, node, family, to, settings),
     })),
   )
 }

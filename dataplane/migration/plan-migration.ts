@@ -1,9 +1,9 @@
-import type { KubeProxyConfig } from '../kube-proxy/config.ts'
 import type { ClusterObjects } from '../objects.ts'
 import { findCircumstances } from './circumstances.ts'
 import {
   changesOnNode,
   comparedNodes,
+  type MigrationSettings,
   type MigrationSide,
   type SharedAnswers,
 } from './compare-nodes.ts'
@@ -13,25 +13,17 @@ import { serviceChanges } from './service-changes.ts'
 /**
  * What a change of kube-proxy's mode (or version) does to the Services of a cluster: probes from Pods, nodes and outside to every
  * address of every Service port are traced through both predictions and compared.
- * @param nodes the names of the nodes to compare; default: all
  * @throws VersionError for a version that is not modelled, PredictError for a mode that a version does not have
  */
 export function planMigration(
   objects: ClusterObjects,
   from: MigrationSide,
   to: MigrationSide,
-  config: KubeProxyConfig,
-  nodes?: readonly string[],
+  settings: MigrationSettings,
 ): Omit<MigrationReport, 'leftOut'> {
-  const isMeant = ({ name }: { name: string }) => nodes === undefined || nodes.includes(name)
-  const chosen = objects.nodes.filter(isMeant)
-  const compared = comparedNodes(
-    objects,
-    from,
-    to,
-    config,
-    chosen.map(({ name }) => name),
-  )
+  const { config, nodes } = settings
+  const chosen = objects.nodes.filter(({ name }) => nodes?.includes(name) ?? true)
+  const compared = comparedNodes(objects, from, to, settings)
   const shared: SharedAnswers = new Map()
   const results = compared.map((one) => changesOnNode(objects, one, shared))
   const changes = serviceChanges(

@@ -50,7 +50,7 @@ function callsOf(changes: readonly ProbeChange[]): ServiceChange['calls'] {
     return {
       client: probe.client,
       target: probe.target,
-      to: [...new Set(addresses)],
+      to: [...new Set(addresses)].sort(),
       protocol,
       nodes: [...new Set(alike.map(({ node }) => node))],
       before: describeAnswer(before),

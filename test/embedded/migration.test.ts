@@ -121,7 +121,10 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
   /** The probes of a node, with the addresses of the clients that there are. */
   async function realProbes(objects: ClusterObjects, node: string, clientPod: string) {
     const side = (mode: KubeProxyMode) => ({ mode, version: VERSION })
-    const [compared] = comparedNodes(objects, side(from), side(to), clusterConfig(objects), [node])
+    const [compared] = comparedNodes(objects, side(from), side(to), {
+      config: clusterConfig(objects),
+      nodes: [node],
+    })
     if (!compared) throw new Error(`${node} is not compared`)
     const outside = (await cluster.exec(OUTSIDE, ['hostname', '-I'])).stdout.split(' ')[0]
     const clients: Partial<Record<string, string>> = { pod: await addressOf(clientPod), outside }

@@ -48,7 +48,26 @@ test('--json has the documented shape; each side may have its own version', () =
   expect(status).toBe(1)
 })
 
+test('--capture: genuine nodes of kind have the addresses that are assumed of their objects', () => {
+  const folder = 'data/recordings/kind-v1.20.2/nodeport-loadbalancer'
+  const words = ['--to', 'ipvs', '--json']
+  const { status, stdout } = run(['--capture', folder, ...words])
+  const report = migrationReportShape.parse(JSON.parse(stdout))
+  expect(report.from).toEqual({ mode: 'iptables', version: 'v1.20.2' })
+  expect(report.changes.map(({ cause }) => cause)).toContain('node-port-on-loopback')
+  const { stdout: assumed } = run(['--objects', join(folder, 'objects.json'), ...words])
+  const callsIn = (json: string) =>
+    migrationReportShape
+      .parse(JSON.parse(json))
+      .changes.flatMap(({ effect, cause, calls }) =>
+        calls.map(({ client, to, before, after }) => [effect, cause, client, to, before, after]),
+      )
+  expect(callsIn(assumed)).toEqual(callsIn(stdout))
+  expect(status).toBe(1)
+})
+
 test.each([
+  [['--capture', 'x', '--to', 'ipvs', '--objects', 'y'], '', 'cannot be used together'],
   [['--to', 'nftables'], '', 'is empty; write it with: kubectl get'],
   [['--to', 'nftables'], '{"kind":"List","items":[]}', 'The objects contain no Node'],
   [['--to', 'bpf'], '', '--to "bpf" is not a mode: use iptables, ipvs'],
@@ -58,7 +77,10 @@ test.each([
   [['--to', 'ipvs', '--kube-proxy', 'v1.34', '--node', 'x'], 'web', 'Node "x" is not among'],
 ])('exit status 2 and one sentence: %j', (words, given, message) => {
   const input = given === 'web' ? readFileSync(join(projectRoot, file('web-lb')), 'utf8') : given
-  const { status, stderr } = run(['--objects', '-', ...words], input)
+  const { status, stderr } = run(
+    words.includes('--objects') ? words : ['--objects', '-', ...words],
+    input,
+  )
   expect(stderr).toContain(message)
   expect(status).toBe(2)
 })

@@ -55,7 +55,7 @@ function plan(
   } = {},
 ) {
   const objects = oneService({ type: 'NodePort', ...spec }, backends, status)
-  return planMigration(objects, side(from), side(to), config(change))
+  return planMigration(objects, side(from), side(to), { config: config(change) })
 }
 
 /** `stops node-port-on-loopback: node 127.0.0.1:30080` of each call. */
@@ -92,6 +92,20 @@ describe('what changes for a Service', () => {
         .slice(0, 4)
         .map((line) => line.replace('stops', 'starts')),
     )
+  })
+
+  test('the addresses of a node that was read are probed, instead of those that are probable', () => {
+    const objects = oneService({ type: 'NodePort', ...nodePort }, [here])
+    const { links } = node({})
+    const storage = { family: 'inet' as const, address: '10.9.0.5', prefixLength: 24 }
+    const read = [...links, { name: 'eth1', flags: [], operstate: 'UP', addresses: [storage] }]
+    const { changes } = planMigration(objects, side('ipvs'), side('nftables'), {
+      config: config(),
+      links: new Map([['w', read]]),
+    })
+    const [stops] = changes.filter(({ effect }) => effect === 'stops')
+    expect(stops?.calls.flatMap(({ to }) => to)).toContain('10.9.0.5:30080')
+    expect(JSON.stringify(changes)).not.toContain('10.96.0.1:30080')
   })
 
   test('the mend works: with nodePortAddresses other addresses answer as before', () => {
@@ -181,7 +195,7 @@ describe('what matters besides single Services', () => {
         { ...objects, nodes: [{ ...first, kernelVersion }] },
         side('ipvs'),
         side('nftables'),
-        config(),
+        { config: config() },
       )
     expect(ids(on('5.10.0-28-amd64'))).toContain('breaks kernel')
     expect(on('5.10.0-28-amd64').breaks).toBe(1)
@@ -245,12 +259,9 @@ describe('what matters besides single Services', () => {
 
 describe('the report', () => {
   const report = {
-    ...planMigration(
-      objectsAt('objects', 'random-20.json'),
-      side('ipvs'),
-      side('nftables'),
-      config(),
-    ),
+    ...planMigration(objectsAt('objects', 'random-20.json'), side('ipvs'), side('nftables'), {
+      config: config(),
+    }),
     leftOut: [],
   }
 
@@ -295,7 +306,7 @@ describe('the report', () => {
     const objects = objectsAt('objects', `${scenario}.json`)
     const given = objects.kubeProxyConfigMap ? clusterConfig(objects) : config()
     for (const from of ['ipvs', 'iptables']) {
-      const nodes = comparedNodes(objects, side(from), side('nftables'), given)
+      const nodes = comparedNodes(objects, side(from), side('nftables'), { config: given })
       const shared: SharedAnswers = new Map()
       const texts = (known?: SharedAnswers) =>
         nodes.map((one) =>
@@ -311,9 +322,10 @@ describe('the report', () => {
 
   test('with one node only that node is compared', () => {
     const objects = objectsAt('objects', 'random-20.json')
-    const one = planMigration(objects, side('ipvs'), side('nftables'), config(), [
-      'k8s-guide-worker',
-    ])
+    const one = planMigration(objects, side('ipvs'), side('nftables'), {
+      config: config(),
+      nodes: ['k8s-guide-worker'],
+    })
     expect(one.nodes).toEqual(['k8s-guide-worker'])
     expect(one.probes).toBeLessThan(report.probes / 2)
   })
