@@ -16,6 +16,7 @@ import { FORMAT_NAMES, preparePlaces, writeResults, writerOf } from './class/for
 import { gradedReport, judgeSubmission } from './class/judge-file.ts'
 import { judgeAll, liveTasks } from './class/judge-pool.ts'
 import type { ClassResult } from './class/result.ts'
+import { readGivenTasks } from './class/room-tasks.ts'
 import { readSubmission, type SignatureState } from './submission/read-submission.ts'
 import { quoted, SubmissionRefusal } from './submission/untrusted-text.ts'
 
@@ -35,7 +36,17 @@ export const gradingOptions = {
 
 /** Options of scripts/grade-class.ts: its usage explains them. */
 export const classOptions = {
-  ...texts('key', 'class', 'kubeconfigs', 'lab', 'limit', 'jobs', 'deadline', ...FORMAT_NAMES),
+  ...texts(
+    'key',
+    'class',
+    'tasks',
+    'kubeconfigs',
+    'lab',
+    'limit',
+    'jobs',
+    'deadline',
+    ...FORMAT_NAMES,
+  ),
   variants: { type: 'boolean' },
   'report-only': { type: 'boolean' },
   quiet: { type: 'boolean' },
@@ -122,6 +133,7 @@ export async function gradeClass(files: readonly string[], options: ClassOptions
   const judged = await judgeAll(tasks, {
     key: key ? readClassKey(key) : undefined,
     word: word ? classWord(word) : undefined,
+    tasks: options.tasks === undefined ? undefined : readGivenTasks(options.tasks),
     jobs: atLeastOne(isLive ? (options.limit ?? '8') : (options.jobs ?? '2')),
     deadlineMs: 1000 * atLeastOne(options.deadline ?? (isLive ? '120' : '20')),
     onJudged: (one, done) => options.quiet || console.log(judgedLine(one, done, tasks.length)),

@@ -52,6 +52,8 @@ export const learnerFactSchema = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('task'),
     task: id,
+    /** The lab in whose notes it is. */
+    lab,
     text: z.string().max(200),
     right: z.boolean(),
     found: z.string().max(300),

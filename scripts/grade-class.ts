@@ -13,6 +13,7 @@ after its learner). For that each node runs a privileged Pod: YES=1 allows it.
   --gradescope DIR --check50 DIR --classroom50 DIR                one result file per learner
   --key FILE          files must be signed with this class key (or CLASS_KEY_FILE)
   --class WORD        captures must show this word of the class (or CLASS); with a key, each learner's own word is also accepted
+  --tasks FILE        tasks.json of the class's room: flag captures that lack a task of their learner
   --variants          each learner has a variant (LEARNER=): flag learners without one, even if few have one
   --jobs N            files judged in parallel; default 2
   --limit N           clusters graded in parallel; default 8

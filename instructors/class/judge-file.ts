@@ -10,6 +10,7 @@ import { reportSubmission } from '../submission/rejudge.ts'
 import { SubmissionRefusal } from '../submission/untrusted-text.ts'
 import { type Compared, listed, printsOf } from './copies.ts'
 import { type Flag, type Graded, gradedSchema } from './result.ts'
+import { type GivenTask, taskFlags } from './room-tasks.ts'
 
 const CAPTURES_SHOWN = 4
 
@@ -18,6 +19,8 @@ export interface JudgeFileOptions {
   key?: ClassKey | undefined
   /** The word of the class; with the class's key, each learner's own word is also valid. */
   word?: string | undefined
+  /** The tasks that the room of the class has given. */
+  tasks?: readonly GivenTask[] | undefined
 }
 
 /** One flag for captures without the word of the class, one for captures with another word; none if the class has no word. */
@@ -93,7 +96,11 @@ export async function judgeSubmission(
     question: cleanText(question),
     answer: plainText(answer),
   }))
-  graded.flags = [...wordFlags(captures, learner, options), ...ownFlags(manifest, graded)]
+  graded.flags = [
+    ...wordFlags(captures, learner, options),
+    ...taskFlags(captures, manifest, options.tasks ?? []),
+    ...ownFlags(manifest, graded),
+  ]
   return { report, judged: { file, graded, seed, prints: printsOf([...captures.values()]) } }
 }
 

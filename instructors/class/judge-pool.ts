@@ -25,7 +25,7 @@ export function liveTasks(folder: string, lab: number): LiveTask[] {
 
 const WORKER = 'instructors/class/judge-worker.ts'
 
-export interface PoolOptions extends Pick<JudgeFileOptions, 'key' | 'word'> {
+export interface PoolOptions extends Pick<JudgeFileOptions, 'key' | 'word' | 'tasks'> {
   /** Tasks judged at the same time. */
   jobs: number
   /** Time limit of one task in milliseconds, before the scale factor. */
@@ -48,6 +48,7 @@ export async function judgeAll(
   const {
     key,
     word,
+    tasks: given,
     jobs,
     deadlineMs = 20_000,
     memoryMb = 768,
@@ -64,7 +65,11 @@ export async function judgeAll(
     for (const [index, task] of waiting) {
       let judged: JudgedFile
       try {
-        thread ??= await startThread(program, { key, word, live: 'kubeconfig' in task }, memoryMb)
+        thread ??= await startThread(
+          program,
+          { key, word, tasks: given, live: 'kubeconfig' in task },
+          memoryMb,
+        )
         const answer = once(thread, 'message', { signal: AbortSignal.timeout(limitMs) })
         thread.postMessage(task)
         ;[judged] = await answer

@@ -1,14 +1,19 @@
 // Judges the tasks of the pool, one at a time, in a thread that can be ended when a task does not finish.
 import { parentPort, workerData } from 'node:worker_threads'
 import type { ClassKey } from '../../grading/class-key.ts'
-import { judgeFile } from './judge-file.ts'
+import { type JudgeFileOptions, judgeFile } from './judge-file.ts'
 import type { Task } from './judge-pool.ts'
 
 // Failures are values here; stack traces are not used.
 Error.stackTraceLimit = 0
-const { key, word, live }: { key: ClassKey | undefined; word: string | undefined; live: boolean } =
+const {
+  key,
+  word,
+  tasks,
+  live,
+}: Pick<JudgeFileOptions, 'word' | 'tasks'> & { key: ClassKey | undefined; live: boolean } =
   workerData
-const options = { key: key && { ...key, secret: Buffer.from(key.secret) }, word }
+const options = { key: key && { ...key, secret: Buffer.from(key.secret) }, word, tasks }
 const loadLive = () => import('./judge-live.ts')
 parentPort?.on('message', async (task: Task) => {
   const judged =

@@ -15,6 +15,7 @@ const flagSchema = z.object({
       'same objects',
       'same captures',
       'class',
+      'task',
       'variant',
       'seed',
       'claims',

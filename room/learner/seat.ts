@@ -169,7 +169,8 @@ export class LearnerSeat implements RoomSeat {
     const task = this.#tasks.find((one) => one.id === id)
     if (!task || !place) throw new Error('This task of the room is not open any longer.')
     const { isRight, found } = await answerTaskNote(place, task, text)
-    this.#say({ kind: 'task', task: id, text: shortened(text, 200), right: isRight, found })
+    const { lab } = place
+    this.#say({ kind: 'task', task: id, lab, text: shortened(text, 200), right: isRight, found })
     this.#tasks = this.#tasks.filter((one) => one !== task)
     await this.#showTasks()
     return { isRight, found }

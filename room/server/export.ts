@@ -4,10 +4,12 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readLab } from '../../grading/lab-definition.ts'
 import type { Report } from '../../grading/report-schema.ts'
+import { plainJson } from '../../host/plain-text.ts'
 import { classResult } from '../../instructors/class/class-result.ts'
 import { printsOf } from '../../instructors/class/copies.ts'
 import { csvCell, htmlOf } from '../../instructors/class/formats/tables.ts'
 import { gradedReport } from '../../instructors/class/judge-file.ts'
+import type { GivenTask } from '../../instructors/class/room-tasks.ts'
 import type { StepFact } from '../protocol.ts'
 import { factOf, type LearnerState, type RoomState } from './room-state.ts'
 import { stepFacts } from './tiles.ts'
@@ -20,6 +22,7 @@ export function exportRoom({ state, folder }: { state: RoomState; folder: string
   const files = {
     'room.csv': roomCsv(state),
     'tasks.csv': tasksCsv(state),
+    'tasks.json': `${plainJson(givenTasks(state))}\n`,
     'report.html': reportHtml(state),
   }
   return Object.entries(files).map(([name, text]) => {
@@ -73,6 +76,23 @@ function tasksCsv(state: RoomState): string {
     }),
   )
   return table([head, ...rows])
+}
+
+/** The tasks as `grade-class.ts --tasks` reads them, each with the lab that its learner was at when the answer came. */
+function givenTasks(state: RoomState): GivenTask[] {
+  return learnersOf(state).flatMap((learner) =>
+    [...learner.tasks.values()].flatMap(({ task, givenAt }) => {
+      const answer = factOf(learner, 'task', `task ${task.id}`)
+      if (givenAt === undefined) return []
+      const lab = answer?.fact.lab
+      return [
+        {
+          ...{ learner: nameOf(learner), task: task.task, nonce: task.nonce, givenAt },
+          ...(lab !== undefined && { lab }),
+        },
+      ]
+    }),
+  )
 }
 
 /** The class report of what the learners' own machines told. */

@@ -299,7 +299,7 @@ test('a task comes at its time, once, and its answer is in the detail', async ()
   await expect.poll(() => alice.messages.at(-1)?.tasks?.length).toBe(1)
   const [task] = alice.messages.at(-1)?.tasks ?? []
   await expect.poll(() => fixture?.named('alice')?.tasks.open).toBe(1)
-  alice.tell({ kind: 'task', task: task?.id ?? '', text: '7', right: true, found: '7' })
+  alice.tell({ kind: 'task', task: task?.id ?? '', lab: 2, text: '7', right: true, found: '7' })
   await expect.poll(() => fixture?.named('alice')?.tasks).toEqual({ open: 0, right: 1, wrong: 0 })
   const { detail } = await fixture.act('look', {
     tile: fixture.named('alice')?.tile,

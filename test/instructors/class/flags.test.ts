@@ -4,6 +4,7 @@ import type { Capture } from '../../../cluster/capture-folder.ts'
 import { type ClassKey, wordOf } from '../../../grading/class-key.ts'
 import { classResult } from '../../../instructors/class/class-result.ts'
 import { type JudgeFileOptions, judgeFile } from '../../../instructors/class/judge-file.ts'
+import { taskFlags } from '../../../instructors/class/room-tasks.ts'
 import { type Change, changedFile } from '../submission/made-submission.ts'
 import { judgedEntry } from './made-class.ts'
 
@@ -100,5 +101,40 @@ describe('variants', () => {
     const entries = [own('alice'), judgedEntry('bob'), judgedEntry('carol'), judgedEntry('dave')]
     expect(texts(entries)).toEqual([[], [], [], []])
     expect(texts(entries, true)).toEqual([[], ['variant'], ['variant'], ['variant']])
+  })
+})
+
+describe('the tasks of a room', () => {
+  const nonce = '0123456789abcdef'
+  const given = (learner: string, givenAt: number) => [
+    { learner, task: 'nat-rules', lab: 2, nonce, givenAt },
+  ]
+  const noted = (objects: Capture['objects']): Capture['objects'] => {
+    const data = { 'room-task.x': JSON.stringify({ nonce, answer: '7' }) }
+    const isNotes = ({ kind, metadata }: { kind?: string; metadata?: { name?: string } }) =>
+      kind === 'ConfigMap' && metadata?.name === 'lab-2'
+    const items = (
+      objects.items as { kind?: string; metadata?: { name?: string }; data?: object }[]
+    ).filter((item) => !isNotes(item))
+    const metadata = { name: 'lab-2', namespace: 'default' }
+    return {
+      ...objects,
+      items: [...items, { kind: 'ConfigMap', apiVersion: 'v1', metadata, data }],
+    } as Capture['objects']
+  }
+  const capture = (objects: Capture['objects']): Capture => ({ objects, nodes: [] })
+  const empty = { items: [] } as unknown as Capture['objects']
+  const flagsFor = (
+    captures: [string, { takenAt: number; capture: Capture }][],
+    learner = 'Alice',
+  ) => taskFlags(captures, { learner: 'alice', lab: 2 }, given(learner, 1000))
+
+  test('a capture after a task has its note, or is flagged; one before it need not', () => {
+    expect(flagsFor([['final', { takenAt: 2000, capture: capture(noted(empty)) }]])).toEqual([])
+    expect(flagsFor([['web', { takenAt: 500, capture: capture(empty) }]])).toEqual([])
+    expect(flagsFor([['final', { takenAt: 2000, capture: capture(empty) }]])).toMatchObject([
+      { kind: 'task', text: expect.stringContaining('Its captures final were taken after a task') },
+    ])
+    expect(flagsFor([['final', { takenAt: 2000, capture: capture(empty) }]], 'bob')).toEqual([])
   })
 })
