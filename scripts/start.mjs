@@ -15,7 +15,7 @@ import {
 } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { threadId } from 'node:worker_threads'
+import { isMainThread, threadId } from 'node:worker_threads'
 
 // import.meta.dirname does not exist in the old Node.js releases that are rejected below.
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -158,7 +158,8 @@ async function makeBundle(bundle) {
 }
 
 // Whatever the user's umask is: nobody else may change the programs that run next, or a submission.
-process.umask(process.umask() | 0o002)
+// Threads have that of their process and cannot change it.
+if (isMainThread) process.umask(process.umask() | 0o002)
 // Learners cannot act on what Node.js deprecates in installed packages, such as their import of punycode, and would read it at every command.
 process.noDeprecation = true
 const [program, ...words] = process.argv.slice(2)
