@@ -1,17 +1,26 @@
 // Lab 6, scale: the checks of the steps of labs/06-scale/lab.yaml.
 
 import { defineLab } from '../grading/define-lab.ts'
+import * as predictions from './06-scale/predictions.ts'
 import * as run from './06-scale/run.ts'
 import * as shapes from './06-scale/shapes.ts'
 
 export default defineLab(6, ({ step, question }) => {
-  step('measured', run.bothModesMeasured)
-  step('entries', run.entriesGrow)
+  step('measured', run.bothModesMeasured, { predict: predictions.curvesThatRise })
+  step('entries', run.entriesGrow, { predict: predictions.lengthOfList })
   question('rules-each', run.rulesOfOneService)
-  step('sets', run.rulesStay)
-  step('change', shapes.shapesOf('change', shapes.risingAgainstFlat('changeMs')))
-  step('lookup', shapes.shapesOf('lookup', shapes.risingAgainstFlat('newMoreMicros')))
+  step('sets', run.rulesStay, { predict: predictions.growsInIpvs })
+  step('change', shapes.shapesOf('change', shapes.risingAgainstFlat('changeMs')), {
+    predict: predictions.growthOfChange,
+  })
+  step('lookup', shapes.shapesOf('lookup', shapes.risingAgainstFlat('newMoreMicros')), {
+    predict: predictions.costOfEntry,
+  })
   question('turning-point', shapes.turningPoint)
-  step('keep-alive', shapes.shapesOf('keep-alive', shapes.keptAliveFlat))
-  step('cpu', shapes.shapesOf('cpu', shapes.risingAgainstFlat('busyMore')))
+  step('keep-alive', shapes.shapesOf('keep-alive', shapes.keptAliveFlat), {
+    predict: predictions.costOnOpenConnection,
+  })
+  step('cpu', shapes.shapesOf('cpu', shapes.risingAgainstFlat('busyMore')), {
+    predict: predictions.modeThatNeedsCpu,
+  })
 })

@@ -7,22 +7,25 @@ import * as nftables from './07-before-and-after/nftables.ts'
 import * as userspace from './07-before-and-after/userspace.ts'
 
 export default defineLab(7, ({ step, liveStep, question }) => {
-  step('stage', connections.onlyDeafRefuses)
-  liveStep('fails', connections.connectionsFail)
+  step('stage', connections.onlyDeafRefuses, { predict: connections.readyWithDeaf })
+  liveStep('fails', connections.connectionsFail, { predict: connections.whatTheClientSees })
   question('share', connections.shareThatFails)
-  step('relay', userspace.rulesLeadToListeners)
-  liveStep('retried', userspace.noConnectionFails)
+  step('relay', userspace.rulesLeadToListeners, {
+    predict: userspace.whereTheRuleLeads,
+    question: userspace.portOnTheNode,
+  })
+  liveStep('retried', userspace.noConnectionFails, { predict: userspace.failuresWithRetry })
   question('seen-client', userspace.addressThatWebSees)
-  step('back', userspace.nothingOfUserspace)
-  step('probed', connections.probeKeepsItOut)
-  step('nft-tables', nftables.hasSeparateTables)
-  step('nft-maps', nftables.mapsLeadToPods)
+  step('back', userspace.nothingOfUserspace, { predict: userspace.rulesThatStay })
+  step('probed', connections.probeKeepsItOut, { predict: connections.deafInSlice })
+  step('nft-tables', nftables.hasSeparateTables, { predict: nftables.tablesOnNode })
+  step('nft-maps', nftables.mapsLeadToPods, { question: nftables.elementsOfMap })
   step('nft-alone', nftables.nothingBeside)
   step('nft-back', nftables.nothingOfNftables)
-  question('choose-retry', choice.modeThatTriesAgain)
-  question('choose-list', choice.modeWithList)
-  question('choose-scheduler', choice.modeWithScheduler)
+  question('choose-retry', choice.failuresByMode)
+  question('choose-list', choice.comparedInVain)
+  question('choose-scheduler', choice.schedulerByLoad)
   question('choose-here', choice.modeForThousands)
   question('choose-default', choice.modeByDefault)
-  question('ipvs-ends', choice.ipvsDeprecation)
+  question('ipvs-ends', choice.versionsUntilGone)
 })

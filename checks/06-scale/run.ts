@@ -5,7 +5,6 @@ import {
   measurement,
   type Quantity,
 } from '../../course/scale/measurement.ts'
-import { measurementTable } from '../../course/scale/results.ts'
 import {
   type Counts,
   countState,
@@ -63,7 +62,9 @@ async function expectMeasurable(live: CheckContext['live']): Promise<void> {
 /** The run has both modes at four sizes or more, with several samples each. */
 export async function bothModesMeasured(context: CheckContext): Promise<void> {
   const run = await measuredRun(context)
-  context.show(measurementTable(run))
+  context.show([
+    `${run.iptables.map(({ services }) => services).join(', ')} Services in both modes; the next steps show what was measured`,
+  ])
   const sizes = run.iptables.length
   expectRun(sizes >= MIN_SIZES, {
     expected: `${MIN_SIZES} sizes or more: through fewer points any curve can be drawn`,
@@ -120,8 +121,28 @@ export const rulesStay = countsArePredicted('ipvs')
 export async function rulesOfOneService(context: CheckContext): Promise<Truth> {
   const { iptables } = await measuredRun(context)
   const [first, last] = [iptables[0] ?? largestPoint(iptables), largestPoint(iptables)]
+  const each = (last.rules - first.rules) / (last.services - first.services)
+  const { endpoints } = await measuredRun(context)
   return {
-    accepts: [String((last.rules - first.rules) / (last.services - first.services))],
-    inspect: SHOW,
+    accepts: [String(each)],
+    inspect: 'make measure SHOW=rules',
+    wrong: [
+      {
+        when: '1',
+        because:
+          'That is its entry in KUBE-SERVICES. It jumps to a chain of the Service, and from there to chains of its endpoints.',
+      },
+      {
+        when: String(2 + endpoints),
+        because:
+          'The chain of the Service is counted, its endpoints have chains, too: two rules each.',
+      },
+      {
+        when: (answer) => Math.abs(Number(answer) - last.rules / last.services) < 0.6,
+        because:
+          'That divides all rules by all Services. Some rules exist without any Service: take the difference of two columns.',
+      },
+    ],
+    because: `An entry, a rule for masquerading, and for each of the ${endpoints} endpoints one rule that chooses it and two in its own chain: 2 + 3 × ${endpoints}.`,
   }
 }

@@ -16,7 +16,7 @@ import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { Check, CheckContext } from '../../grading/check-context.ts'
 import { Failure, NotApplicable, Trouble } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
-import { expectRun, measuredRun, SHOW } from './run.ts'
+import { expectRun, measuredRun } from './run.ts'
 
 const described = {
   changeMs: ['the time to change one Service', 'ms', 1],
@@ -130,8 +130,29 @@ const NOTICEABLE = 0.1
 
 /** Question: the first size at which a new connection with iptables to the last Service took over 10% longer; "none" if there is none. */
 export async function turningPoint(context: CheckContext): Promise<Truth> {
-  const first = lastServiceSlowdown((await measuredRun(context)).iptables).find(
-    ({ part }) => part > NOTICEABLE,
-  )
-  return { accepts: [first === undefined ? 'none' : String(first.services)], inspect: SHOW }
+  const slowdown = lastServiceSlowdown((await measuredRun(context)).iptables)
+  const first = slowdown.find(({ part }) => part > NOTICEABLE)
+  const percent = (part: number) => `${(part * 100).toFixed(1)}%`
+  const wrong = slowdown
+    .filter(({ services }) => services !== first?.services)
+    .map(({ services, part }) => ({
+      when: String(services),
+      because:
+        part > NOTICEABLE
+          ? `At ${services} Services it was ${percent(part)} slower, but a smaller size is above 10% as well.`
+          : `At ${services} Services it was ${percent(part)} slower, which is not more than 10%.`,
+    }))
+  const none = {
+    when: 'none',
+    because: 'At the larger sizes the line of iptables in "slower by" is above 10.',
+  }
+  return {
+    accepts: [first === undefined ? 'none' : String(first.services)],
+    inspect: 'make measure SHOW=lookup',
+    wrong: [...wrong, ...(first === undefined ? [] : [none])],
+    because:
+      first === undefined
+        ? 'At no size of your run. Below this number speed is no reason to choose a mode.'
+        : `At ${first.services} Services it was ${percent(first.part)} slower, for the shortest possible request.`,
+  }
 }

@@ -14,6 +14,7 @@ import {
   typedRequest,
 } from '../../grading/requests.ts'
 import { barsByPod, countByPod, type PodShare, shareBars } from '../../grading/shares.ts'
+import { objectsOf } from '../../grading/snapshot.ts'
 import { chainsLeadToPods } from '../01-iptables/service-chains.ts'
 import { clientPod } from '../web-client.ts'
 
@@ -157,13 +158,95 @@ export const connectionsFail = onceSeen('connections-that-failed', async (contex
   return { sent, failed }
 })
 
+/** Prediction: how many ready endpoints the Service has with deaf. */
+export function readyWithDeaf(context: CheckContext): Truth {
+  const { service, healthy } = deafEndpoint(context)
+  return {
+    accepts: [String(service.backends.length)],
+    inspect: 'kubectl get endpointslices -l app=web',
+    wrong: [
+      {
+        when: String(healthy.length),
+        because:
+          'deaf counts: without a readiness probe a Pod is ready as soon as its process runs, whether it listens or not.',
+      },
+    ],
+    because: `${healthy.length} Pods of nginx, and deaf: nothing has asked it whether it answers.`,
+  }
+}
+
+/** Prediction: what a client sees when the rules choose deaf. */
+export function whatTheClientSees(context: CheckContext): Truth {
+  const { deaf } = deafEndpoint(context)
+  return {
+    accepts: ['refused'],
+    inspect: typedRequest(clientOf(context), { address: deaf.address, port: 80 }),
+    wrong: [
+      {
+        when: 'timeout',
+        because:
+          'A timeout means that a packet was lost. This one reaches the Pod, whose kernel has no listener and answers with a reset at once.',
+      },
+      {
+        when: 'answer-of-another-pod',
+        because:
+          'A rule has translated the first packet before anything is known about the result. Nothing in the kernel tries another endpoint.',
+      },
+    ],
+    because:
+      'The Pod’s own kernel refuses, and the refusal is translated back like any other reply.',
+  }
+}
+
 /** Question: the share of connections that fail. */
 export function shareThatFails(context: CheckContext): Truth {
   expectMode(context, 'iptables', { hint: RETURN_COMMAND })
-  const { service } = deafEndpoint(context)
+  const { service, healthy } = deafEndpoint(context)
   return {
     accepts: [`1/${service.backends.length}`],
     inspect: 'kubectl get endpointslices -l app=web',
+    wrong: [
+      {
+        when: `1/${healthy.length}`,
+        because: `deaf is one of ${service.backends.length} ready endpoints, not of ${healthy.length}.`,
+      },
+      {
+        when: '0',
+        because: 'The rules choose deaf like any ready endpoint, and nothing tries again.',
+      },
+      {
+        when: `${healthy.length}/${service.backends.length}`,
+        because: 'That is the share that succeeds.',
+      },
+    ],
+    because: 'Every ready endpoint has the same probability, whether it answers or not.',
+  }
+}
+
+/** Prediction: what the EndpointSlice says about deaf once it has a probe. */
+export function deafInSlice(context: CheckContext): Truth {
+  expectDeafProbed(context)
+  const { snapshot } = context
+  const address = snapshot.find('Pod', 'default', DEAF)?.status?.podIP
+  const found = objectsOf(snapshot)
+    .endpointSlices.flatMap(({ endpoints }) => endpoints)
+    .find(({ addresses }) => address !== undefined && addresses.includes(address))
+  return {
+    accepts: [found ? (found.ready ? 'ready' : 'not-ready') : 'absent'],
+    inspect: 'kubectl get endpointslices -l app=web -o yaml',
+    wrong: [
+      {
+        when: 'absent',
+        because:
+          'The EndpointSlice lists every Pod that the Service selects, each with its conditions. kube-proxy leaves out those that are not ready.',
+      },
+      {
+        when: 'ready',
+        because: 'The kubelet probes port 80, is refused, and reports the Pod as not ready.',
+      },
+    ],
+    because:
+      'The Pod is selected, so it is listed; its condition ready is false, so no rule leads to it.',
   }
 }
 

@@ -2,11 +2,14 @@ import { modeLacks } from '../../cluster/kube-proxy/module-check.ts'
 import type { Where } from '../../dataplane/compare.ts'
 import type { KernelMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { newestBefore } from '../../dataplane/kube-proxy/versions.ts'
+import { KUBE_PROXY_TABLE } from '../../dataplane/nft-table.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
 import { featuresOn } from '../../grading/evaluate.ts'
-import { expectNodes } from '../../grading/expect-node.ts'
+import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { webService } from '../../grading/expect-object.ts'
-import { OutOfReach, Trouble } from '../../grading/failure.ts'
+import { expectFound, OutOfReach, onNode, Trouble } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
+import type { Truth } from '../../grading/question.ts'
 import { sendRequests } from '../../grading/requests.ts'
 import { filesOf, kubeProxyVersionOf, type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { clientOf, expectAllConnect, expectConnections } from './connections.ts'
@@ -121,6 +124,63 @@ export const mapsLeadToPods = onceInMode(visit, 'maps-of-nftables', async (conte
   })
   return { answered }
 })
+
+/** Prediction: how many tables kube-proxy has on a node. */
+export async function tablesOnNode(context: CheckContext): Promise<Truth> {
+  await visit.require(context)
+  const { nodes } = context
+  const own = nodes.map((node) => ownTables(node).length)
+  return {
+    accepts: [String(own.at(-1) ?? 0)],
+    inspect: onNode(nodes.at(-1)?.name ?? '', 'nft list tables'),
+    wrong: [
+      {
+        when: '1',
+        because:
+          'One of family ip and one of family ip6: rules exist for each address family (lab 1).',
+      },
+      {
+        when: (answer) => Number(answer) > 2,
+        because:
+          'nat and filter are not tables here but types of chains. A table in nf_tables holds whatever its program puts there.',
+      },
+    ],
+    because: 'One for each address family, with all chains, sets and maps of kube-proxy.',
+  }
+}
+
+/** Question: the number of elements of the map of Services. */
+export async function elementsOfMap(context: CheckContext): Promise<Truth> {
+  await visit.require(context)
+  expectMode(context, 'nftables', { hint: 'make nftables' })
+  const node = context.nodes.at(-1)
+  const table = node && ownTables(node).find(({ family }) => family === 'ip')
+  const elements = expectFound(table?.maps.get('service-ips')?.elements.size, {
+    inspect: LIST_TABLE,
+    expected: 'the map service-ips',
+  })
+  return {
+    accepts: [String(elements)],
+    inspect: onNode(node?.name ?? '', 'nft list map ip kube-proxy service-ips'),
+    wrong: [
+      {
+        when: '1',
+        because:
+          'One lookup finds an element, but the map has an element for each address and port.',
+      },
+      {
+        when: (answer) => Number(answer) > 0 && Number(answer) < elements,
+        because:
+          'Count ports, not Services: each address, protocol and port is an element of its own.',
+      },
+    ],
+    because:
+      'An element for each address, protocol and port of a Service, and one lookup for all of them.',
+  }
+}
+
+const ownTables = (node: NodeView) =>
+  (stateOf(node).nftables ?? []).filter(({ name }) => name === KUBE_PROXY_TABLE)
 
 /** No rules, sets or virtual servers of iptables or IPVS mode exist. */
 export const nothingBeside = onceInMode(visit, 'nftables-alone', async ({ nodes }) => {

@@ -1,9 +1,10 @@
+import * as z from 'zod'
 import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import type { Difference, Where } from '../../dataplane/compare.ts'
 import { targetOf } from '../../dataplane/rule.ts'
 import type { CheckContext, LiveContext } from '../../grading/check-context.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
-import type { WebService } from '../../grading/expect-object.ts'
+import { type WebService, webService } from '../../grading/expect-object.ts'
 import { expectFound, NotApplicable, onNode } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { inChain } from '../../grading/predicted-part.ts'
@@ -86,6 +87,96 @@ export const rulesLeadToListeners = onceInMode(visit, visit.note, async (context
   return ports
 })
 
+/** Prediction: to what the rule of a Service leads in userspace mode. */
+export const whereTheRuleLeads = (): Truth => ({
+  accepts: ['a-port-of-the-node'],
+  inspect: 'iptables -t nat -S KUBE-PORTALS-CONTAINER',
+  wrong: [
+    {
+      when: 'a-pod',
+      because:
+        'In this mode no rule contains a Pod: a process chooses, after it has accepted the connection.',
+    },
+    {
+      when: 'a-chain-of-endpoints',
+      because: 'That is iptables mode. Here there is one rule for each Service port, and no more.',
+    },
+  ],
+  because:
+    'REDIRECT delivers the packet to the node itself, where kube-proxy listens on that port.',
+})
+
+const portsNote = z.record(z.string(), z.number())
+
+/** Question: the port to which the rules of the client's node redirect web. */
+export async function portOnTheNode(context: CheckContext): Promise<Truth> {
+  await visit.require(context)
+  const { notes, nodes } = context
+  const { service, client } = deafEndpoint(context)
+  const now = Object.fromEntries(
+    nodes.map((node) => [node.name, listenerOf(node, service)] as const),
+  )
+  const ports = now[client.node] === undefined ? notes.read(visit.note, portsNote) : now
+  const port = expectFound(ports?.[client.node], {
+    node: client.node,
+    inspect: onNode(client.node, LIST_PORTALS),
+    expected: `a rule that redirects ${service.address}:${service.port}`,
+    hint: 'make userspace',
+  })
+  const others = Object.entries(ports ?? {}).filter(
+    ([name, other]) => name !== client.node && other !== port,
+  )
+  return {
+    accepts: [String(port)],
+    inspect: onNode(client.node, 'iptables -t nat -S KUBE-PORTALS-CONTAINER'),
+    wrong: [
+      ...others.map(([name, other]) => ({
+        when: String(other),
+        because: `That is the port on ${name}. Each kube-proxy has listeners of its own, and the client runs on ${client.node}.`,
+      })),
+      {
+        when: String(service.port),
+        because:
+          "That is the Service's own port. The rule matches it, and redirects to another one.",
+      },
+    ],
+    because: 'A port of the node, on which kube-proxy itself accepts the connection.',
+  }
+}
+
+/** Prediction: how many connections fail in userspace mode. */
+export const failuresWithRetry = (): Truth => ({
+  accepts: ['0'],
+  inspect: 'make check-7 STEP=retried',
+  wrong: [
+    {
+      when: (answer) => Number(answer) > 0,
+      because:
+        'So it was where rules forward. A process that is refused by one Pod dials the next one, and the client waits meanwhile.',
+    },
+  ],
+  because: 'kube-proxy dialled deaf in its turn, was refused, and tried the next endpoint.',
+})
+
+/** Prediction: which rules of userspace mode kube-proxy itself removes when it starts in iptables mode. */
+export const rulesThatStay = (): Truth => ({
+  accepts: ['none'],
+  inspect: 'iptables -t nat -S PREROUTING',
+  wrong: [
+    {
+      when: 'all',
+      because:
+        'kube-proxy cleans up after another mode only if one of the two is nftables mode. PREROUTING still had the jumps.',
+    },
+    {
+      when: 'those-of-deleted-services',
+      because: 'A kube-proxy in iptables mode does not know the chains of userspace mode at all.',
+    },
+  ],
+  because:
+    'They stay, and lead to ports without a listener, until they are flushed or the node reboots.',
+})
+
 /** No connection fails because of the deaf Pod, because kube-proxy tries the next one, and logs it. */
 export const noConnectionFails = onceInMode(
   visit,
@@ -140,6 +231,19 @@ export async function addressThatWebSees(context: CheckContext): Promise<Truth> 
   return {
     accepts: addresses.map(({ address }) => address),
     inspect: 'kubectl logs -l app=web --tail=1',
+    wrong: [
+      {
+        when: client.address,
+        because:
+          "That is the client's own address, which web saw in iptables mode. Now kube-proxy has opened the connection that web accepted.",
+      },
+      {
+        when: webService(context.snapshot).address,
+        because: 'The ClusterIP is the address that the client calls. Nothing sends from it.',
+      },
+    ],
+    because:
+      "An address of the client's node, because the process that opened the second connection runs there.",
   }
 }
 

@@ -170,17 +170,14 @@ async function measureMode(
         connections: [],
         changes: [],
       }
-      const { held, requests, connections, changes } = samples[index]
+      const { requests, connections, changes } = samples[index]
       const addresses = [0, services - 1].map(syntheticClusterIP)
       requests.push(...(await timeRequests(node, addresses, share(effort.rounds))))
       connections.push(...(await timeConnections(node, addresses, share(effort.blocks))))
       // In pairs, so that the node's state is the same afterwards.
       for (let change = 0; change < 2 * share(effort.changes); change++)
         changes.push(await programmed.change())
-      progress.end(
-        true,
-        `${held.counts.rules} rules, ${held.counts.virtualServers} virtual servers`,
-      )
+      progress.end(true)
     }
   return samples
 }

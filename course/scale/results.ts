@@ -65,12 +65,39 @@ export const lastServiceSlowdown = (
     return { services, part: Math.round((more / (median(newMicros) - more)) * 1000) / 1000 }
   })
 
-/** The measurement as a table: a column for each size, and a row for each quantity and mode. */
-export function measurementTable(run: Measurement): string[] {
+/** The parts of the table that are shown alone, with the beginnings of their rows. */
+const parts: Readonly<Record<string, readonly string[]>> = {
+  rules: ['rules', 'set members', 'virtual servers', 'real servers'],
+  program: ['to program'],
+  change: ['to change one'],
+  lookup: ['new connection'],
+  'keep-alive': ['kept-alive'],
+  cpu: ['CPU at a fixed rate'],
+}
+
+/** The names of the parts of the table. */
+export const tableParts: readonly string[] = Object.keys(parts)
+
+/** The rows of a part, each with those that are indented below it; all rows without a part. */
+function rowsOf(part: string | undefined): typeof rows {
+  const wanted = part === undefined ? undefined : parts[part]
+  if (!wanted) return rows
+  let isIn = false
+  return rows.filter(([name]) => {
+    if (!name.startsWith(' ')) isIn = wanted.some((beginning) => name.startsWith(beginning))
+    return isIn
+  })
+}
+
+/**
+ * The measurement as a table: a column for each size, and a row for each quantity and mode; with `part` only the rows of one
+ * of `tableParts`.
+ */
+export function measurementTable(run: Measurement, part?: string): string[] {
   const sizes = run.iptables.map(({ services }) => String(services))
   const table = [
     ['Services', '', ...sizes],
-    ...rows.flatMap(([name, cell]) =>
+    ...rowsOf(part).flatMap(([name, cell]) =>
       modes.map(([mode, label], index) => [index === 0 ? name : '', label, ...run[mode].map(cell)]),
     ),
   ]

@@ -4,10 +4,14 @@ import type { LabBench } from '../../course/lab-bench.ts'
 import type { LabSolution } from '../../course/lab-solution.ts'
 import { lastRun, measureHere } from '../../course/scale/measure.ts'
 import { lastServiceSlowdown } from '../../course/scale/results.ts'
-import { readsOnly } from '../../course/typed-commands.ts'
+import { predictions, typing } from '../../course/typed-commands.ts'
 import { Unsupported } from '../../embedded/index.ts'
 
 const LAB = 6
+
+const predicted = predictions(LAB)
+/** A prediction of somebody who knows labs 1 and 2, typed before the figures are looked at. */
+const foretold = (step: string, text: string) => predicted(step, `'${text}'`, text)
 
 /** If the measuring kernel can't run, no step of this lab is applicable, and the checks give the reason. */
 async function measure({ cluster, client, progress }: LabBench): Promise<void> {
@@ -21,8 +25,18 @@ async function measure({ cluster, client, progress }: LabBench): Promise<void> {
 
 export const solution: LabSolution = {
   steps: {
-    measured: { commands: ['make measure'], play: measure },
-    entries: readsOnly,
+    measured: typing(foretold('measured', 'rules, change, new-connections, cpu'), {
+      commands: ['make measure'],
+      play: measure,
+    }),
+    entries: predicted(
+      'entries',
+      `"$(make -s measure SHOW=rules | awk '$1 == "Services" {print $NF + 1}')"`,
+      async (bench) => {
+        const { iptables = [] } = (await lastRun(bench.cluster, bench.client)) ?? {}
+        return String((iptables.at(-1)?.services ?? 0) + 1)
+      },
+    ),
     'rules-each': {
       commands: [
         `make answer LAB=6 Q=rules-each A="$(make -s measure SHOW=1 | awk '$1 == "Services" {services = $NF - $2} $1 == "rules" {print ($NF - $3) / services}')"`,
@@ -35,9 +49,9 @@ export const solution: LabSolution = {
         await bench.answer(LAB, 'rules-each', String(each))
       },
     },
-    sets: readsOnly,
-    change: readsOnly,
-    lookup: readsOnly,
+    sets: foretold('sets', 'set-members, virtual-servers, real-servers'),
+    change: foretold('change', '100x'),
+    lookup: foretold('lookup', '10ns'),
     'turning-point': {
       commands: [
         `make answer LAB=6 Q=turning-point A="$(make -s measure SHOW=1 | awk '$1 == "Services" {n = NF - 1; for (i = 1; i <= n; i++) size[i] = $(i + 1)} $1 == "slower" {for (i = 1; i <= n; i++) if ($(NF - n + i) > 10) {print size[i]; exit}; print "none"}')"`,
@@ -53,8 +67,8 @@ export const solution: LabSolution = {
         )
       },
     },
-    'keep-alive': readsOnly,
-    cpu: readsOnly,
+    'keep-alive': foretold('keep-alive', 'nothing'),
+    cpu: foretold('cpu', 'iptables'),
   },
 
   async reset(bench) {

@@ -13,7 +13,7 @@ import {
   flush,
   mode,
   podsReady,
-  readsOnly,
+  predictions,
   typing,
   web,
   withVariables,
@@ -25,6 +25,9 @@ const DEAF = `${MANIFESTS}/deaf.yaml`
 const CLIENT = `${MANIFESTS}/client.yaml`
 
 const answer = answers(LAB)
+const predicted = predictions(LAB)
+/** A prediction of somebody who knows the earlier labs. */
+const foretold = (step: string, text: string) => predicted(step, `'${text}'`, text)
 const { printed } = withVariables()
 
 /** The client address in the log of the Pod of web that answers a request of the Pod client. */
@@ -38,13 +41,13 @@ async function clientOfOneRequest(bench: LabBench): Promise<string> {
   )
 }
 
-/** Shell: the mode in the table of lab 1 whose row continues with this text. */
-const modeInTable = (row: string) =>
-  `"$(sed -nE 's/^[|] (\\S+) [|]${row}.*/\\1/p' labs/01-iptables/README.md)"`
-
 const MODE_NOW = 'curl -s localhost:10249/proxyMode'
-/** If every Service port has an entry in the list, the current mode is the one with the list. */
-const MODE_WITH_LIST = `iptables -t nat -S KUBE-SERVICES | grep -q -- "-j KUBE-SVC-" && ${MODE_NOW}`
+const READY_ENDPOINTS = `kubectl get endpointslices -l app=web -o jsonpath='{.items[*].endpoints[?(@.conditions.ready==true)].addresses[*]}' | wc -w`
+const LIST = 'iptables -t nat -S KUBE-SERVICES | grep -c ^-A'
+/** Each element of the map leads to a chain. */
+const MAP = 'nft list map ip kube-proxy service-ips | grep -o goto | wc -l'
+/** The last row of the table of versions has the one without IPVS mode. */
+const GONE = 43
 
 /** Prints the modes that the kernel supports, the best first; with -c nft changes nothing. */
 const BEST_HERE = [
@@ -53,42 +56,76 @@ const BEST_HERE = [
   'echo iptables',
 ].join('; ')
 
+/** The minor version of the cluster's kube-proxy, as in the image of its DaemonSet. */
+async function ownMinor(bench: LabBench): Promise<number> {
+  const { spec } = await readDaemonSet(bench.client)
+  const [, minor = '0'] = /:v1\.(\d+)/.exec(spec?.template.spec?.containers[0]?.image ?? '') ?? []
+  return Number(minor)
+}
+
 /** The best mode of BEST_HERE that the cluster's kube-proxy has. */
 async function bestHere(bench: LabBench): Promise<string> {
   const printed = await bench.onNode((await bench.cluster.nodes()).at(-1) ?? '', BEST_HERE)
-  const { spec } = await readDaemonSet(bench.client)
-  const [, minor = '0'] = /:v1\.(\d+)/.exec(spec?.template.spec?.containers[0]?.image ?? '') ?? []
-  return printed.split('\n').find((one) => one !== 'nftables' || Number(minor) >= 31) ?? ''
+  const minor = await ownMinor(bench)
+  return printed.split('\n').find((one) => one !== 'nftables' || minor >= 31) ?? ''
+}
+
+const PORTALS = 'iptables -t nat -S KUBE-PORTALS-CONTAINER'
+
+/** The port in the rule for web on the client's node; empty where userspace mode can't run. */
+async function portOfClientsNode(bench: LabBench): Promise<string> {
+  const { clusterIP } = await bench.service(bench.variant.name)
+  const [client] = await bench.pods('client')
+  const rules = await bench.onNode(client?.spec?.nodeName ?? '', `${PORTALS} || true`)
+  const own = rules.split('\n').find((rule) => rule.includes(`-d ${clusterIP}/32 `))
+  return / --to-ports (\d+)/.exec(own ?? '')?.[1] ?? '0'
 }
 
 export const solution: LabSolution = {
   steps: {
-    stage: typing(atOnce(web, apply(CLIENT, DEAF)), podsReady('client', 'deaf')),
-    fails: readsOnly,
+    stage: typing(
+      foretold('stage', '3'),
+      atOnce(web, apply(CLIENT, DEAF)),
+      podsReady('client', 'deaf'),
+    ),
+    fails: foretold('fails', 'refused'),
     share: answer(
       'share',
-      `"1/$(kubectl get endpointslices -l app=web -o jsonpath='{.items[*].endpoints[?(@.conditions.ready==true)].addresses[*]}' | wc -w)"`,
+      `"1/$(${READY_ENDPOINTS})"`,
       async (bench) => `1/${(await bench.pods('web')).filter(isPodReady).length}`,
     ),
-    relay: {
-      commands: ['make userspace'],
-      play: async (bench) => {
-        // Only the embedded cluster runs a kube-proxy that is old enough.
-        if (bench.cluster.driver === 'embedded') await bench.mode('userspace', { version: '1.20' })
+    relay: typing(
+      foretold('relay', 'a-port-of-the-node'),
+      {
+        commands: ['make userspace'],
+        play: async (bench) => {
+          // Only the embedded cluster runs a kube-proxy that is old enough.
+          if (bench.cluster.driver === 'embedded')
+            await bench.mode('userspace', { version: '1.20' })
+        },
       },
-    },
-    retried: readsOnly,
+      answer(
+        'relay',
+        `"$(make -s exec NODE=$(kubectl get pod client -o jsonpath='{.spec.nodeName}') CMD='${PORTALS}' | grep -e "-d $WEB/32" | sed -nE 's/.* --to-ports ([0-9]+).*/\\1/p')"`,
+        portOfClientsNode,
+      ),
+    ),
+    retried: foretold('retried', '0'),
     'seen-client': answer(
       'seen-client',
       `"$(kubectl logs -l app=web --tail=1 | awk 'NR == 1 {print $1}')"`,
       clientOfOneRequest,
     ),
-    back: typing(mode('iptables', { version: 'own' }), flush),
+    back: typing(foretold('back', 'none'), mode('iptables', { version: 'own' }), flush),
     probed: {
-      ...typing(deletePod('deaf'), apply(`${MANIFESTS}/deaf-probed.yaml`)),
+      ...typing(
+        foretold('probed', 'not-ready'),
+        deletePod('deaf'),
+        apply(`${MANIFESTS}/deaf-probed.yaml`),
+      ),
       cleanup: deletePod('deaf'),
     },
-    'nft-tables': {
+    'nft-tables': typing(foretold('nft-tables', '2'), {
       commands: ['make nftables || true'],
       play: async (bench) => {
         try {
@@ -99,13 +136,21 @@ export const solution: LabSolution = {
           bench.progress.note(error.message)
         }
       },
-    },
-    'nft-maps': readsOnly,
+    }),
+    'nft-maps': printed(answer, 'nft-maps', '', `'${MAP}'`),
     'nft-alone': flush,
     'nft-back': typing(mode('iptables'), flush),
-    'choose-retry': answer('choose-retry', modeInTable(' in the kube-proxy process'), 'userspace'),
-    'choose-list': printed(answer, 'choose-list', '', `'${MODE_WITH_LIST}'`),
-    'choose-scheduler': answer('choose-scheduler', modeInTable('.*by a scheduler [|]'), 'ipvs'),
+    'choose-retry': answer(
+      'choose-retry',
+      `"$((600 / ($(${READY_ENDPOINTS}) + 1))) 0 0"`,
+      async (bench) => {
+        const pods = await bench.pods('web')
+        const healthy = pods.filter(({ metadata }) => metadata?.name !== 'deaf').length
+        return `${600 / (healthy + 1)} 0 0`
+      },
+    ),
+    'choose-list': printed(answer, 'choose-list', '', `'${LIST}'`),
+    'choose-scheduler': answer('choose-scheduler', 'ipvs-lc', 'ipvs-lc'),
     'choose-here': answer(
       'choose-here',
       `"$(make -s exec CMD='${BEST_HERE}' | head -n 1)"`,
@@ -114,8 +159,8 @@ export const solution: LabSolution = {
     'choose-default': printed(answer, 'choose-default', '', `'${MODE_NOW}'`),
     'ipvs-ends': answer(
       'ipvs-ends',
-      `"$(sed -nE 's/^[|] (\\S+) [|] IPVS mode is deprecated.*/\\1/p' labs/07-before-and-after/README.md)"`,
-      '1.35',
+      `"$((${GONE} - $(kubectl -n kube-system get daemonset kube-proxy -o jsonpath='{.spec.template.spec.containers[0].image}' | sed -nE 's/.*:v1[.]([0-9]+).*/\\1/p')))"`,
+      async (bench) => String(GONE - (await ownMinor(bench))),
     ),
   },
 

@@ -1,14 +1,22 @@
 import { describe, expect, test, vi } from 'vitest'
+import { magnitudesOf } from '../../checks/06-scale/predictions.ts'
 import { MEASUREMENT, type Measurement } from '../../course/scale/measurement.ts'
 import { planScale } from '../../course/scale/plan.ts'
-import { measurementTable, scalePlot, scaleRemarks } from '../../course/scale/results.ts'
+import {
+  measurementTable,
+  scalePlot,
+  scaleRemarks,
+  tableParts,
+} from '../../course/scale/results.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
-import type { LabSpec } from '../../grading/check-context.ts'
+import type { CheckContext, LabSpec } from '../../grading/check-context.ts'
 import { loadSpec } from '../../grading/grader.ts'
-import { judgeRound } from '../../grading/judge.ts'
+import { contextOf, judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
-import { type AnswerNote, answerKey } from '../../grading/learning-notes.ts'
+import { LabNotes } from '../../grading/lab-notes.ts'
+import { type AnswerNote, answerKey, predictedKey, truthKey } from '../../grading/learning-notes.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { misconception } from '../../grading/question.ts'
 import { Refusal } from '../../host/main.ts'
 import { emptySnapshot } from './fake-lab.ts'
 import { madeLiveCluster } from './made-live-cluster.ts'
@@ -33,6 +41,10 @@ async function verdicts(run: unknown, only?: string[], answers: Record<string, s
       answerKey(id),
       { text, at: '2026-11-21' },
     ]),
+    // A prediction counts as one even if it is wrong.
+    ...spec.lab.steps.flatMap(({ id, predict }): [string, AnswerNote][] =>
+      predict ? [[predictedKey(id), { text: predict.choices[0] ?? '1', at: '2026-11-21' }]] : [],
+    ),
   ]
   const data = Object.fromEntries(notes.map(([key, note]) => [key, JSON.stringify(note)]))
   const map = { kind: 'ConfigMap', metadata: { name: 'lab-6', namespace: 'default' }, data }
@@ -114,9 +126,17 @@ describe('a typical run', () => {
       kind: 'ConfigMap',
       metadata: { name: 'lab-6', namespace: 'default' },
       data: Object.fromEntries(
-        Object.entries(notes).map(([key, note]) => [key, JSON.stringify(note)]),
+        Object.entries({ ...predicted, ...notes }).map(([key, note]) => [
+          key,
+          JSON.stringify(note),
+        ]),
       ),
     })
+    const truth = { accepts: ['iptables'], right: true }
+    const predicted = {
+      [predictedKey('cpu')]: { text: 'iptables', at: '2026-11-21' },
+      [truthKey('cpu')]: truth,
+    }
     const judged = async (notes: object, live?: LiveCluster) =>
       (await judgeRound(spec, emptySnapshot([map(notes)]), live, ['cpu']))[0]?.verdict
     expect(await judged({ measurement: flat }, madeLiveCluster())).toBe('failed')
@@ -273,8 +293,82 @@ describe('counts', () => {
   })
 })
 
+describe('predictions', () => {
+  const context = (run: Measurement): CheckContext => {
+    const map = {
+      kind: 'ConfigMap',
+      metadata: { name: 'lab-6', namespace: 'default' },
+      data: { [MEASUREMENT]: JSON.stringify(run) },
+    }
+    const snapshot = emptySnapshot([map])
+    return contextOf(snapshot, new LabNotes(6, snapshot), undefined)
+  }
+  const truths = (run: Measurement) =>
+    Promise.all(
+      spec.steps.flatMap(({ id, asked }) =>
+        asked.predict
+          ? [Promise.resolve(asked.predict(context(run))).then((truth) => [id, truth] as const)]
+          : [],
+      ),
+    )
+
+  test('are right as the run shows it, and every wrong one is explained', async () => {
+    const found = Object.fromEntries(await truths(madeRun(sizes)))
+    expect(
+      Object.fromEntries(Object.entries(found).map(([id, { accepts }]) => [id, accepts[0]])),
+    ).toEqual({
+      measured: 'rules, change, new-connections, cpu',
+      entries: '2001',
+      sets: 'set-members, virtual-servers, real-servers',
+      change: '10x',
+      lookup: '10ns',
+      'keep-alive': 'nothing',
+      cpu: 'iptables',
+    })
+    for (const { id, predict } of spec.lab.steps) {
+      const truth = found[id]
+      if (!predict || !truth || predict.many) continue
+      for (const choice of predict.choices) {
+        const isRight = truth.accepts.includes(choice)
+        const isNeighbour = id === 'change' || id === 'lookup'
+        const told = isRight || isNeighbour || misconception(predict, truth, choice) !== undefined
+        expect(told, `${id}: ${choice}`).toBe(true)
+      }
+    }
+  })
+
+  test('a curve that noise hides may be predicted or not, one that rises must be', async () => {
+    const run = madeRun(sizes, curved('iptables', { busyMore: () => 0 }))
+    const [[, { accepts } = { accepts: [] }] = []] = await truths(run)
+    expect(accepts).toEqual([
+      'rules, change, new-connections, cpu',
+      'rules, change, new-connections',
+    ])
+  })
+
+  test.each([
+    [1, [0]],
+    [2.2, [0]],
+    [2.9, [0, 1]],
+    [4, [1, 0]],
+    [60, [2]],
+    [28, [1, 2]],
+  ])('%d is near 10 to the power of %j', (value, magnitudes) => {
+    expect(magnitudesOf(value)).toEqual(magnitudes)
+  })
+})
+
 describe('output for people', () => {
   const run = madeRun(sizes)
+
+  test('a part of the table has its rows alone, and all parts have all of them', () => {
+    const lines = (part?: string) =>
+      measurementTable(run, part)
+        .slice(1)
+        .map((line) => line.trim().split(/ {2,}/)[0])
+    expect(lines('change')).toEqual(['to change one (ms)', 'IPVS', 'CPU time', 'IPVS'])
+    expect(tableParts.flatMap(lines)).toEqual(lines())
+  })
 
   test('the table has a column for each size and both modes of each quantity', () => {
     const table = measurementTable(run)

@@ -121,11 +121,12 @@ export const breakages = listBreakages<BreakageEnvironment, Options>({
 /** Answers that are wrong, by question. */
 export const wrongAnswers: Record<string, string> = {
   share: '1/2',
+  relay: '80',
   'seen-client': '10.96.0.1',
-  'choose-retry': 'iptables',
-  'choose-list': 'ipvs',
-  'choose-scheduler': 'nftables',
+  'choose-retry': '300 0 0',
+  'choose-list': '1',
+  'choose-scheduler': 'ipvs-rr',
   'choose-here': 'userspace',
   'choose-default': 'ipvs',
-  'ipvs-ends': '1.33',
+  'ipvs-ends': '1.35',
 }
