@@ -1,6 +1,7 @@
 import { ApiException } from '@kubernetes/client-node'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { ExitCode, main, Refusal } from '../../host/main.ts'
+import { Trouble } from '../../host/trouble.ts'
 
 let said = ''
 
@@ -47,4 +48,24 @@ test("a user's mistake is reported as it is written, without a stack", async () 
   await failing(new Refusal('"x" is no number of a lab.'))
   expect(said).toContain('"x" is no number of a lab.')
   expect(said).not.toContain(' at ')
+})
+
+test.each([
+  ['a refusal', new Refusal('"x" is no port.'), '✗ "x" is no port.\n'],
+  ['a trouble', new Trouble('The cluster has ended.'), '✗ The cluster has ended.\n'],
+  [
+    'a bug',
+    new TypeError('x is not a function'),
+    'This is a bug, not your mistake: x is not a function.',
+  ],
+  [
+    'a lost connection',
+    new TypeError('fetch failed', { cause: new Error('x') }),
+    '✗ fetch failed\n',
+  ],
+])('%s is one sentence, and ends with exit code 2', async (_what, error, sentence) => {
+  await failing(error)
+  expect(said).toContain(sentence)
+  expect(said.trim().split('\n')).toHaveLength(1)
+  expect(process.exitCode).toBe(ExitCode.trouble)
 })
