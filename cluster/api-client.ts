@@ -116,7 +116,7 @@ function sendThroughGuard(
   limitBytes: number,
 ): void {
   const guarded = async (request: RequestContext) => {
-    if (cluster.driver !== 'context') return sendLimited(request, limitBytes)
+    if (!cluster.capabilities.ownedByUser) return sendLimited(request, limitBytes)
     const change = {
       method: request.getHttpMethod().toString(),
       url: request.getUrl(),
@@ -151,7 +151,7 @@ export interface ClusterAccess {
   keyData?: string
 }
 
-type GuardedCluster = Pick<Cluster, 'driver' | 'name'>
+type GuardedCluster = Pick<Cluster, 'capabilities' | 'name'>
 
 /**
  * Clients for a cluster, from its own kubeconfig. Every request has a deadline (send), and one that changes a cluster that is

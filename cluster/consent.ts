@@ -15,8 +15,11 @@ const agreements = new WeakMap<object, Promise<void>>()
  * with `YES=1` the change is printed instead.
  * @throws ConsentError when the answer is no, or when there is no terminal
  */
-export function consent(cluster: Pick<Cluster, 'driver' | 'name'>, change: string): Promise<void> {
-  if (cluster.driver !== 'context') return Promise.resolve()
+export function consent(
+  cluster: Pick<Cluster, 'capabilities' | 'name'>,
+  change: string,
+): Promise<void> {
+  if (!cluster.capabilities.ownedByUser) return Promise.resolve()
   const agreed = agreements.get(cluster)
   if (agreed) return agreed
   const agreement = ask(cluster.name, change)

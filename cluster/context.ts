@@ -19,6 +19,7 @@ import {
 import { contextFolder, ownKubeconfig, ownObjects } from './context/own-objects.ts'
 import { execInPod } from './context/pod-exec.ts'
 import type { Cluster, KubeClient } from './driver.ts'
+import { execScript } from './node-script.ts'
 import { kubectlPath } from './programs.ts'
 
 const readyDeadlineMs = 120_000
@@ -30,6 +31,18 @@ const goneDeadlineMs = 300_000
  */
 export class ContextCluster implements Cluster {
   readonly driver = 'context'
+  readonly selector: string
+  readonly capabilities = {
+    ownedByUser: true,
+    hasOutside: false,
+    recordsCommands: false,
+    runsOldKubeProxies: false,
+    ownIptables: false,
+    sharedKernel: false,
+    ownKernel: false,
+    choosesKernel: false,
+    reportsSync: false,
+  }
   readonly name: string
   readonly kubeconfig: string
   readonly #access: ClusterAccess | undefined
@@ -38,6 +51,7 @@ export class ContextCluster implements Cluster {
 
   private constructor(name: string, kubeconfig: string, access?: ClusterAccess) {
     this.name = name
+    this.selector = `context:${name}`
     this.kubeconfig = kubeconfig
     this.#access = access
   }
@@ -133,6 +147,19 @@ export class ContextCluster implements Cluster {
       stdin,
     })
   }
+
+  script(node: string, text: string, timeoutMs: number): Promise<ExecResult> {
+    return execScript(this, node, text, timeoutMs)
+  }
+
+  unexpectedEnd(): undefined {}
+
+  /** Only the machines themselves know. */
+  async stoppedNodes(): Promise<string[]> {
+    return []
+  }
+
+  async synced(): Promise<void> {}
 
   async shell(node: string, command: readonly string[] = ['/bin/sh', '-l']): Promise<number> {
     const kubectl = [

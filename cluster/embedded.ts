@@ -30,7 +30,8 @@ import { changeCluster } from './cluster-lock.ts'
 import { KERNEL_TITLES, kernelForNew } from './doctor/choose.ts'
 import type { LabNeeds } from './doctor/facts.ts'
 import { kernelLacks } from './doctor/kernel-probe.ts'
-import { type Cluster, endText, notUp } from './driver.ts'
+import { type Capabilities, type Cluster, endText, type KubeClient, notUp } from './driver.ts'
+import { clientFromKubeconfig } from './kube-client.ts'
 
 /** A daemon that still runs this long after SIGTERM is killed. */
 const endingMs = 10_000
@@ -38,8 +39,8 @@ const endingMs = 10_000
 /** A cluster on one real kernel that runs as an ordinary process (embedded/daemon.ts). */
 export class EmbeddedCluster implements Cluster {
   readonly driver = 'embedded'
-  readonly ownIptables = true
-  readonly sharedKernel = true
+  readonly selector = 'embedded'
+  readonly capabilities: Capabilities
   readonly name: string
   readonly kubeconfig: string
 
@@ -49,6 +50,7 @@ export class EmbeddedCluster implements Cluster {
   constructor(name: string, lab?: LabNeeds) {
     this.name = name
     this.lab = lab
+    this.capabilities = capabilitiesOf(this)
     this.kubeconfig = join(clusterFolder(name), 'kubeconfig')
   }
 
@@ -186,6 +188,15 @@ export class EmbeddedCluster implements Cluster {
     return unexpectedEnd(this.name)
   }
 
+  /** The nodes have one machine: without it, the cluster is not up. */
+  async stoppedNodes(): Promise<string[]> {
+    return []
+  }
+
+  client(): Promise<KubeClient> {
+    return clientFromKubeconfig(this)
+  }
+
   async nodes(): Promise<string[]> {
     return this.state().nodes
   }
@@ -220,6 +231,21 @@ export class EmbeddedCluster implements Cluster {
     return { port, token, ca: readFileSync(join(clusterFolder(this.name), 'ca.crt')) }
   }
 }
+
+const capabilitiesOf = (cluster: EmbeddedCluster): Capabilities => ({
+  ownedByUser: false,
+  hasOutside: true,
+  recordsCommands: true,
+  runsOldKubeProxies: true,
+  ownIptables: true,
+  sharedKernel: true,
+  /** Throws when it is not up. */
+  get ownKernel() {
+    return cluster.kernel() === 'uml'
+  },
+  choosesKernel: true,
+  reportsSync: true,
+})
 
 /** Why a start failed, for a daemon that ended without a report: by `how`, with this last line in its log. */
 export function describeFailedStart(how: string, lastLine: string, logFile: string): string {

@@ -9,7 +9,7 @@ import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 import { DeadlineError, timeoutScale, waitFor } from '../host/wait.ts'
 import { changeCluster } from './cluster-lock.ts'
 import { askToContinue } from './consent.ts'
-import { type Cluster, notUp } from './driver.ts'
+import { type Cluster, type KubeClient, notUp } from './driver.ts'
 import { recordComplete, restoreAddresses, wasComplete } from './kind/complete-cluster.ts'
 import { execInContainer } from './kind/container-exec.ts'
 import { createCluster, deleteCluster, endStrayCreation, type RunKind } from './kind/creation.ts'
@@ -26,7 +26,8 @@ import {
   STARTED_AT,
   startContainers,
 } from './kind/node-containers.ts'
-import { kubeClient } from './kube-client.ts'
+import { clientFromKubeconfig, kubeClient } from './kube-client.ts'
+import { execScript } from './node-script.ts'
 import { kindPath } from './programs.ts'
 
 /** A cluster may need minutes to respond after a restart of the engine; an interrupted creation does not get them. */
@@ -36,7 +37,18 @@ const readyDeadlineMs = 180_000
 /** A cluster created by kind on a Docker or Podman engine. */
 export class KindCluster implements Cluster {
   readonly driver = 'kind'
-  readonly sharedKernel = true
+  readonly selector = 'kind'
+  readonly capabilities = {
+    ownedByUser: false,
+    hasOutside: true,
+    recordsCommands: false,
+    runsOldKubeProxies: false,
+    ownIptables: false,
+    sharedKernel: true,
+    ownKernel: false,
+    choosesKernel: false,
+    reportsSync: false,
+  }
   readonly name: string
   readonly kubeconfig: string
   #engine: EngineName | undefined
@@ -137,6 +149,18 @@ export class KindCluster implements Cluster {
       options,
     )
   }
+
+  script(node: string, text: string, timeoutMs: number): Promise<ExecResult> {
+    return execScript(this, node, text, timeoutMs)
+  }
+
+  client(): Promise<KubeClient> {
+    return clientFromKubeconfig(this)
+  }
+
+  unexpectedEnd(): undefined {}
+
+  async synced(): Promise<void> {}
 
   async shell(node: string, command: readonly string[] = ['bash', '-l']): Promise<number> {
     return execOnTerminal([await this.engine()], [this.#containerOf(node), ...command])

@@ -5,14 +5,17 @@ import { type Cluster, type KubeClient, notUp } from './driver.ts'
 export type { KubeClient }
 
 /** The properties of a cluster that a client needs. */
-type ReachedCluster = Pick<Cluster, 'driver' | 'name' | 'kubeconfig' | 'client' | 'unexpectedEnd'>
+type ReachedCluster = Pick<Cluster, 'capabilities' | 'name' | 'kubeconfig' | 'unexpectedEnd'>
+
+/** Clients for a cluster. Throws in one sentence if it is not up. */
+export const kubeClient = (cluster: Pick<Cluster, 'client'>): Promise<KubeClient> =>
+  cluster.client()
 
 /**
- * Clients for a cluster, from its own kubeconfig if it has no client yet; the user's kubeconfig is never read. Throws in one
- * sentence if there is no kubeconfig.
+ * `client` of a driver whose clusters have a kubeconfig of their own; the user's is never read. Throws in one sentence if
+ * there is none.
  */
-export async function kubeClient(cluster: ReachedCluster): Promise<KubeClient> {
-  if (cluster.client) return cluster.client()
+export async function clientFromKubeconfig(cluster: ReachedCluster): Promise<KubeClient> {
   if (!existsSync(cluster.kubeconfig)) throw notUp(cluster)
   return (await import('./api-client.ts')).clientFromFile(cluster)
 }

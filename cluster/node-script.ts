@@ -2,7 +2,7 @@ import { programText } from '../host/program-text.ts'
 import { type ExecResult, shellWord } from '../host/shell-word.ts'
 import { timeoutScale } from '../host/wait.ts'
 import { consent } from './consent.ts'
-import type { NodeAccess } from './driver.ts'
+import type { Cluster, NodeAccess } from './driver.ts'
 
 /** Shell: the tools are in sbin, which is not on every node's default PATH. */
 const PATH =
@@ -10,6 +10,18 @@ const PATH =
 
 /** Shell: kube-proxy uses the node's own iptables, so its process is not searched for. */
 const ownIptables = 'own_iptables=yes'
+
+/** `script` of a driver that has nothing cheaper than `exec`. */
+export function execScript(
+  cluster: Pick<Cluster, 'exec'>,
+  node: string,
+  script: string,
+  timeoutMs: number,
+): Promise<ExecResult> {
+  // An argument may be 128 KiB long (MAX_ARG_STRLEN); a longer script is sent on standard input.
+  if (script.length < 100_000) return cluster.exec(node, ['sh', '-c', script], { timeoutMs })
+  return cluster.exec(node, ['sh'], { stdin: script, timeoutMs })
+}
 
 interface NodeScriptOptions {
   args?: readonly string[]
@@ -44,14 +56,13 @@ export async function runOnNode(
   const timeoutMs = usualMs * timeoutScale()
   const head = [
     PATH,
-    ...(cluster.ownIptables ? [ownIptables] : []),
+    ...(cluster.capabilities.ownIptables ? [ownIptables] : []),
     ...(args.length > 0 ? [`set -- ${args.map(shellWord).join(' ')}`] : []),
   ]
   const script = [...head, text].join('\n')
-  // An argument may be 128 KiB long (MAX_ARG_STRLEN); a longer script is sent on standard input.
-  if (cluster.script && !noted) return cluster.script(node, script, timeoutMs, signal)
-  if (script.length < 100_000) return cluster.exec(node, ['sh', '-c', script], { timeoutMs })
-  return cluster.exec(node, ['sh'], { stdin: script, timeoutMs })
+  return noted
+    ? execScript(cluster, node, script, timeoutMs)
+    : cluster.script(node, script, timeoutMs, signal)
 }
 
 /**

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { requireSupport } from '../embedded/index.ts'
 import { clusterName, kindFolder, offlineRoot } from '../host/layout.ts'
 import { Refusal, reasonOf } from '../host/main.ts'
-import { hasOutside, OUTSIDE } from '../host/outside.ts'
+import { OUTSIDE } from '../host/outside.ts'
 import type { Progress } from '../host/progress.ts'
 import { cannotStartLab, chooseCluster, UNMEASURABLE } from './doctor/choose.ts'
 import type { LabNeeds } from './doctor/facts.ts'
@@ -60,7 +60,9 @@ export async function runningCluster(): Promise<Cluster> {
 
 /** The machine that `NODE` names: a node, or the machine outside the cluster. Throws as chosenNode does. */
 export async function chosenMachine(cluster: Cluster): Promise<string> {
-  return process.env.NODE === OUTSIDE && hasOutside(cluster) ? OUTSIDE : chosenNode(cluster)
+  return process.env.NODE === OUTSIDE && cluster.capabilities.hasOutside
+    ? OUTSIDE
+    : chosenNode(cluster)
 }
 
 /** The node that `NODE` names, or the first worker. Throws with the existing names. */

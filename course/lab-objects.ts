@@ -92,7 +92,7 @@ export class LabObjects {
    * objects that a learner created by hand; in other clusters only those with our label.
    */
   async deleteLabelled(label: string): Promise<void> {
-    const labelSelector = this.cluster.driver === 'context' ? `${label},${ownSelector}` : label
+    const labelSelector = this.cluster.capabilities.ownedByUser ? `${label},${ownSelector}` : label
     const wanted = { namespace, labelSelector }
     const [services, deployments] = await Promise.all([
       this.client.core.listNamespacedService(wanted),

@@ -35,7 +35,7 @@ export async function programmed(
   { cluster, client }: WithCluster,
   syncMs = SYNC_MS,
 ): Promise<void> {
-  if (cluster.synced) return cluster.synced(syncMs)
+  if (cluster.capabilities.reportsSync) return cluster.synced(syncMs)
   await isMetWithin(READ_MS, async () =>
     isProgrammed(new Snapshot(await takeCapture(cluster, client))),
   )
@@ -43,7 +43,7 @@ export async function programmed(
 
 /** Resolves when the API shows no pending change and every kube-proxy has synced, or after the deadline. */
 export async function settled({ cluster, client }: WithCluster): Promise<void> {
-  const fresh = cluster.synced ? 0 : FRESH_MS
+  const fresh = cluster.capabilities.reportsSync ? 0 : FRESH_MS
   await isMetWithin(10_000, async () => {
     return pendingChanges(new Snapshot(await takeObjects(cluster, client)), fresh).length === 0
   })
@@ -81,7 +81,7 @@ export async function holdsOnly(
   let holds = false
   try {
     await isMetWithin(START_MS, async () => {
-      await cluster.synced?.(START_MS)
+      await cluster.synced(START_MS)
       const { nodes } = new Snapshot(await takeCapture(cluster, client))
       holds = nodes.every(
         (node) =>

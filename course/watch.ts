@@ -127,7 +127,7 @@ const WATCHED = [
 const UNTIL_PROGRAM = programText('course/until-program.sh')
 
 /** Whether a cluster can report cheaply that programs are started: where all nodes are one kernel and nothing runs by itself. */
-const reportsPrograms = ({ sharedKernel }: Cluster): boolean => sharedKernel === true
+const reportsPrograms = ({ capabilities }: Cluster): boolean => capabilities.sharedKernel
 
 /** Calls `onSign` when a program is started on any node of such a cluster, until `signal` aborts. Rejects if the cluster can't be reached. */
 async function watchPrograms(

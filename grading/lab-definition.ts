@@ -161,12 +161,11 @@ export async function mustRunHere(cluster: Cluster, lab: LabDefinition): Promise
   const { kernelLackOf } = await import('../cluster/doctor/gather.ts')
   const lacking = await kernelLackOf(cluster, lab.kernel)
   if (lacking.length === 0) return
-  const { driver, name } = cluster
+  const { driver, name, capabilities } = cluster
   const where = `the kernel of the ${driver} cluster "${name}" has no ${lacking.join(' and no ')}`
-  const elsewhere =
-    driver === 'embedded'
-      ? `\`NAME=${name}-uml KERNEL=uml make lab-${lab.number}\``
-      : 'CLUSTER=embedded'
+  const elsewhere = capabilities.choosesKernel
+    ? `\`NAME=${name}-uml KERNEL=uml make lab-${lab.number}\``
+    : 'CLUSTER=embedded'
   throw new Trouble(cannotStartLab(lab, `${where}, that of ${elsewhere} has`))
 }
 

@@ -107,7 +107,7 @@ export class LiveCluster {
   /** Nodes whose machine is not running, or why the driver can't determine them; none if the query would have to wait. */
   async stoppedNodes(): Promise<string[]> {
     try {
-      return (await this.cluster.stoppedNodes?.()) ?? []
+      return await this.cluster.stoppedNodes()
     } catch (error) {
       return [reasonOf(error)]
     }
@@ -158,7 +158,7 @@ export async function openCluster(
   const client = await kubeClient(cluster)
   const live = new LiveCluster(cluster, client, options)
   const snapshot = async () => {
-    await cluster.synced?.(SYNC_MS)
+    await cluster.synced(SYNC_MS)
     return new Snapshot(await takeCapture(cluster, client, depth))
   }
   return { live, snapshot }

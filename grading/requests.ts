@@ -2,7 +2,7 @@
 // web logged about them.
 
 import { randomUUID } from 'node:crypto'
-import { hasOutside, OUTSIDE } from '../host/outside.ts'
+import { OUTSIDE } from '../host/outside.ts'
 import type { ExecResult } from '../host/shell-word.ts'
 import type { CheckContext } from './check-context.ts'
 import { WEB_NAMESPACE, type WebService } from './expect-object.ts'
@@ -55,7 +55,7 @@ export const EXAMPLE_CLIENT = '203.0.113.9'
 
 /** Throws NotApplicable if the cluster has no machine outside. */
 export function requireOutside({ cluster }: LiveCluster): void {
-  if (!hasOutside(cluster))
+  if (!cluster.capabilities.hasOutside)
     throw new NotApplicable('this cluster has no machine outside to send requests from')
 }
 

@@ -5,9 +5,6 @@
  */
 export const OUTSIDE = 'outside'
 
-/** There is no such machine for a cluster of the user's kubeconfig. */
-export const hasOutside = ({ driver }: { driver: string }): boolean => driver !== 'context'
-
 /** The addresses of the clients outside, in the order in which `ip` lists them. */
 export interface OutsideAddresses {
   own: string

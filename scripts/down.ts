@@ -6,7 +6,7 @@ await main(async () => {
   const cluster = await selectCluster()
   await cluster.down(createProgress())
   console.log(
-    cluster.driver === 'context'
+    cluster.capabilities.ownedByUser
       ? `All objects of these labs were removed from the cluster of context "${cluster.name}"; kube-proxy's mode and the tools on its nodes are unchanged.`
       : `The cluster "${cluster.name}" was removed.`,
   )

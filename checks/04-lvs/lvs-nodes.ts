@@ -10,7 +10,7 @@ import {
   type NodeView,
   nodeAddressOf,
 } from '../../grading/snapshot.ts'
-import { hasOutside, OUTSIDE } from '../../host/outside.ts'
+import { OUTSIDE } from '../../host/outside.ts'
 
 // Addresses from reserved ranges: TEST-NET-1 (RFC 5737) and the range for benchmarks (RFC 2544).
 
@@ -68,7 +68,7 @@ export interface RealNode {
 /** Director and real servers. Fails when one is missing; not applicable without IPVS in the kernel or a machine outside. */
 export async function lvsNodes(context: CheckContext): Promise<LvsNodes> {
   const { snapshot, live } = context
-  if (live && !hasOutside(live.cluster))
+  if (live && !live.cluster.capabilities.hasOutside)
     throw new NotApplicable(
       `it needs a machine outside the cluster, which only the embedded and kind clusters have ("${OUTSIDE}")`,
     )

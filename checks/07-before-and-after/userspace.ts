@@ -30,7 +30,7 @@ const visit: ModeVisit = {
   inspect: 'curl -s localhost:10249/proxyMode',
   back: 'make iptables KUBE_PROXY_VERSION=own',
   require({ live }) {
-    if (live && live.cluster.driver !== 'embedded')
+    if (live && !live.cluster.capabilities.runsOldKubeProxies)
       throw new NotApplicable(
         'userspace mode ended with kube-proxy 1.25, and only the embedded cluster runs such an old version',
       )

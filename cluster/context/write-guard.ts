@@ -69,7 +69,7 @@ const isSubjectOfLabs = (
  * @throws ConsentError, ForeignObjectError
  */
 export async function guardWrite(
-  cluster: Pick<Cluster, 'driver' | 'name'>,
+  cluster: Pick<Cluster, 'capabilities' | 'name'>,
   request: ApiRequest,
   read: ReadApi,
 ): Promise<string | undefined> {

@@ -1,6 +1,7 @@
 import type { KernelMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+
 import { programText } from '../../host/program-text.ts'
-import type { Cluster, NodeAccess } from '../driver.ts'
+import type { NodeAccess } from '../driver.ts'
 import { runOnNode } from '../node-script.ts'
 
 /**
@@ -40,14 +41,14 @@ function enumerated(names: readonly string[]): string {
  * nodes share a kernel, one is enough.
  */
 export async function modeLacks(
-  cluster: NodeAccess & Pick<Cluster, 'sharedKernel'>,
+  cluster: NodeAccess,
   nodes: readonly string[],
   mode: KernelMode,
   scheduler: string,
 ): Promise<string | undefined> {
   const script = { ipvs: ipvsProbe, iptables: iptablesProbe, nftables: nftProbe }[mode]
   const lacking = new Map<string, string[]>()
-  const probed = cluster.sharedKernel ? nodes.slice(0, 1) : nodes
+  const probed = cluster.capabilities.sharedKernel ? nodes.slice(0, 1) : nodes
   await Promise.all(
     probed.map(async (node) => {
       const { exitCode, stdout, stderr } = await runOnNode(cluster, node, script, {
@@ -58,7 +59,9 @@ export async function modeLacks(
         ? `has no ${stdout.trim()}`
         : `could not be probed (${stderr.trim().split('\n').at(-1) || `exit code ${exitCode}`})`
       const those =
-        cluster.sharedKernel && stdout.trim() ? nodes : [...(lacking.get(reason) ?? []), node]
+        cluster.capabilities.sharedKernel && stdout.trim()
+          ? nodes
+          : [...(lacking.get(reason) ?? []), node]
       lacking.set(reason, [...those].sort())
     }),
   )

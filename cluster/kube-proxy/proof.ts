@@ -153,7 +153,7 @@ export async function awaitProofs(
       async () => {
         // Without a readiness probe, a Pod that ends immediately counts as available for a moment.
         if (stamp !== undefined) await explainCrash(client, stamp)
-        await cluster.synced?.(firstSyncMs)
+        await cluster.synced(firstSyncMs)
         const pods = await listKubeProxyPods(client)
         for (const pod of pods.filter(({ node }) => isUnproven(proofs.get(node)))) {
           const proof = await proveNode(cluster, client, pod)

@@ -55,7 +55,7 @@ export function chooseImage(
   const image = version === OWN ? own : imageOfVersion(own, version)
   if (image === imageIn(daemonSet)) return undefined
   if (image === own) return { image, own: null }
-  if (cluster.driver !== 'embedded')
+  if (!cluster.capabilities.runsOldKubeProxies)
     throw new KubeProxyError(
       `KUBE_PROXY_VERSION="${version}" needs the embedded cluster: an old kube-proxy does not work with this cluster's API server. CLUSTER=embedded runs every version.`,
     )

@@ -48,7 +48,7 @@ async function nodesThat(
 ): Promise<string[]> {
   const done = new Set<string>()
   await isMetWithin(FOLLOWS_MS, async () => {
-    await bench.cluster.synced?.(SYNC_MS)
+    await bench.cluster.synced(SYNC_MS)
     const awaited = (await running(bench)).filter((node) => nodes.includes(node) && !done.has(node))
     const looks = awaited.map(async (node) => {
       const { stdout } = await runOnNode(bench.cluster, node, lookFor, { args: [address] })

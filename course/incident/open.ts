@@ -1,6 +1,5 @@
 import * as z from 'zod'
 import { changeCluster } from '../../cluster/cluster-lock.ts'
-import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { listKubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { modeLacks } from '../../cluster/kube-proxy/module-check.ts'
 import { takeCapture, takeObjects } from '../../cluster/snapshot.ts'
@@ -9,7 +8,6 @@ import { forgetNotes, writeNotes } from '../../grading/lab-notes.ts'
 import { LiveCluster } from '../../grading/live-cluster.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { Refusal } from '../../host/main.ts'
-import { hasOutside } from '../../host/outside.ts'
 import { withProgress } from '../../host/progress.ts'
 import { waitFor } from '../../host/wait.ts'
 import type { LabBench } from '../lab-bench.ts'
@@ -168,8 +166,8 @@ async function breakIt(
   const snapshot = new Snapshot(await takeCapture(cluster, client))
   if ((await incident.causeLeft(contextOf(snapshot))) === undefined) return undefined
   await symptomShows()
-  // Only the embedded cluster records commands on its nodes: elsewhere a manual repair may leave no trace.
-  return keep(cluster.driver === 'embedded' ? baselineFingerprint(snapshot) : undefined)
+  // Where commands on nodes are not recorded, a manual repair may leave no trace.
+  return keep(cluster.capabilities.recordsCommands ? baselineFingerprint(snapshot) : undefined)
 }
 
 /** The note of the open incident of lab 8; undefined if there is none. */
@@ -217,8 +215,8 @@ async function solvedSoFar(bench: LabBench, lab: number): Promise<string[]> {
 /** The requirements of incidents that a cluster meets. */
 export async function environmentFeatures({ cluster, client }: LabBench): Promise<Set<Need>> {
   const has = new Set<Need>()
-  if (hasOutside(cluster)) has.add('outside')
-  if (cluster instanceof EmbeddedCluster && cluster.kernel() === 'uml') has.add('embedded')
+  if (cluster.capabilities.hasOutside) has.add('outside')
+  if (cluster.capabilities.ownKernel) has.add('embedded')
   const nodes = (await listKubeProxyPods(client)).map(({ node }) => node)
   if ((await modeLacks(cluster, nodes, 'ipvs', 'rr')) === undefined) has.add('ipvs')
   return has

@@ -26,7 +26,7 @@ import { scoreLine } from '../../grading/learner-report.ts'
 import { recallLines } from '../../grading/recall.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
 import { cacheFolder } from '../../host/layout.ts'
-import { hasOutside, OUTSIDE } from '../../host/outside.ts'
+import { OUTSIDE } from '../../host/outside.ts'
 import { plainText } from '../../host/plain-text.ts'
 import type { Progress } from '../../host/progress.ts'
 import { handIn } from '../../instructors/submission/hand-in.ts'
@@ -86,9 +86,9 @@ export class PageGuide implements GuideHandler {
   private constructor(cluster: Cluster, nodes: string[], printed: Progress, kubectlFolder: string) {
     this.#cluster = cluster
     this.#shown = this.#work.progress(printed)
-    this.#places = [HOST, ...nodes, ...(hasOutside(cluster) ? [OUTSIDE] : [])]
+    this.#places = [HOST, ...nodes, ...(cluster.capabilities.hasOutside ? [OUTSIDE] : [])]
     this.#variables = join(cacheFolder, 'guide', `${cluster.driver}-${cluster.name}.sh`)
-    this.#dataplane = new DataplaneView(hasOutside(cluster), this.#commands)
+    this.#dataplane = new DataplaneView(cluster.capabilities.hasOutside, this.#commands)
     this.#watch = new Watch(cluster, () => this.#readNodes())
     this.#records = new LabRecords(cluster)
     // `make check-N` in another terminal.

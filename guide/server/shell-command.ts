@@ -46,10 +46,7 @@ export function shellAt(
   kubectlFolder: string,
   variables: string,
 ): ShellCommand {
-  const {
-    CLUSTER = cluster.driver === 'context' ? `context:${cluster.name}` : cluster.driver,
-    ...own
-  } = process.env
+  const { CLUSTER = cluster.selector, ...own } = process.env
   const env: NodeJS.ProcessEnv = {
     ...own,
     CLUSTER,

@@ -17,7 +17,8 @@ import {
   typing,
   withVariables,
 } from '../../course/typed-commands.ts'
-import { hasOutside, OUTSIDE } from '../../host/outside.ts'
+
+import { OUTSIDE } from '../../host/outside.ts'
 import { programText } from '../../host/program-text.ts'
 
 const LAB = 4
@@ -172,7 +173,7 @@ const clearOutside = programText('labs/04-lvs/clear-outside.sh')
 /** Clears every node and the machine outside; missing parts are ignored. */
 async function clearMachines({ cluster }: LabBench): Promise<void> {
   const nodes = (await cluster.nodes()).map((node) => runOnNode(cluster, node, clearNode))
-  const others = hasOutside(cluster) ? [runOnNode(cluster, OUTSIDE, clearOutside)] : []
+  const others = cluster.capabilities.hasOutside ? [runOnNode(cluster, OUTSIDE, clearOutside)] : []
   await Promise.all([...nodes, ...others])
 }
 

@@ -60,7 +60,8 @@ const agentsReady = rolledOut('DaemonSet', 'node-agent', 60)
 async function oldRules(bench: LabBench): Promise<void> {
   const { metadata } = await readDaemonSet(bench.client)
   const any =
-    bench.cluster.driver === 'embedded' && metadata?.annotations?.[genuineAnnotation] === undefined
+    bench.cluster.capabilities.runsOldKubeProxies &&
+    metadata?.annotations?.[genuineAnnotation] === undefined
   await bench.mode('ipvs', any ? { version: '1.20' } : {})
   const access = '-m comment --comment "kubernetes ipvs access filter" -j KUBE-IPVS-FILTER'
   await Promise.all(

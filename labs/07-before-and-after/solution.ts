@@ -100,7 +100,7 @@ export const solution: LabSolution = {
         commands: ['make userspace'],
         play: async (bench) => {
           // Only the embedded cluster runs a kube-proxy that is old enough.
-          if (bench.cluster.driver === 'embedded')
+          if (bench.cluster.capabilities.runsOldKubeProxies)
             await bench.mode('userspace', { version: '1.20' })
         },
       },

@@ -183,7 +183,7 @@ export class LearnerSeat implements RoomSeat {
 
   /** Of a cluster of a kubeconfig, no addresses are sent: its nodes are machines. */
   get #redact(): Redact | undefined {
-    return this.#session?.bench.cluster.driver === 'context' ? withoutAddresses : undefined
+    return this.#session?.bench.cluster.capabilities.ownedByUser ? withoutAddresses : undefined
   }
 
   #enter(member: RoomMember): void {
@@ -296,7 +296,7 @@ export class LearnerSeat implements RoomSeat {
     const session = this.#session
     const link = this.#link
     if (!session) return link?.send({ path: { trouble: 'No guide is open there.' } })
-    if (session.bench.cluster.driver === 'context')
+    if (session.bench.cluster.capabilities.ownedByUser)
       return link?.send({ path: { trouble: 'Of a cluster of a kubeconfig no path is sent.' } })
     try {
       link?.send({ path: await readShownPath(session) })

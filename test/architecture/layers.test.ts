@@ -119,3 +119,17 @@ test.each(['down', 'env', 'exec', 'status', 'up'])(
     expect([...loaded].filter((one) => /^(zod|yaml|@kubernetes\/.*)$/.test(one))).toEqual([])
   },
 )
+
+test('above cluster/, a driver is asked for its capabilities, and no code depends on its name', () => {
+  const BY_NAME =
+    /(?<!choice)\.driver\s*[!=]==|\bdriver\s*[!=]==\s*'|instanceof (?:Embedded|Kind|Context)Cluster/
+  const above = files.filter(
+    (file) => !['cluster', 'embedded', 'host', 'dataplane'].includes(folderOf(file)),
+  )
+  expect(above.length).toBeGreaterThan(200)
+  expect(
+    above.filter((file) => BY_NAME.test(readFileSync(join(projectRoot, file), 'utf8'))),
+  ).toEqual([])
+  const driver = readFileSync(join(projectRoot, 'cluster/driver.ts'), 'utf8')
+  expect(/^ {2}\w+\?(?:\(|:)/m.exec(driver)?.[0]).toBeUndefined()
+})

@@ -7,9 +7,9 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { ConsentError } from '../../cluster/consent.ts'
 import { ownKubeconfig } from '../../cluster/context/own-objects.ts'
 import { ForeignObjectError } from '../../cluster/context/write-guard.ts'
-import type { DriverName } from '../../cluster/driver.ts'
-import { kubeClient } from '../../cluster/kube-client.ts'
+import { clientFromKubeconfig } from '../../cluster/kube-client.ts'
 import { KubernetesObjectApi } from '../../cluster/kubernetes.ts'
+import { madeCluster, PLAIN } from './made-cluster.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'kube-client-'))
 const namespace = 'default'
@@ -65,7 +65,7 @@ afterEach(() => {
 })
 
 /** `below` is the path of a server that is not at the root of its host. */
-async function client(driver: DriverName = 'context', below = '') {
+async function client(ownedByUser = true, below = '') {
   const { port } = server.address() as AddressInfo
   const kubeconfig = join(folder, 'config')
   const config = {
@@ -82,7 +82,12 @@ async function client(driver: DriverName = 'context', below = '') {
     'current-context': 'x',
   }
   writeFileSync(kubeconfig, JSON.stringify(config))
-  return kubeClient({ driver, name: 'theirs', kubeconfig })
+  return clientFromKubeconfig({
+    capabilities: { ...PLAIN, ownedByUser },
+    name: 'theirs',
+    kubeconfig,
+    unexpectedEnd: () => undefined,
+  })
 }
 
 describe('a cluster that is not ours', () => {
@@ -181,7 +186,7 @@ describe('a cluster that is not ours', () => {
   test('is guarded in the same way behind a path of its server', async () => {
     vi.stubEnv('YES', '1')
     const below = '/k8s/clusters/c-1'
-    const { core, read } = await client('context', below)
+    const { core, read } = await client(true, below)
     objects[`${below}/api/v1/namespaces/default/pods/theirs`] = {
       metadata: { name: 'theirs', labels: { app: 'web' } },
     }
@@ -199,7 +204,7 @@ describe('a cluster that is not ours', () => {
   })
 
   test('a cluster of our own is changed without consent', async () => {
-    const { core } = await client('kind')
+    const { core } = await client(false)
     await core.createNamespacedConfigMap({ namespace, body: { metadata: { name: 'lab-1' } } })
     expect(writes).toEqual([
       {
@@ -222,7 +227,7 @@ describe('a server that sends nothing', () => {
   ])('%s ends every request at a deadline', async (_when, silence) => {
     vi.stubEnv('LAB_TIMEOUT_SCALE', '0.01')
     answer = silence
-    const { core } = await client('kind')
+    const { core } = await client(false)
     const reason = /gave no answer to GET \/api\/v1\/.* within 0 s/
     await expect(core.listNode()).rejects.toThrow(reason)
     await expect(core.readNamespacedPodLog({ namespace, name: 'x' })).rejects.toThrow(reason)
@@ -262,7 +267,7 @@ test.each([
 })
 
 test('a cluster without a kubeconfig is not up, and the message names no file', async () => {
-  await expect(
-    kubeClient({ driver: 'kind', name: 'ka', kubeconfig: '/nonexistent/kubeconfig' }),
-  ).rejects.toThrow('The cluster "ka" is not up: run `make up`.')
+  await expect(clientFromKubeconfig({ ...madeCluster(), name: 'ka' })).rejects.toThrow(
+    'The cluster "ka" is not up: run `make up`.',
+  )
 })

@@ -17,6 +17,7 @@ import type { Cluster } from '../../cluster/driver.ts'
 import { fetchForNode, installNodeTools, withOwnKeys } from '../../cluster/node-tools.ts'
 import { processStartTime } from '../../host/live-process.ts'
 import { Refusal } from '../../host/main.ts'
+import { madeCluster } from './made-cluster.ts'
 
 let folder: string
 const at = (...path: string[]) => join(folder, ...path)
@@ -77,7 +78,7 @@ function nodeCluster(): Cluster {
     })
     return { exitCode: result.status ?? 1, stdout: result.stdout, stderr: result.stderr }
   }
-  return { driver: 'kind', name: 'made', exec } as Cluster
+  return madeCluster({ driver: 'kind', exec })
 }
 
 const program = (folderName: string, name: string, body: string) => {
@@ -145,7 +146,7 @@ test('an installation has the time that LAB_TIMEOUT_SCALE gives it', async () =>
     deadlines.push(options?.timeoutMs)
     return { exitCode: 0, stdout: '', stderr: '' }
   }
-  await installNodeTools({ driver: 'kind', name: 'made', exec } as Cluster, 'n', async () => [])
+  await installNodeTools(madeCluster({ driver: 'kind', exec }), 'n', async () => [])
   vi.unstubAllEnvs()
   expect(deadlines).toEqual([60_000, 600_000, 60_000])
 })

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import type { Cluster, KubeClient } from '../../cluster/driver.ts'
 import { resolveRoute } from '../../course/read-node.ts'
+import { madeCluster } from '../cluster/made-cluster.ts'
 
 /** A cluster whose API server refuses every request for a Pod or a Service with this code. */
 function refusingCluster(code: number): Cluster {
@@ -9,11 +10,11 @@ function refusingCluster(code: number): Cluster {
     readNamespacedPod: refuse,
     readNamespacedService: refuse,
   }
-  const cluster: Partial<Cluster> = {
+  const cluster = madeCluster({
     client: async () => ({ core }) as KubeClient,
     nodes: async () => ['worker'],
-  }
-  return cluster as Cluster
+  })
+  return cluster
 }
 
 test.each([
@@ -46,12 +47,11 @@ test('a port that the Service does not have is refused with those that it has', 
       spec,
     }),
   }
-  const cluster: Partial<Cluster> = {
+  const cluster = madeCluster({
     client: async () => ({ core }) as KubeClient,
     nodes: async () => ['worker'],
-  }
-  const to = async (destination: string) =>
-    (await resolveRoute(cluster as Cluster, 'host', destination)).to
+  })
+  const to = async (destination: string) => (await resolveRoute(cluster, 'host', destination)).to
   expect(await to('svc/kube-dns')).toBe('10.96.0.10:53/udp')
   expect(await to('svc/kube-dns:53')).toBe('10.96.0.10:53/tcp')
   expect(await to('svc/kube-dns:53/udp')).toBe('10.96.0.10:53/udp')

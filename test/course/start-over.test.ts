@@ -2,11 +2,12 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
-import type { Cluster, KubeClient } from '../../cluster/driver.ts'
+import type { KubeClient } from '../../cluster/driver.ts'
 import type { LabBench } from '../../course/lab-bench.ts'
 import { leaveOthers, loadSolution, startOver } from '../../course/lab-solution.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { projectRoot } from '../../host/layout.ts'
+import { LIKE_EMBEDDED, madeCluster } from '../cluster/made-cluster.ts'
 
 /** The Pods that starting a lab over deletes. */
 async function deletedPods(lab: number): Promise<string[]> {
@@ -51,16 +52,16 @@ test('starting lab 1 removes the leftovers of the other labs that were begun, an
   const core: Partial<KubeClient['core']> = {
     listNamespacedConfigMap: async () => ({ items: notes }),
   }
-  const cluster: Partial<Cluster> = {
-    driver: 'embedded',
+  const cluster = madeCluster({
+    capabilities: LIKE_EMBEDDED,
     nodes: async () => ['worker'],
     async script(_node, text) {
       scripts.push(text)
       return { exitCode: 0, stdout: '', stderr: '' }
     },
-  }
+  })
   const bench: Partial<LabBench> = {
-    cluster: cluster as Cluster,
+    cluster,
     client: { core } as KubeClient,
     remove: async (file) => void removed.push(file),
     delete: async () => {},

@@ -3,9 +3,10 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { KubeConfig } from '@kubernetes/client-node'
 import { expect, test } from 'vitest'
-import type { Cluster, KubeClient } from '../../cluster/driver.ts'
+import type { KubeClient } from '../../cluster/driver.ts'
 import { quietPauseMs, Watch, watchObjects } from '../../course/watch.ts'
 import { waitFor } from '../../host/wait.ts'
+import { madeCluster, PLAIN } from '../cluster/made-cluster.ts'
 
 test('the pause between two reads grows while nothing happens, less far where started programs are not reported', () => {
   const minutes = 60_000
@@ -40,9 +41,9 @@ test('a watch of the API that ends begins again, each time without one listener 
     },
     { name: 'one' },
   )
-  const cluster = {
+  const cluster = madeCluster({
     client: async () => ({ config }) as Partial<KubeClient> as KubeClient,
-  } as Partial<Cluster> as Cluster
+  })
   const over = new AbortController()
   let signs = 0
   const watching = watchObjects(cluster, () => signs++, over.signal)
@@ -61,15 +62,15 @@ test('a watch of the API that ends begins again, each time without one listener 
 
 test('a guide that ends leaves no request open that would keep its process for as long as no program is started', async () => {
   const asked: (AbortSignal | undefined)[] = []
-  const cluster = {
-    sharedKernel: true,
+  const cluster = madeCluster({
+    capabilities: { ...PLAIN, sharedKernel: true },
     client: () => Promise.reject(new Error('not up')),
     nodes: async () => ['node'],
     script: (_node, _text, _timeoutMs, signal) => {
       asked.push(signal)
       return new Promise((_resolve, reject) => signal?.addEventListener('abort', reject))
     },
-  } as Partial<Cluster> as Cluster
+  })
   const watch = new Watch(cluster, async () => 'unchanged')
   watch.setWatched(true)
   const running = watch.run()

@@ -30,7 +30,9 @@ export async function rulesLeft(
   const written = await run(`${writes.join(' && ')} && { ${print}; }`)
   if (written.length !== writes.length)
     throw new Error(`only these rules were written: ${written.join('; ')}`)
-  const asKind: Cluster = Object.create(cluster, { ownIptables: { value: false } })
+  const asKind: Cluster = Object.create(cluster, {
+    capabilities: { value: { ...cluster.capabilities, ownIptables: false } },
+  })
   await removeRules(asKind, ['probe', 'lab-5'])
   const left = await run(print)
   await run(`${forward.replace('-A', '-D')} lab-50 -j ACCEPT`)

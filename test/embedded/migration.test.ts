@@ -99,7 +99,7 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
     const body = { status: { loadBalancer: { ingress: [{ ip: BALANCED_IP }] } } }
     const balanced = { namespace: 'default', name: 'web-balanced' }
     await client.core.patchNamespacedServiceStatus({ ...balanced, body }, client.mergePatch)
-    await cluster.synced?.(10_000)
+    await cluster.synced(10_000)
     await waitFor('the Pods', 30_000, async () => {
       const { items } = await client.core.listNamespacedPod({ namespace: 'default' })
       return items.every(({ status }) => status?.containerStatuses?.[0]?.ready === true)
@@ -267,7 +267,7 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
   const put = async (mode: KubeProxyMode) => {
     await change(mode)
     await flushNat(cluster, { progress: silent })
-    await cluster.synced?.(10_000)
+    await cluster.synced(10_000)
   }
 
   test.skipIf(skipped)(

@@ -1,6 +1,7 @@
 import { CoreV1Api, createConfiguration, wrapHttpLibrary } from '@kubernetes/client-node'
-import type { Cluster, DriverName, KubeClient } from '../../cluster/driver.ts'
+import type { Capabilities, Cluster, KubeClient } from '../../cluster/driver.ts'
 import { LiveCluster } from '../../grading/live-cluster.ts'
+import { LIKE_EMBEDDED, madeCluster } from '../cluster/made-cluster.ts'
 
 /** What a cluster that exists only in a test answers; it has no machine and no API server for anything else. */
 export interface MadeAnswers {
@@ -11,7 +12,8 @@ export interface MadeAnswers {
   /** The log of every Pod. */
   log?: () => string
   stopped?: readonly string[]
-  driver?: DriverName
+  /** Default: those of the embedded cluster. */
+  capabilities?: Capabilities
   /** In place of methods of the API. */
   core?: Partial<CoreV1Api>
   quiet?: boolean
@@ -40,26 +42,19 @@ export const madeClient = (core: Partial<CoreV1Api> = {}): KubeClient => ({
 
 const printed = (stdout: string) => ({ stdout, stderr: '', exitCode: 0 })
 
-function madeCluster({ node, stopped, driver = 'embedded' }: MadeAnswers): Cluster {
-  return {
-    driver,
-    name: 'made',
+const clusterOf = ({ node, stopped = [], capabilities = LIKE_EMBEDDED }: MadeAnswers): Cluster =>
+  madeCluster({
+    capabilities,
     kubeconfig: '',
-    up: missing,
-    down: missing,
-    running: missing,
-    nodes: missing,
-    shell: missing,
+    stoppedNodes: async () => [...stopped],
     exec: async () => (node ? printed(node()) : missing()),
-    ...(stopped && { stoppedNodes: async () => [...stopped] }),
-  }
-}
+  })
 
 class MadeLiveCluster extends LiveCluster {
   readonly #answers: MadeAnswers
 
   constructor(answers: MadeAnswers) {
-    super(madeCluster(answers), madeClient(answers.core), {
+    super(clusterOf(answers), madeClient(answers.core), {
       keepMoments: false,
       quiet: answers.quiet,
     })

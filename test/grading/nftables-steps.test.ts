@@ -9,7 +9,6 @@ import {
   nothingBeside,
   nothingOfNftables,
 } from '../../checks/07-before-and-after/nftables.ts'
-import type { Cluster } from '../../cluster/driver.ts'
 import type { KubeClient } from '../../cluster/kube-client.ts'
 import type { Check, CheckContext } from '../../grading/check-context.ts'
 import { Failure, NotApplicable, Trouble } from '../../grading/failure.ts'
@@ -17,6 +16,7 @@ import { LabNotes } from '../../grading/lab-notes.ts'
 import { LiveCluster } from '../../grading/live-cluster.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import type { ExecResult } from '../../host/shell-word.ts'
+import { madeCluster } from '../cluster/made-cluster.ts'
 
 const fixtures = join(import.meta.dirname, '../../data')
 const listing = readFileSync(join(fixtures, 'nft/web-lb-source-ranges-v1.34.json'), 'utf8')
@@ -100,11 +100,7 @@ function contextOf({
     stdout: `${lacks ?? ''}\n`,
     stderr: '',
   }
-  const cluster = {
-    driver: 'kind',
-    name: 'fake',
-    exec: async () => said,
-  } as Partial<Cluster> as Cluster
+  const cluster = madeCluster({ name: 'fake', exec: async () => said })
   const live = new LiveCluster(cluster, {} as KubeClient, { keepMoments: false })
   let requests: string[] = []
   live.inPod = async (_pod, script) => {

@@ -10,6 +10,7 @@ import {
   sendMarked,
   sendRequests,
 } from '../../grading/requests.ts'
+import { PLAIN } from '../cluster/made-cluster.ts'
 import { emptySnapshot } from './fake-lab.ts'
 import { type MadeAnswers, madeLiveCluster } from './made-live-cluster.ts'
 
@@ -66,7 +67,7 @@ test('an answer that is in no log is trouble', async () => {
 })
 
 test('a cluster without a machine outside: no request is sent from it', async () => {
-  const live = madeLiveCluster({ driver: 'context', node: () => reply(0, 200) })
+  const live = madeLiveCluster({ capabilities: PLAIN, node: () => reply(0, 200) })
   await expect(sendRequests(live, fromOutside, [at])).rejects.toThrow('no machine outside')
 })
 

@@ -15,6 +15,7 @@ import { predict } from '../../../dataplane/predict.ts'
 import { cacheFolder } from '../../../host/layout.ts'
 import { silent } from '../../../host/progress.ts'
 import { waitFor } from '../../../host/wait.ts'
+import { LIKE_EMBEDDED } from '../../../test/cluster/made-cluster.ts'
 import { addons } from '../../addons.ts'
 import { createClusterApi } from '../../apiserver/api.ts'
 import type { DaemonSet, Pod } from '../../controllers/resources.ts'
@@ -283,6 +284,7 @@ export class ThreeNodes {
     return {
       driver: 'embedded',
       name: 'three-nodes',
+      capabilities: LIKE_EMBEDDED,
       nodes: async () => [...names],
       script: (node, text, timeoutMs) => this.machine.script(text, { netns: node }, { timeoutMs }),
       exec: (node, command, options) => this.machine.run(command, { netns: node }, options),

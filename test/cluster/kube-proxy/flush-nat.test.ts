@@ -6,6 +6,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Cluster } from '../../../cluster/driver.ts'
 import { flushNat } from '../../../cluster/kube-proxy/flush-nat.ts'
 import { silent } from '../../../host/progress.ts'
+import { LIKE_EMBEDDED, madeCluster } from '../made-cluster.ts'
 
 let folder: string
 beforeEach(() => {
@@ -36,7 +37,7 @@ function nodeWith(restore: string): Parameters<typeof flushNat>[0] {
     const { status, stdout, stderr } = spawnSync(program, words, { env, encoding: 'utf8' })
     return { exitCode: status ?? 1, stdout, stderr }
   }
-  return { driver: 'embedded', name: 'one', ownIptables: true, nodes: async () => ['node'], exec }
+  return madeCluster({ capabilities: LIKE_EMBEDDED, nodes: async () => ['node'], exec })
 }
 
 const removed = 'sed -i /KUBE-SEP/d "$FOLDER/rules"'

@@ -2,7 +2,6 @@
 
 import type { V1DaemonSet } from '@kubernetes/client-node'
 import { expect, test } from 'vitest'
-import type { Cluster } from '../../../cluster/driver.ts'
 import {
   chooseImage,
   type ImageChoice,
@@ -10,12 +9,12 @@ import {
   ownImageAnnotation,
 } from '../../../cluster/kube-proxy/rollout.ts'
 import { genuineAnnotation } from '../../../embedded/index.ts'
+import { LIKE_EMBEDDED, madeCluster } from '../made-cluster.ts'
 
 const OWN = 'registry.example:5000/kube-proxy:v1.34.11'
 const OLD = 'registry.example:5000/kube-proxy:v1.20.0'
 
-const clusterOf = (driver: Cluster['driver']) => ({ driver }) as Cluster
-const embedded = clusterOf('embedded')
+const embedded = madeCluster({ capabilities: LIKE_EMBEDDED })
 
 function daemonSet(image: string, annotations: Record<string, string> = {}): V1DaemonSet {
   const containers = [
@@ -68,11 +67,10 @@ test.each(['1.19', '2.0', 'latest', '1.20; rm', 'nine'])('%s is no version', (ve
 })
 
 test('only the embedded cluster runs another version than its own, and only with our kube-proxy', () => {
-  for (const driver of ['kind', 'context'] as const) {
-    expect(() => chooseImage(clusterOf(driver), daemonSet(OWN), '1.20')).toThrow(
-      'needs the embedded cluster',
-    )
-    expect(chooseImage(clusterOf(driver), daemonSet(OWN), 'own')).toBeUndefined()
+  {
+    const other = madeCluster()
+    expect(() => chooseImage(other, daemonSet(OWN), '1.20')).toThrow('needs the embedded cluster')
+    expect(chooseImage(other, daemonSet(OWN), 'own')).toBeUndefined()
   }
   const genuine = daemonSet(OWN, { [genuineAnnotation]: 'true' })
   expect(() => chooseImage(embedded, genuine, '1.20')).toThrow('KUBE_PROXY=')
