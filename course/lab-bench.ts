@@ -125,6 +125,11 @@ export class LabBench extends LabObjects {
   ): Promise<string> {
     const mark = `who-${Date.now()}`
     await send(mark)
+    return this.loggedClient(app, mark, container)
+  }
+
+  /** The client of the first request with a mark in its URL in the logs of the Pods. Throws DeadlineError if there is none. */
+  async loggedClient(app: string, mark: string, container?: string): Promise<string> {
     const place = { namespace, ...(container !== undefined && { container }) }
     return waitFor('the request in the logs', 10_000, async () => {
       const names = (await this.pods(app)).map(({ metadata }) => metadata?.name ?? '')

@@ -12,6 +12,8 @@ export interface GuideLab {
   intro: string
   /** The Markdown after the last step. */
   outro: string
+  /** The page to take away; empty if there is none. */
+  card: string
   steps: GuideStep[]
 }
 

@@ -169,6 +169,7 @@ export class LabSession {
       held.size > 0 && `Held already when you came to them: ${[...held].join(', ')}.`,
       `Passed unseen: ${unseen.join(', ') || 'none'}.`,
       this.lab.outro.replace(/^## .*$/m, ''),
+      this.lab.card.replace(/^# /m, '## '),
       '**Next**',
       `Hand in: \`make submit LEARNER=your-name LAB=${lab.number}\``,
       uncounted.length > 0 &&
@@ -177,7 +178,9 @@ export class LabSession {
         `Read on: labs/${next.folder}/README.md, ${readLab(next.number).title}: \`make lab-${next.number}\``,
       `The terms of this lab: labs/GLOSSARY.md. Its slides: \`make present\`.`,
     ]
-    return paragraphs.filter((paragraph) => typeof paragraph === 'string').join('\n\n')
+    return paragraphs
+      .filter((paragraph) => typeof paragraph === 'string' && paragraph !== '')
+      .join('\n\n')
   }
 
   /** Resolves when what was to be kept is. */
@@ -220,7 +223,7 @@ export class LabSession {
 
 /** The texts of a lab in the names of the learner's variant. */
 function guideLab(lab: LabDefinition, solution: LabSolution, variant: Variant): GuideLab {
-  const { intro, outro, sections } = readLabText(lab.folder)
+  const { intro, outro, card, sections } = readLabText(lab.folder)
   const own = (text: string) => personalise(text, variant)
   const steps = lab.steps.map((definition) => {
     const none = { task: `## ${definition.title}`, seen: '', onward: '' }
@@ -234,7 +237,7 @@ function guideLab(lab: LabDefinition, solution: LabSolution, variant: Variant): 
       solution: (solution.steps[definition.id]?.commands ?? []).map(own),
     }
   })
-  return { definition: lab, intro: own(intro), outro: own(outro), steps }
+  return { definition: lab, intro: own(intro), outro: own(outro), card: own(card), steps }
 }
 
 /** The first line of an error, safe to show. */

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import MarkdownIt from 'markdown-it'
 import { projectRoot } from '../host/layout.ts'
@@ -39,6 +39,8 @@ export interface LabText {
   intro: string
   /** The markdown of the last section if it belongs to no step. */
   outro: string
+  /** The lab's CARD.md, a page of commands and facts to take away; empty if it has none. */
+  card: string
   /** The sections of the steps, by id. */
   sections: Map<string, Section>
   fences: Fence[]
@@ -59,10 +61,14 @@ const DEFAULT_TIMEOUT = 60
  */
 export function readLabText(folder: string): LabText {
   const file = join(projectRoot, 'labs', folder, 'README.md')
-  return parseLabText(readFileSync(file, 'utf8'), file)
+  const card = join(projectRoot, 'labs', folder, 'CARD.md')
+  return {
+    ...parseLabText(readFileSync(file, 'utf8'), file),
+    card: existsSync(card) ? readFileSync(card, 'utf8').trim() : '',
+  }
 }
 
-/** Parses the text of a README as readLabText does. */
+/** Parses the text of a README as readLabText does, without its card. */
 export function parseLabText(text: string, file: string): LabText {
   const lines = text.split('\n')
   const tokens = new MarkdownIt({ html: true }).parse(text, {})
@@ -99,7 +105,7 @@ export function parseLabText(text: string, file: string): LabText {
       const step = parts.findLast((part) => part.start <= start)?.step
       return quote ? [{ ...quote, line: start + 1, ...(step !== undefined && { step }) }] : []
     })
-  return { intro, outro, sections, fences, quotes }
+  return { intro, outro, card: '', sections, fences, quotes }
 }
 
 /** What a reader of the text does, in its order: types commands and answers. */

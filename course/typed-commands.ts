@@ -171,7 +171,7 @@ const expandWord = (word: string, known: ShellVariables): string =>
   word.startsWith("'")
     ? word.slice(1, -1)
     : word
-        .replace(/^"|"$/g, '')
+        .replace(/^"(.*)"$/s, '$1')
         .replace(/\\\$|\$([A-Z][A-Z0-9_]*)\b/g, (all, name?: string) =>
           name ? (known[name] ?? all) : '$',
         )

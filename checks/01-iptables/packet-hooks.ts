@@ -15,7 +15,7 @@ import type { ExecResult } from '../../host/shell-word.ts'
 import { clientPod } from '../web-client.ts'
 
 /** Port of kube-proxy's health check: the only listener on every node without other clients. */
-const PROBE_PORT = 10256
+export const PROBE_PORT = 10256
 const probes = new HookProbes('probe', PROBE_PORT)
 
 /** The node with the learner's probes, and their counters; if there are several, the one with the most probes. */

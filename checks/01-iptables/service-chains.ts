@@ -61,6 +61,18 @@ export const inIptablesMode =
 export const modeAnswer = ({ nodes }: CheckContext): Truth => ({
   accepts: ['iptables'],
   inspect: onNode(nodes.at(-1)?.name ?? '', 'curl -s localhost:10249/proxyMode'),
+  wrong: [
+    {
+      when: 'ipvs',
+      because: 'That is the mode of lab 2. The process says what it uses; ask it, on a node.',
+    },
+    {
+      when: 'nftables',
+      because: 'It is intended to become the usual mode, and iptables is still the default.',
+    },
+    { when: 'userspace', because: 'No kube-proxy since 1.26 has that mode.' },
+  ],
+  because: 'It is the default on Linux, also where the ConfigMap has no mode.',
 })
 
 /** With the lab's Services, kube-proxy's state on every node is exactly what the API objects require. */
@@ -94,9 +106,37 @@ export const webChain = (snapshot: Snapshot): string =>
 export function nameOfWebChain({ snapshot }: CheckContext): Truth {
   const chain = webChain(snapshot)
   const { name } = webService(snapshot)
+  const isOf = (id: string, protocol: string) => (answer: string) =>
+    answer.toUpperCase().endsWith(serviceHash(id, protocol))
   return {
     accepts: [chain, chain.replace('KUBE-SVC-', '')],
     inspect: `kubectl get service ${name} -o jsonpath='{.metadata.namespace}/{.metadata.name}'`,
+    wrong: [
+      {
+        when: isOf(`default/${name}`, 'tcp\n'),
+        because: 'A line end was hashed, too: `echo` writes one, `printf %s` does not.',
+      },
+      {
+        when: isOf(`default/${name}`, 'TCP'),
+        because: 'The protocol is hashed in lower case.',
+      },
+      {
+        when: isOf(`default/${name}`, ''),
+        because:
+          'The protocol is missing: the same Service may have the same port for TCP and UDP.',
+      },
+      {
+        when: isOf(`default/${name}:`, 'tcp'),
+        because: 'A colon belongs to the name of a port, and this port has no name.',
+      },
+      {
+        when: (answer) => answer.toUpperCase().startsWith('KUBE-SEP-'),
+        because:
+          'KUBE-SEP- chains belong to single endpoints; the Service port has a KUBE-SVC- chain.',
+      },
+    ],
+    because:
+      'Every kube-proxy computes the same name from the Service, without asking another one.',
   }
 }
 
@@ -129,7 +169,19 @@ export function probabilityOfSecondRule({ nodes, snapshot }: CheckContext): Trut
     actual: `${backends.length}`,
     hint: personalise('kubectl scale deployment web --replicas=5', variantIn(snapshot)),
   })
-  return { accepts: [`1/${backends.length - 1}`], inspect }
+  const count = backends.length
+  return {
+    accepts: [`1/${count - 1}`],
+    inspect,
+    wrong: [
+      {
+        when: `1/${count}`,
+        because: `That is the first rule. A 1/${count} of what the first rule leaves is less than a 1/${count} of all.`,
+      },
+      { when: '1', because: 'Only the last rule takes everything that reaches it.' },
+    ],
+    because: `The second rule sees ${count - 1}/${count} of the packets, and 1/${count - 1} of them is 1/${count} of all.`,
+  }
 }
 
 const BEFORE = 'endpoints-before-scaling'

@@ -68,6 +68,18 @@ export function rejectedWith({ nodes, snapshot }: CheckContext): Truth {
   return {
     accepts: message === undefined ? [] : [message],
     inspect: onNode(node?.name ?? '', LOOK),
+    wrong: [
+      {
+        when: 'icmp-host-unreachable',
+        because: 'That says that a machine cannot be reached. The message here is about a port.',
+      },
+      {
+        when: 'tcp-reset',
+        because:
+          "A Pod's kernel would send that for a port without a listener. The rule is for UDP as well, so it uses ICMP.",
+      },
+    ],
+    because: "The sender's kernel takes it for TCP, too, and ends the connection attempt.",
   }
 }
 

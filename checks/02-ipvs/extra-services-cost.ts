@@ -1,31 +1,13 @@
-import * as z from 'zod'
+import type * as z from 'zod'
 import { isServiceChain } from '../../dataplane/kube-proxy/chain-names.ts'
 import { type CheckContext, onceNoted } from '../../grading/check-context.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import { expectOnNode, expectThat, NotApplicable } from '../../grading/failure.ts'
 import { modeOf, objectsOf, type Snapshot, stateOf } from '../../grading/snapshot.ts'
+import { BEFORE, countNote, EXTRA_SERVICES, WITH_EXTRA } from './notes.ts'
 
-const BEFORE = { iptables: 'iptables-before-crowd', ipvs: 'ipvs-before-crowd' }
 const MANIFEST = 'labs/02-ipvs/manifests/crowd.yaml'
-const EXTRA_SERVICES = 20
 
-/** The rules and sets for Services on each node, with the number of Service ports at that time. */
-const countNote = z.object({
-  ports: z.number(),
-  nodes: z
-    .record(
-      z.string(),
-      z.object({
-        /** Rules of nat KUBE-SERVICES. */
-        rules: z.number(),
-        /** Chains of single Services and endpoints. */
-        chains: z.number(),
-        /** Members of KUBE-CLUSTER-IP. */
-        members: z.number(),
-      }),
-    )
-    .refine((nodes) => Object.keys(nodes).length > 0),
-})
 type CountNote = z.infer<typeof countNote>
 
 function countEverywhere(snapshot: Snapshot): CountNote {
@@ -73,7 +55,7 @@ export function keepCounts({ snapshot, nodes, notes }: CheckContext): void {
 
 /** iptables mode: rules grow by the number of Service ports, and no interface has a ClusterIP. */
 export const extraServicesAddRules = onceNoted(
-  'iptables-with-crowd',
+  WITH_EXTRA.iptables,
   countNote,
   ({ snapshot, nodes, notes, live }) => {
     const other = nodes.find((node) => modeOf(node) !== 'iptables')
@@ -103,7 +85,7 @@ export const extraServicesAddRules = onceNoted(
 
 /** IPVS mode: the same extra Services add members to KUBE-CLUSTER-IP, one for each port, and no rule or chain. */
 export const extraServicesAddMembersOnly = onceNoted(
-  'ipvs-with-crowd',
+  WITH_EXTRA.ipvs,
   countNote,
   ({ snapshot, notes, live }) => {
     if (!live && extraServices(snapshot) === 0)

@@ -10,6 +10,7 @@ import { expectOnNode, expectThat, NotApplicable } from '../../grading/failure.t
 import { expectAnswers, fromNode } from '../../grading/requests.ts'
 import { filesOf, modeOf, type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { variantIn } from '../../grading/variant.ts'
+import { LEFT_CHAINS } from './notes.ts'
 
 const PODS_NOTE = 'agents-in-iptables-mode'
 const UNUSABLE = /can't use the IPVS proxier|IPVS proxier will not be used|ipvs not supported/i
@@ -80,27 +81,23 @@ const chainCounts = z
   .refine((counts) => Object.values(counts).some(Boolean))
 
 /** The old chains were counted on every node before the flush; the counts are stored in the cluster. */
-export const leftoversCounted = onceNoted(
-  'chains-left-by-iptables',
-  chainCounts,
-  ({ nodes, live }) => {
-    expectNodes(nodes).runMode('ipvs', {
-      expected: 'kube-proxy in ipvs mode, after the switch',
-      next: 'make ipvs',
-    })
-    const counts = Object.fromEntries(nodes.map((node) => [node.name, staleServiceChains(node)]))
-    const clean = nodes.find((node) => counts[node.name] === 0)
-    if (clean && !live)
-      throw new NotApplicable('the chains were flushed before this capture was taken')
-    expectOnNode(clean?.name ?? '', 'iptables-save -t nat | grep -cE "^:KUBE-(SVC|SEP)"', !clean, {
-      expected: 'chains KUBE-SVC-… and KUBE-SEP-… on every node, from before the switch',
-      actual: 'none: they were flushed before the grader saw them',
-      hint: 'Switch to iptables mode and back once more, and have them counted before they are flushed:',
-      next: 'make iptables && make ipvs && make check-2 STEP=leftovers',
-    })
-    return counts
-  },
-)
+export const leftoversCounted = onceNoted(LEFT_CHAINS, chainCounts, ({ nodes, live }) => {
+  expectNodes(nodes).runMode('ipvs', {
+    expected: 'kube-proxy in ipvs mode, after the switch',
+    next: 'make ipvs',
+  })
+  const counts = Object.fromEntries(nodes.map((node) => [node.name, staleServiceChains(node)]))
+  const clean = nodes.find((node) => counts[node.name] === 0)
+  if (clean && !live)
+    throw new NotApplicable('the chains were flushed before this capture was taken')
+  expectOnNode(clean?.name ?? '', 'iptables-save -t nat | grep -cE "^:KUBE-(SVC|SEP)"', !clean, {
+    expected: 'chains KUBE-SVC-… and KUBE-SEP-… on every node, from before the switch',
+    actual: 'none: they were flushed before the grader saw them',
+    hint: 'Switch to iptables mode and back once more, and have them counted before they are flushed:',
+    next: 'make iptables && make ipvs && make check-2 STEP=leftovers',
+  })
+  return counts
+})
 
 const staleServiceChains = (node: NodeView) =>
   [...(stateOf(node).iptables.get('nat')?.keys() ?? [])].filter(isServiceChain).length

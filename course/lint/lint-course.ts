@@ -127,6 +127,10 @@ function* lintText(
 /** The stated minutes are those of the model, and the text's own. */
 function* lintMinutes(file: string, text: LabText, lab: WrittenLab): LintMessages {
   const effort = effortOf(text, lab)
+  const { parts, minutes } = lab
+  const ofParts = parts.reduce((sum, part) => sum + part.minutes, 0)
+  if (parts.length > 0 && ofParts !== minutes)
+    yield { file, text: `its parts have ${ofParts} minutes together; lab.yaml states ${minutes}.` }
   const [, written] = /\babout\s+(\d+)\s+minutes\b/.exec(text.intro) ?? []
   if (written !== undefined && Number(written) !== lab.minutes)
     yield { file, text: `plans ${written} minutes; lab.yaml states ${lab.minutes}.` }

@@ -44,9 +44,9 @@ export function* lintQuotes(path: string, text: LabText, lab: WrittenLab): Gener
       }
     if (!/ A=…|A='…'/.test(found.command))
       yield { file, text: `must end with \`make answer LAB=${lab.id} Q=${id} A=…\`.` }
-    const first = fences.find(({ step }) => step === id)
-    // An incident must have begun before its packet can be predicted.
-    if (kind === 'predict' && id !== INCIDENT_STEP && first && first.line < found.line)
+    const last = fences.findLast(({ step }) => step === id)
+    // What a prediction needs may be prepared before it. An incident must have begun, and its repair is no command of the text.
+    if (kind === 'predict' && id !== INCIDENT_STEP && last && last.line < found.line)
       yield { file, text: `a prediction stands before the commands of its step "${id}".` }
   }
   for (const quote of quotes)

@@ -60,7 +60,9 @@ async function trialsOf(good: GoodCapture, step: CheckedStep): Promise<AnswerTri
     const [outcome] = await judgeRound(good.spec, snapshot, undefined, [id], good.asks)
     trials.push({ good, step: id, what, isRight, outcome })
   }
-  const truth = question && asked.question && (await truthOn(good, asked.question))
+  // Where only states are judged, a question beside a state is not asked.
+  const isAsked = good.asks || onlyAsks
+  const truth = isAsked && question && asked.question && (await truthOn(good, asked.question))
   if (question && truth) {
     for (const text of rightAnswers(truth))
       await judge(`right answer "${text}"`, true, answering(id, text))

@@ -1,5 +1,6 @@
 // The reference solution of lab 1, played by `make solve-1` and, without a terminal, by `make lab-1`.
 
+import { solveIncident } from '../../course/incident/solve-incident.ts'
 import type { LabBench } from '../../course/lab-bench.ts'
 import type { LabSolution } from '../../course/lab-solution.ts'
 import {
@@ -7,6 +8,7 @@ import {
   apply,
   independent,
   podsReady,
+  predictions,
   readsOnly,
   typing,
   web,
@@ -21,6 +23,8 @@ const HOOKS = 'PREROUTING INPUT FORWARD OUTPUT POSTROUTING'
 const probe = (command: string) =>
   `'for HOOK in ${HOOKS}; do ${command} -t mangle -A $HOOK -p tcp --syn --dport 10256 -m comment --comment probe; done'`
 const CURL = 'curl -s --max-time 3'
+const FORWARDED = 'PREROUTING,FORWARD,POSTROUTING'
+const THERE_AND_BACK = 'PREROUTING,INPUT,OUTPUT,POSTROUTING'
 
 /** The hash in the name of web's chain, computed on a node as in the lab. */
 async function hashOfWeb(bench: LabBench): Promise<string> {
@@ -29,7 +33,8 @@ async function hashOfWeb(bench: LabBench): Promise<string> {
   return (await bench.onNode(node, `printf %s default/${bench.variant.name}tcp | ${hash}`)).trim()
 }
 
-const answer = answers(1, 'make answer')
+const answer = answers(1)
+const prediction = predictions(1)
 const onAnyNode = withVariables(async (bench) => ({ CHAIN: `KUBE-SVC-${await hashOfWeb(bench)}` }))
 /** With the names and addresses of the client Pod's node and of another one. */
 const onTwoNodes = withVariables(async (bench) => {
@@ -54,19 +59,26 @@ export const solution: LabSolution = {
     'three-ways': independent(
       typing(
         onTwoNodes.exec(['$OTHER', `"${CURL} http://$NODE_IP:10256/healthz"`]),
+        prediction('three-ways', FORWARDED, FORWARDED),
         onTwoNodes.inPod('client', `${CURL} http://$OTHER_IP:10256/healthz`),
         onTwoNodes.exec(['$NODE', `"${CURL} http://$OTHER_IP:10256/healthz"`]),
+        answer('three-ways', 'POSTROUTING', 'POSTROUTING'),
       ),
     ),
-    namespaces: readsOnly,
-    families: independent(onTwoNodes.exec(['$NODE', probe('ip6tables')])),
+    namespaces: prediction('namespaces', '0', '0'),
+    families: independent(
+      typing(
+        onTwoNodes.exec(['$NODE', probe('ip6tables')]),
+        prediction('families', THERE_AND_BACK, THERE_AND_BACK),
+      ),
+    ),
     'chain-name': answer(
       'chain-name',
       'KUBE-SVC-$HASH',
       async (bench) => `KUBE-SVC-${await hashOfWeb(bench)}`,
     ),
-    chains: readsOnly,
-    'no-address': readsOnly,
+    chains: prediction('chains', '2', async (bench) => String((await bench.pods('web')).length)),
+    'no-address': prediction('no-address', `'no interface'`, 'no interface'),
     scale: {
       commands: ['kubectl scale deployment web --replicas=5'],
       play: (bench) => bench.scale(bench.variant.name, 5),
@@ -78,9 +90,9 @@ export const solution: LabSolution = {
       `"iptables -t nat -S $CHAIN | sed -n 's/.*--probability \\([0-9.]*\\).*/\\1/p' | sed -n 2p"`,
     ),
     shares: readsOnly,
-    ports: independent(typing(apply(SERVICES), podsReady('mirror'))),
-    hairpin: readsOnly,
-    'no-endpoints': readsOnly,
+    ports: independent(typing(prediction('ports', '4', '4'), apply(SERVICES), podsReady('mirror'))),
+    hairpin: prediction('hairpin', `'the node'`, 'the node'),
+    'no-endpoints': prediction('no-endpoints', `'refused at once'`, 'refused at once'),
     rejected: onAnyNode.printed(
       answer,
       'rejected',
@@ -88,6 +100,7 @@ export const solution: LabSolution = {
       `'iptables -t filter -S KUBE-SERVICES | sed -n "s/.*nobody.*--reject-with //p"'`,
     ),
     whole: readsOnly,
+    incident: solveIncident(1),
   },
 
   comments: ['probe'],

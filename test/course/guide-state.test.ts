@@ -21,6 +21,7 @@ const lab: GuideLab = {
   definition,
   intro: 'Begin.',
   outro: '',
+  card: '',
   steps: definition.steps.map((step) => ({
     definition: step,
     task: `## ${step.id}`,

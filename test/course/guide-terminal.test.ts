@@ -21,7 +21,7 @@ test('a guide of plain lines prints nothing after the learner has quit, although
     solution: [],
   }))
   const state = startGuide(
-    startProgress({ definition, intro: '', outro: '', steps }, undefined, new Map()),
+    startProgress({ definition, intro: '', outro: '', card: '', steps }, undefined, new Map()),
   )
   const terminal = ownTerminal(() => {})
   terminal.take()

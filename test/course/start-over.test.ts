@@ -72,5 +72,5 @@ test('starting lab 1 removes the leftovers of the other labs that were begun, an
   )
   expect(
     scripts.map((text) => text.split('\n').find((line) => line.startsWith('set -- '))),
-  ).toEqual(["set -- 'probe|lab-5'"])
+  ).toEqual(["set -- 'probe|lab-2-hooks|lab-5'"])
 })

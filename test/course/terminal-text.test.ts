@@ -101,11 +101,12 @@ test('lists hang, and labels have a column of their own where there is room', ()
 
 describe('the screen', () => {
   const definition = readLab(2)
-  const { intro, outro, sections } = readLabText(definition.folder)
+  const { intro, outro, card, sections } = readLabText(definition.folder)
   const lab: GuideLab = {
     definition,
     intro,
     outro,
+    card,
     steps: definition.steps.map((step) => ({
       definition: step,
       task: '',
@@ -136,7 +137,7 @@ describe('the screen', () => {
   test('as plain lines tells only what is new, without control characters', () => {
     const lines = plainLines(state, undefined, 80, PLAIN)
     expect(lines.join('\n')).not.toContain('\x1b')
-    expect(lines.join('\n')).toContain('15. Follow a packet from the node: OUTPUT')
+    expect(lines.join('\n')).toContain('15. Follow a packet from the node')
     expect(plainLines(state, state, 80, PLAIN)).toEqual([])
     expect(plainLines({ ...state, busy: 'Checking' }, state, 80, PLAIN)).toEqual(['… Checking …'])
   })

@@ -36,7 +36,7 @@ function restore(name: string, value: string | undefined): void {
 
 const definition = readLab(2)
 const lab: GuideLab = {
-  ...{ definition, intro: '', outro: '' },
+  ...{ definition, intro: '', outro: '', card: '' },
   steps: definition.steps.map((step) => ({
     ...{ definition: step, task: '', seen: '', hints: [], solution: [] },
   })),

@@ -46,6 +46,7 @@ describe('references', () => {
   const lab: LabText = {
     intro: '',
     outro: '',
+    card: '',
     sections: new Map(),
     quotes: [],
     fences: [
