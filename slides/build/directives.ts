@@ -1,5 +1,6 @@
 import MarkdownIt from 'markdown-it'
 import { type LabText, readLabText } from '../../course/lab-text.ts'
+import { workshopPlanOf, workshopTable } from '../../course/workshop-plan.ts'
 import { listLabs, readLab } from '../../grading/lab-definition.ts'
 import { type Drawing, escapeText, type Figure } from '../figures/canvas.ts'
 import { drawFigure } from './figure-catalogue.ts'
@@ -99,6 +100,7 @@ const HTML: Readonly<Record<string, (directive: Directive) => string>> = {
     codeHtml(resolveFence(name, options.get('lines'), labText), `Commands of ${name}`),
   rules: (directive) => codeHtml(rulesOf(directive), `The chain ${directive.name}`),
   labs: () => markdown.render(labTable()),
+  plan: ({ name }) => markdown.render(workshopTable(workshopPlanOf(name))),
 }
 
 /** What replaces a directive in its slide. Throws Error for an unknown directive or reference, and for a figure that does not fit. */
