@@ -141,6 +141,20 @@ export function applyObservation<P extends LabProgress>(
   return { progress: { ...next, arrived: true, held }, fresh }
 }
 
+/** Forgets what was earned at steps whose task is another one now: the next incident was opened. */
+export function forgetSteps<P extends LabProgress>(progress: P, ids: readonly string[]): P {
+  const without = (set: ReadonlySet<string>) => new Set([...set].filter((id) => !ids.includes(id)))
+  const outcomes = new Map([...progress.outcomes].filter(([id]) => !ids.includes(id)))
+  const { shown, held, passed } = progress
+  return {
+    ...progress,
+    shown: without(shown),
+    held: without(held),
+    passed: without(passed),
+    outcomes,
+  }
+}
+
 /** Applies the outcome of a complete check of one step, including requests. */
 export function applyCheck<P extends LabProgress>(progress: P, outcome: StepOutcome): P {
   const outcomes = new Map(progress.outcomes).set(outcome.id, outcome)

@@ -138,6 +138,11 @@ export class LabSession {
     return (await showAnswer(spec, checked, this.source)).lines
   }
 
+  /** Checks every step completely. `onWait` as for `check`. */
+  async checkAll(onWait?: JudgeOptions['onWait']): Promise<StepOutcome[]> {
+    return (await judge(this.#open.spec, this.source, onWait ? { onWait } : {})).outcomes
+  }
+
   rememberHint(step: string, tier: number): void {
     rememberHint(this.lab.definition.number, this.bench.cluster.name, step, tier)
   }
@@ -147,17 +152,25 @@ export class LabSession {
     return playSteps(this.#open, [findStep(this.lab.definition, step)])
   }
 
-  /** Grades every step. Returns the Markdown of the final page: score, time, open steps, the next lab. */
-  async finish({ shown, held, hints }: LabProgress): Promise<string> {
+  /**
+   * Grades every step. Returns the Markdown of the final page: score, time, open steps, and in the terminal how to hand in and go on.
+   */
+  async finish(
+    { shown, held, hints }: LabProgress,
+    where: 'terminal' | 'page' = 'terminal',
+  ): Promise<string> {
     const { lab, steps } = this.#open.spec
     const report = await gradeLab(this.#open)
+    const stepIds = this.lab.definition.steps.map(({ id }) => id)
+    // The page shows numbers, the terminal also ids.
+    const named = (id: string) => (where === 'page' ? `step ${stepIds.indexOf(id) + 1}` : id)
     const idsWith = (isWanted: (step: StepReport) => boolean) =>
-      report.steps.filter(isWanted).map(({ id }) => id)
+      report.steps.filter(isWanted).map(({ id }) => named(id))
     const open = idsWith(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable')
     const unseen = idsWith(({ id, verdict }) => verdict === 'passed' && !shown.has(id))
     // A capture cannot show them: their checks consist of real requests.
     const uncounted = steps.flatMap(({ id, needsCluster }) => (needsCluster ? [id] : []))
-    const taken = [...hints].map(([id, tiers]) => `${id} ${tiers}`)
+    const taken = [...hints].map(([id, tiers]) => `${named(id)} ${tiers}`)
     const minutes = Math.max(1, Math.round(this.workedMs() / 60_000))
     const next = listLabs().find(({ number }) => number > lab.number)
     const paragraphs = [
@@ -166,15 +179,17 @@ export class LabSession {
       open.length > 0 && `Still open: ${open.join(', ')} (choose one in the list of steps).`,
       `Time: ${minutes} ${minutes === 1 ? 'minute' : 'minutes'}.`,
       `Hints: ${taken.join(', ') || 'none'}.`,
-      held.size > 0 && `Held already when you came to them: ${[...held].join(', ')}.`,
+      held.size > 0 && `Held already when you came to them: ${[...held].map(named).join(', ')}.`,
       `Passed unseen: ${unseen.join(', ') || 'none'}.`,
       this.lab.outro.replace(/^## .*$/m, ''),
       this.lab.card.replace(/^# /m, '## '),
-      '**Next**',
-      `Hand in: \`make submit LEARNER=your-name LAB=${lab.number}\``,
+      where === 'terminal' && '**Next**',
+      where === 'terminal' && `Hand in: \`make submit LEARNER=your-name LAB=${lab.number}\``,
       uncounted.length > 0 &&
-        `It is graded from captures of the nodes, without the steps that real requests prove: ${uncounted.join(', ')}.`,
+        `A submission is graded from captures of the nodes, without the steps that real requests prove: ${uncounted.join(', ')}.`,
+      next && where === 'page' && `Read on: choose lab ${next.number} in the list above.`,
       next &&
+        where === 'terminal' &&
         `Read on: labs/${next.folder}/README.md, ${readLab(next.number).title}: \`make lab-${next.number}\``,
       `The terms of this lab: labs/GLOSSARY.md. Its slides: \`make present\`.`,
     ]

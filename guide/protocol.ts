@@ -29,6 +29,7 @@ export interface StepContent {
   title: string
   points: number
   task: Block[]
+  why: string
   /** The text to read after the step has passed. */
   seen: Block[]
   /** What later steps need. */
@@ -169,6 +170,8 @@ export const TERMINAL_REQUEST = z.strictObject({
 })
 
 export interface IncidentPush {
+  /** The lab's text goes through this very incident. */
+  isWorked: boolean
   report: string
   /** Empty if the cause is named in a sentence. */
   choices: { id: string; cause: string }[]
@@ -257,7 +260,7 @@ export const ACTIONS = {
   'open-terminal': z.strictObject({ place: z.string().max(100) }),
   'close-terminal': z.strictObject({ id: z.string().max(40) }),
   incident: z.strictObject({
-    action: z.enum(['open', 'hint', 'give up']),
+    action: z.enum(['open', 'hint', 'check', 'give up']),
     seed: z.string().max(40).optional(),
   }),
 }

@@ -51,6 +51,8 @@ export const incidentNote = z.object({
   openedAt: z.string(),
   /** Tiers of hints that were shown. */
   hints: z.number(),
+  /** It was started by its id, which whoever started it knows: the lab's text goes through one such incident. */
+  isNamed: z.boolean().optional(),
   /**
    * Digest of the cluster after the symptom was confirmed (fingerprintOf); only for clusters that record commands on nodes.
    */

@@ -100,7 +100,13 @@ async function openAlone(bench: LabBench, wish: Wish, onNote?: OnNote): Promise<
   const here = possible(own?.draws ?? all, has)
   const { incident, seed } = choose(here, wish, solved)
   const listed = wish.hard ? [] : choicesFor(incident, possible(own?.choices ?? all, has), seed)
-  const draft = { lab, choices: listed.map(({ id }) => id), seed, ...(wish.hard && { hard: true }) }
+  const draft = {
+    lab,
+    choices: listed.map(({ id }) => id),
+    seed,
+    ...(wish.hard && { hard: true }),
+    ...(wish.id !== undefined && { isNamed: true }),
+  }
   for (let tries = 1; tries <= TRIES; tries++) {
     const environment = await deployShop(bench, incident.from ?? incident.mode, {
       keepsMode: own !== undefined,

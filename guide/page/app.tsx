@@ -2,7 +2,7 @@ import type { VNode } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { ProgressPush } from '../protocol.ts'
 import { performAction } from './connection.ts'
-import { Button } from './controls.tsx'
+import { Button, CodeText } from './controls.tsx'
 import { Course } from './course.tsx'
 import { Dataplane } from './dataplane.tsx'
 import { isFocusLost } from './focus.ts'
@@ -11,6 +11,7 @@ import { IncidentPanel } from './incident.tsx'
 import { Maximise, Splitter } from './layout.tsx'
 import { PacketPathView } from './packet-path.tsx'
 import { RoomBanners } from './room.tsx'
+import { INCIDENTS } from './step-state.tsx'
 import { stepPlaces } from './steps.tsx'
 import { now, type PageState, type TabId, update } from './store.ts'
 import { runOnHost } from './terminal.ts'
@@ -33,9 +34,6 @@ const TABS: readonly Tab[] = [
 
 /** Work that takes longer tells for how long it has been done. */
 const TOLD_SECONDS = 2
-
-/** The incidents are a lab of their own. */
-const INCIDENTS = 8
 
 const tabsOf = ({ lab }: PageState): Tab[] =>
   TABS.filter(({ id }) => id !== 'incident' || lab?.number === INCIDENTS)
@@ -166,13 +164,14 @@ function Troubles({ state: { connected, progress, fault } }: { state: PageState 
       )}
       {progress?.trouble && (
         <p class="trouble" role="alert">
-          ! {progress.trouble} <Remedy sentence={progress.trouble} />
+          ! <CodeText text={progress.trouble} /> <Remedy sentence={progress.trouble} />
         </p>
       )}
       {progress?.busy && <Busy key={progress.busy.since} busy={progress.busy} />}
       {fault && (
         <p class="trouble" role="alert">
-          ! {fault} <Button onClick={() => update({ fault: undefined })}>Close</Button>
+          ! <CodeText text={fault} />{' '}
+          <Button onClick={() => update({ fault: undefined })}>Close</Button>
         </p>
       )}
     </div>

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import type { AskBlock } from '../protocol.ts'
 import { performAction } from './connection.ts'
-import { Form, Sure } from './controls.tsx'
+import { CodeText, Form, Sure } from './controls.tsx'
 import { now } from './store.ts'
 
 const TITLES = { predict: 'Predict.', question: 'Question.', recall: 'Do you remember?' }
@@ -27,7 +27,7 @@ export function Ask({ asked }: { asked: AskBlock }) {
   return (
     <section class={`ask ${what}`} aria-label={`${TITLES[what]} ${ask}`}>
       <p>
-        <strong>{TITLES[what]}</strong> {ask}
+        <strong>{TITLES[what]}</strong> <CodeText text={ask} />
       </p>
       {isClosed ? (
         what === 'predict' && <p class="soft">You predicted “{done?.predicted}”.</p>
@@ -37,14 +37,18 @@ export function Ask({ asked }: { asked: AskBlock }) {
       {told && (
         <div role="status" class={told.isGood ? 'told' : 'told wrong'}>
           {told.lines.map((line) => (
-            <p key={line}>{line}</p>
+            <p key={line}>
+              <CodeText text={line} />
+            </p>
           ))}
         </div>
       )}
       {what === 'predict' && done?.verdict === 'passed' && (
         <div class="told">
           {done.learnt.map((line) => (
-            <p key={line}>{line}</p>
+            <p key={line}>
+              <CodeText text={line} />
+            </p>
           ))}
         </div>
       )}

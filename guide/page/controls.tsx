@@ -4,6 +4,15 @@ import { useState } from 'preact/hooks'
 /** A button that acts on a click; one that sends a form is a plain `button`. */
 export const Button = (props: ButtonHTMLAttributes) => <button type="button" {...props} />
 
+/** A text of the course, in which commands are between backticks. */
+export const CodeText = ({ text }: { text: string }) => (
+  <>
+    {text
+      .split(/`([^`]+)`/)
+      .map((part, index) => (index % 2 === 1 ? <code key={`${index}`}>{part}</code> : part))}
+  </>
+)
+
 interface FormProps {
   class?: string
   send(): unknown

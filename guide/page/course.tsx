@@ -1,14 +1,14 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { ActionReplies } from '../protocol.ts'
+import type { ActionReplies, StepContent } from '../protocol.ts'
 import { Blocks } from './blocks.tsx'
 import { performAction } from './connection.ts'
 import { Form } from './controls.tsx'
-import { StepState } from './step-state.tsx'
+import { INCIDENTS, StepState } from './step-state.tsx'
 import { StepNavigation, Steps } from './steps.tsx'
 import type { PageState } from './store.ts'
 
 /** The lab's text with the state of the step that is shown. */
-export function Course({ state: { lab, progress } }: { state: PageState }) {
+export function Course({ state: { lab, progress, incident } }: { state: PageState }) {
   const text = useRef<HTMLElement>(null)
   const shown = progress?.at
   const before = useRef(shown)
@@ -25,6 +25,8 @@ export function Course({ state: { lab, progress } }: { state: PageState }) {
   const step = lab.steps[index]
   const done = progress.steps.find(({ id }) => id === progress.at)
   const isPassed = done?.verdict === 'passed' || (done?.kept ?? 0) > 0
+  // The text of lab 8 shows the solution of another incident than the one that is open.
+  const isOther = lab.number === INCIDENTS && incident && !incident.isWorked
   return (
     <section class="course" aria-label="Lab">
       <Steps lab={lab} progress={progress} />
@@ -37,14 +39,15 @@ export function Course({ state: { lab, progress } }: { state: PageState }) {
             <Blocks blocks={lab.intro} place={`${lab.number}/intro`} />
           </>
         )}
-        {step && (
+        {step && isOther && <IncidentStep step={step} report={incident.report} />}
+        {step && !isOther && (
           <Blocks
             key={`${step.id} task`}
             blocks={step.task}
             place={`${lab.number}/${step.id}/task`}
           />
         )}
-        {step && isPassed && step.seen.length > 0 && (
+        {step && !isOther && isPassed && step.seen.length > 0 && (
           <div class="seen">
             <Blocks
               key={`${step.id} seen`}
@@ -53,7 +56,7 @@ export function Course({ state: { lab, progress } }: { state: PageState }) {
             />
           </div>
         )}
-        {step && step.onward.length > 0 && (
+        {step && !isOther && step.onward.length > 0 && (
           <div class="onward">
             <Blocks
               key={`${step.id} onward`}
@@ -77,6 +80,7 @@ export function Course({ state: { lab, progress } }: { state: PageState }) {
           done={done}
           busy={progress.busy}
           asOf={progress.asOf}
+          hasIncident={lab.number === INCIDENTS && incident !== null && incident !== undefined}
         />
       ) : (
         <div class="state calm" tabIndex={-1}>
@@ -84,6 +88,22 @@ export function Course({ state: { lab, progress } }: { state: PageState }) {
         </div>
       )}
     </section>
+  )
+}
+
+/** A step of lab 8 for the incident that is open. */
+function IncidentStep({ step, report }: { step: StepContent; report: string }) {
+  return (
+    <div class="prose">
+      <h2>{step.title}</h2>
+      <p>{step.why}</p>
+      <p>The report:</p>
+      <blockquote>{report}</blockquote>
+      <p>
+        The tab Incident has the possible causes, the hints, and the check of your repair. The text
+        that was here goes through another incident.
+      </p>
+    </div>
   )
 }
 

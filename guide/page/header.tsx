@@ -9,7 +9,7 @@ import { applyTheme, savedTheme, type Theme } from './theme.ts'
 import { durationText } from './words.ts'
 
 /** A key on the list only chooses: a lab that was not begun resets the cluster, so it opens with a button. */
-function LabChoice({ state: { lab, progress } }: { state: PageState }) {
+function LabChoice({ state: { lab, progress, incident } }: { state: PageState }) {
   const shown = String(lab?.number)
   const [chosen, choose] = useState(shown)
   const recordOf = (number: number) => progress?.labs.find((one) => one.number === number)
@@ -43,6 +43,9 @@ function LabChoice({ state: { lab, progress } }: { state: PageState }) {
           >
             {isBegun ? 'Continue' : 'Start'} lab {chosen}
           </Button>
+          {incident && !incident.debrief && (
+            <small class="warning">This ends the incident that is open, without its points.</small>
+          )}
           {!isBegun && (
             <small id="what-start-does">
               This resets the cluster: what you made in lab {shown} is removed, its points are kept.

@@ -1,16 +1,17 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { IncidentPush, ProgressPush } from '../protocol.ts'
+import type { IncidentPush, LabContent, ProgressPush } from '../protocol.ts'
 import { Blocks } from './blocks.tsx'
 import { performAction } from './connection.ts'
-import { Button, Form, Sure } from './controls.tsx'
+import { Button, CodeText, Form, Sure } from './controls.tsx'
 import type { PageState } from './store.ts'
 import { Changes } from './timeline.tsx'
+import { shownAs, VERDICTS } from './words.ts'
 
 /** The step of lab 8 whose answer is the cause. */
 const DIAGNOSIS = 'diagnosis'
 
 /** An incident: the user's report, the possible causes, hints, and at the end what the nodes held before, broken and repaired. */
-export function IncidentPanel({ state: { incident, progress } }: { state: PageState }) {
+export function IncidentPanel({ state: { incident, progress, lab } }: { state: PageState }) {
   const [seed, setSeed] = useState('')
   const report = useRef<HTMLElement>(null)
   const [isStarted, setStarted] = useState(false)
@@ -38,10 +39,13 @@ export function IncidentPanel({ state: { incident, progress } }: { state: PageSt
           ) : (
             <Repair incident={incident} progress={progress} />
           )}
+          <IncidentVerdicts progress={progress} lab={lab} />
           {incident.hints.length > 0 && (
             <ol class="hints" aria-label="Hints">
               {incident.hints.map((hint) => (
-                <li key={hint}>{hint}</li>
+                <li key={hint}>
+                  <CodeText text={hint} />
+                </li>
               ))}
             </ol>
           )}
@@ -72,6 +76,57 @@ export function IncidentPanel({ state: { incident, progress } }: { state: PageSt
         <span class="soft">The same seed starts the same incident; without one it is random.</span>
       </Form>
     </div>
+  )
+}
+
+/** Each step of the incident with what it gives, and a check of all of them. */
+function IncidentVerdicts({
+  progress,
+  lab,
+}: {
+  progress: ProgressPush | undefined
+  lab: LabContent | undefined
+}) {
+  if (!progress || !lab) return null
+  return (
+    <section class="verdicts" aria-label="Your repair">
+      <h3>
+        Your repair{' '}
+        <span class="soft">
+          {progress.points} of {progress.of} points
+        </span>
+      </h3>
+      <ul>
+        {lab.steps.map(({ id, title, points }) => {
+          const done = progress.steps.find((step) => step.id === id)
+          const { sign, word, tone } = VERDICTS[shownAs(done)]
+          return (
+            <li key={id} class={tone}>
+              <span class="sign" aria-hidden="true">
+                {sign}
+              </span>{' '}
+              {title}{' '}
+              <span class="soft">
+                {word}, {done?.points ?? 0}/{points}
+              </span>
+              {done?.finding && done.verdict !== 'passed' && (
+                <p class="soft">
+                  {done.finding.node && <strong>{done.finding.node}: </strong>}
+                  expected {done.finding.expected}; found {done.finding.actual}
+                </p>
+              )}
+            </li>
+          )
+        })}
+      </ul>
+      <Button
+        class="main"
+        aria-disabled={progress.busy !== undefined}
+        onClick={() => void performAction('incident', { action: 'check' })}
+      >
+        {progress.busy ? 'Wait …' : 'Check my repair'}
+      </Button>
+    </section>
   )
 }
 
@@ -151,7 +206,17 @@ function Diagnosis({ choices }: Pick<IncidentPush, 'choices'>) {
         setWrong(reply && reply.verdict !== 'passed' ? cause : '')
       }}
     >
-      <fieldset>
+      {choices.length === 0 && (
+        <label>
+          The cause, in a sentence: a wrong one costs 5 points{' '}
+          <input
+            maxLength={500}
+            value={cause}
+            onInput={({ currentTarget }) => setCause(currentTarget.value)}
+          />
+        </label>
+      )}
+      <fieldset hidden={choices.length === 0}>
         <legend>The cause: a wrong one costs 5 points</legend>
         {choices.length === 0 && (
           <label>

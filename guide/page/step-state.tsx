@@ -8,8 +8,9 @@ import type {
 } from '../protocol.ts'
 import { FenceView } from './blocks.tsx'
 import { performAction } from './connection.ts'
-import { Button, Form, Sure } from './controls.tsx'
+import { Button, CodeText, Form, Sure } from './controls.tsx'
 import { StepNavigation } from './steps.tsx'
+import { update } from './store.ts'
 import { shownAs, VERDICTS } from './words.ts'
 
 interface StepStateProps {
@@ -19,10 +20,15 @@ interface StepStateProps {
   done: StepProgress
   busy: ProgressPush['busy']
   asOf: number | undefined
+  /** An incident is open, or was solved: its form, hints and check are in a tab of their own. */
+  hasIncident: boolean
 }
 
+/** The lab whose steps are about an incident. */
+export const INCIDENTS = 8
+
 /** The state of the shown step, always visible: verdict, finding, hints, answer, Back and Next. */
-export function StepState({ lab, index, step, done, busy, asOf }: StepStateProps) {
+export function StepState({ lab, index, step, done, busy, asOf, hasIncident }: StepStateProps) {
   const shown = shownAs(done)
   const { sign, word, tone } = VERDICTS[shown]
   const isPassed = done.verdict === 'passed'
@@ -61,7 +67,13 @@ export function StepState({ lab, index, step, done, busy, asOf }: StepStateProps
         )}
         {!isPassed && !done.unsent && (
           <>
-            {done.waitsFor ? <WaitsFor lab={lab} steps={done.waitsFor} /> : <p>{done.reason}</p>}
+            {done.waitsFor ? (
+              <WaitsFor lab={lab} steps={done.waitsFor} />
+            ) : (
+              <p>
+                <CodeText text={done.reason ?? ''} />
+              </p>
+            )}
             {done.finding && <FindingView finding={done.finding} />}
           </>
         )}
@@ -72,10 +84,16 @@ export function StepState({ lab, index, step, done, busy, asOf }: StepStateProps
           </pre>
         )}
         {done.unanswered && <p>{ASKS[done.unanswered]}</p>}
-        {step.question && !isPassed && !asksInText(step) && (
+        {step.question && !isPassed && !asksInText(step) && !hasIncident && (
           <AnswerForm key={step.id} step={step} />
         )}
-        <Help key={`${step.id} help`} step={step} done={done} busy={busy} />
+        {hasIncident ? (
+          <Button onClick={() => update({ tab: 'incident' })}>
+            Answer, hints and check are in the tab Incident
+          </Button>
+        ) : (
+          <Help key={`${step.id} help`} step={step} done={done} busy={busy} />
+        )}
       </div>
     </section>
   )
@@ -121,15 +139,23 @@ function FindingView({ finding }: { finding: ShownFinding }) {
           </>
         )}
         <dt>Expected</dt>
-        <dd>{expected}</dd>
+        <dd>
+          <CodeText text={expected} />
+        </dd>
         <dt>Found</dt>
-        <dd>{actual}</dd>
+        <dd>
+          <CodeText text={actual} />
+        </dd>
       </dl>
       {differences.length > 0 && <pre class="differences">{differences.join('\n')}</pre>}
       <details>
         <summary>Why, and what to do next</summary>
-        <p>{why}</p>
-        <p>{hint}</p>
+        <p>
+          <CodeText text={why} />
+        </p>
+        <p>
+          <CodeText text={hint} />
+        </p>
         <p class="soft">Look:</p>
         <FenceView text={inspect} place={`finding/${inspect}`} />
         {next !== inspect && (
@@ -216,7 +242,7 @@ function Help({ step, done, busy }: Pick<StepStateProps, 'step' | 'done' | 'busy
         <ol class="hints" aria-label="Hints">
           {done.hints.map((hint, index) => (
             <li key={hint} ref={index === taken - 1 ? newest : undefined} tabIndex={-1}>
-              {hint}
+              <CodeText text={hint} />
             </li>
           ))}
         </ol>

@@ -9,6 +9,9 @@ import { now, say, update } from './store.ts'
 const SCREEN_READER = 'guide-screen-reader'
 /** The sequence that resets a terminal (RIS). */
 const RESET = '\x1bc'
+const ESCAPE = '\x1b'
+/** An Escape goes to the shell after this time, or with the next key. */
+const ESCAPE_MS = 700
 /** Output in bytes that is not yet shown: beyond it the rest is left out, and the terminal begins again with its screen. */
 const MOST_UNSHOWN = 2 ** 22
 
@@ -146,11 +149,26 @@ export class TerminalView {
 
   /** A Tab belongs to the shell, so the keyboard leaves by Escape and then Tab. */
   #leaveWithEscapeThenTab(): void {
-    let escaped = false
+    let heldEscape: ReturnType<typeof setTimeout> | undefined
+    const sendEscape = () => {
+      if (heldEscape === undefined) return
+      clearTimeout(heldEscape)
+      heldEscape = undefined
+      this.#send(ESCAPE)
+    }
     this.#terminal.attachCustomKeyEventHandler(({ type, key, altKey }) => {
-      if (type !== 'keydown') return true
-      if (key === 'Tab' && escaped) return false
-      if (key !== 'Shift') escaped = key === 'Escape'
+      if (type !== 'keydown' || key === 'Shift') return true
+      if (key === 'Tab' && heldEscape !== undefined) {
+        // The shell gets neither of the two.
+        clearTimeout(heldEscape)
+        heldEscape = undefined
+        return false
+      }
+      sendEscape()
+      if (key === 'Escape') {
+        heldEscape = setTimeout(sendEscape, ESCAPE_MS)
+        return false
+      }
       // These show another tab; other shortcuts are the shell's own while one types in it.
       return !(altKey && /^[1-5]$/.test(key))
     })

@@ -8,6 +8,7 @@ import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import {
   applyCheck,
   applyObservation,
+  forgetSteps,
   type LabProgress,
   shownStepId,
   showStep,
@@ -19,6 +20,7 @@ import { resetLab } from '../../course/lab-solution.ts'
 import { thoroughSnapshot } from '../../course/read-node.ts'
 import type { RoomSeat } from '../../course/room-seat.ts'
 import { type Observed, Watch } from '../../course/watch.ts'
+import { attemptOf } from '../../grading/attempt.ts'
 import { learnerName } from '../../grading/class-key.ts'
 import { CompleteChecks } from '../../grading/complete-checks.ts'
 import { findStep, type LabDefinition, mustRunHere, readLab } from '../../grading/lab-definition.ts'
@@ -81,6 +83,8 @@ export class PageGuide implements GuideHandler {
   #isStale = false
   readonly #records: LabRecords
   #labs: LabRecord[] = []
+  /** By `LAB/STEP`, the attempt to which a step belonged at the last read. */
+  #attempts: ReadonlyMap<string, string | undefined> = new Map()
   readonly #over = new AbortController()
 
   private constructor(cluster: Cluster, nodes: string[], printed: Progress, kubectlFolder: string) {
@@ -163,7 +167,7 @@ export class PageGuide implements GuideHandler {
     go: ({ to }) => {
       if (to === 'end')
         return this.#doing('Grading every step', async () => {
-          const summary = await this.#session.finish(this.#progress)
+          const summary = await this.#session.finish(this.#progress, 'page')
           this.#progress = { ...this.#progress, place: 'end', summary }
         })
       const { steps } = this.#definition
@@ -253,12 +257,18 @@ export class PageGuide implements GuideHandler {
       const busy = {
         open: 'Starting an incident',
         hint: 'Taking a hint',
+        check: 'Checking the repair',
         'give up': 'Solving the incident',
       }[action]
       return this.#doing(busy, async () => {
         if (this.#definition.number !== INCIDENT_LAB) await this.#open(readLab(INCIDENT_LAB))
         if (action === 'open') await this.#openIncident(seed)
         if (action === 'hint') await takeHint(this.#session.bench)
+        if (action === 'check') {
+          const outcomes = await this.#session.checkAll(this.#tellWait)
+          this.#progress = outcomes.reduce(applyCheck, this.#progress)
+          this.#save()
+        }
         if (action === 'give up')
           for (const { id } of this.#definition.steps.slice(0, 2)) await this.#session.play(id)
       })
@@ -327,12 +337,30 @@ export class PageGuide implements GuideHandler {
   }
 
   async #check(step: string) {
-    const outcome = await this.#session.check(step, ([first = '', ...more]) =>
-      this.#work.tell(`waiting, ${first}${more.length > 0 ? ` and ${more.length} more` : ''}`),
-    )
+    const outcome = await this.#session.check(step, this.#tellWait)
     this.#progress = applyCheck(this.#progress, outcome)
     this.#save()
     return { verdict: outcome.verdict }
+  }
+
+  /** Tells the pages what a check waits for. */
+  readonly #tellWait = ([first = '', ...more]: readonly string[]) =>
+    this.#work.tell(`waiting, ${first}${more.length > 0 ? ` and ${more.length} more` : ''}`)
+
+  /** The steps whose task is another one than at the last read, because another incident was opened, by whichever command. */
+  #stepsAnew(snapshot: Snapshot): string[] {
+    const { number, steps } = this.#definition
+    const attempts = new Map<string, string | undefined>(
+      steps.map(({ id }) => [`${number}/${id}`, attemptOf(snapshot, number, id)]),
+    )
+    const before = this.#attempts
+    this.#attempts = attempts
+    return steps
+      .map(({ id }) => id)
+      .filter((id) => {
+        const key = `${number}/${id}`
+        return before.has(key) && before.get(key) !== attempts.get(key)
+      })
   }
 
   /** Reads the nodes once and pushes the changes, or why they could not be read. */
@@ -353,7 +381,8 @@ export class PageGuide implements GuideHandler {
       const { outcomes, snapshot } = await this.#whileStale(() => session.observe())
       // State that was read during a solution or a reset is outdated.
       if (this.#work.isBusy || session !== this.#session) return 'unchanged'
-      const { progress, fresh } = applyObservation(this.#progress, outcomes)
+      const kept = forgetSteps(this.#progress, this.#stepsAnew(snapshot))
+      const { progress, fresh } = applyObservation(kept, outcomes)
       this.#progress = progress
       this.#trouble = undefined
       this.#readAt = readAt

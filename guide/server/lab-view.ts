@@ -103,12 +103,20 @@ export function answerLines(outcome: StepOutcome | undefined): string[] {
   return [actual, why, hint].flatMap((line) => (line === undefined ? [] : [plainText(line)]))
 }
 
+/** The paragraph about the guide in the terminal. */
+const TERMINAL = /^`make lab-\d+` guides you[\s\S]*?(?=\n\n|$)/m
+const PAGE =
+  'This page checks each step while you work: *Run* types the commands of the text into the terminal beside it. Every verdict is based on the state of the nodes at that moment, so it does not matter how you reached it.'
+
+/** What the text says about the terminal's guide, in the words of the page. */
+const inPage = (intro: string): string => intro.replace(TERMINAL, PAGE)
+
 /** The constant content of a lab, in the learner's names. `places` are those of terminals. */
 export function labContent({ definition, intro, steps }: GuideLab, places: string[]): LabContent {
   return {
     number: definition.number,
     title: definition.title,
-    intro: blocksOf(intro, (what, ask) => {
+    intro: blocksOf(inPage(intro), (what, ask) => {
       const recall = definition.recall?.find((one) => one.ask === ask)
       return what === 'recall' && recall
         ? { kind: 'ask', what, id: recall.id, ask, choices: recall.choices, many: false }
@@ -118,6 +126,7 @@ export function labContent({ definition, intro, steps }: GuideLab, places: strin
       id: step.id,
       title: step.title,
       points: step.points,
+      why: step.why,
       task: blocksOf(task, askedBy(step)),
       seen: blocksOf(seen, askedBy(step)),
       onward: blocksOf(onward ?? '', askedBy(step)),
@@ -200,6 +209,9 @@ function findingFor(
   }
 }
 
+/** The incident whose solution lab 8's text shows. */
+const WORKED = 'selector-typo'
+
 type Nodes = readonly NodeHoldings[]
 
 /** The state of the nodes before the fault, with it, and repaired, if this server has read it. */
@@ -230,6 +242,7 @@ export class IncidentView {
     this.#stages[isClosed ? 'repaired' : 'broken'] ??= nodes
     const { healthy, broken, repaired } = this.#stages
     return {
+      isWorked: note.isNamed === true && incident.id === WORKED,
       report: note.report,
       choices: note.choices.map((id) => ({
         id,

@@ -175,7 +175,7 @@ test(
       await workThrough(id)
       await page.locator('.walk .main').click()
     }
-    await page.getByLabel('Your name').fill(guide.cluster.name)
+    await page.locator('.submission').getByLabel('Your name').fill(guide.cluster.name)
     await page.getByRole('button', { name: 'Save submission' }).click()
     const saved =
       /(\d+\/\d+) points.*steps passed\. .*Saved as (submissions\/\S+\.labgrade)\.$/.exec(
@@ -459,7 +459,7 @@ test(
     // Keys only choose: an unwanted one must not reset the cluster.
     for (const key of ['ArrowDown', 'Home', 'l', 'End']) await page.keyboard.press(key)
     await tabTo(page, page.getByRole('button', { name: 'Start lab 8' }))
-    const warning = page.getByText('This resets the cluster: what you made in lab 2 is removed.')
+    const warning = page.getByText('This resets the cluster: what you made in lab 2 is removed')
     await warning.waitFor()
     expect(opened).toEqual([])
     await page.keyboard.press('Enter')
@@ -552,7 +552,7 @@ test('only one guide works on a cluster, and its end leaves nothing', async () =
 async function announcements(): Promise<() => Promise<string[]>> {
   await page.evaluate(`
     heard = []
-    said = document.querySelector('body > #page > [role=status]')
+    said = document.querySelector('body > #page > p[role=status]')
     new MutationObserver(() => heard.push(said.textContent)).observe(said, { childList: true, characterData: true, subtree: true })
   `)
   return async () =>

@@ -1,0 +1,38 @@
+import { expect, test } from 'vitest'
+import {
+  applyCheck,
+  forgetSteps,
+  type GuideLab,
+  pointsOf,
+  startProgress,
+} from '../../course/lab-progress.ts'
+import { readLab } from '../../grading/lab-definition.ts'
+
+const definition = readLab(8)
+const lab: GuideLab = {
+  definition,
+  intro: '',
+  outro: '',
+  card: '',
+  steps: definition.steps.map((step) => ({
+    definition: step,
+    task: '',
+    seen: '',
+    hints: [],
+    solution: [],
+  })),
+}
+const ids = definition.steps.map(({ id }) => id)
+
+test('the next incident begins without what the previous one has earned, and other steps keep it', () => {
+  const earned = ids.reduce(
+    (progress, id) => applyCheck(progress, { id, verdict: 'passed' }),
+    startProgress(lab, undefined, new Map()),
+  )
+  expect(pointsOf(earned).points).toBe(100)
+  const [kept = '', ...forgotten] = ids
+  const next = forgetSteps(earned, forgotten)
+  expect(pointsOf(next).points).toBe(definition.steps[0]?.points)
+  expect([...next.outcomes.keys()]).toEqual([kept])
+  expect(pointsOf(forgetSteps(earned, [])).points).toBe(100)
+})
