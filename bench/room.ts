@@ -19,7 +19,7 @@ const VERDICTS = 600
 const VERDICT_GAP_MS = 40
 
 /** `make room` in a process of its own, with a connection like that of the instructor's page. */
-export class MeasuredRoom {
+class MeasuredRoom {
   readonly process: ChildProcess
   readonly word: string
   readonly tiles = new Map<string, LearnerTile>()
@@ -93,10 +93,7 @@ const TICKS = 100
 const AT_ONCE = 30
 
 /** A class whose learners are connected and at the first round of a recorded lab. */
-export async function simulateClass(
-  room: MeasuredRoom,
-  count: number,
-): Promise<SimulatedLearner[]> {
+async function simulateClass(room: MeasuredRoom, count: number): Promise<SimulatedLearner[]> {
   const recorded = await recordLab(join(projectRoot, 'data/solved/lab-2-embedded.labgrade'))
   const learners: SimulatedLearner[] = []
   try {
