@@ -9,6 +9,15 @@ export const ATTEMPT_KEY = 'attempt'
 const attemptNote = z.object({ id: z.string(), steps: z.array(z.string()) })
 export type AttemptNote = z.infer<typeof attemptNote>
 
+/** The steps of the attempt in a lab's notes; none if there is none, or it can't be read. */
+export function stepsOfAttempt(notes: Readonly<Record<string, string>>): string[] {
+  try {
+    return attemptNote.parse(JSON.parse(notes[ATTEMPT_KEY] ?? 'null')).steps
+  } catch {
+    return []
+  }
+}
+
 /**
  * The attempt to which a step of a capture belongs, read from the lab's notes; undefined if the step has no attempts, or
  * none was begun. What one attempt shows earns no points for another one.

@@ -114,9 +114,9 @@ export class LiveCluster {
   }
 
   /** A Pod's log of the last seconds. Throws Trouble when it can't be read. */
-  async log({ namespace, name }: PodName, sinceSeconds: number): Promise<string> {
+  async log({ name, ...place }: PodName, sinceSeconds: number): Promise<string> {
     try {
-      return (await this.client.core.readNamespacedPodLog({ namespace, name, sinceSeconds })) ?? ''
+      return (await this.client.core.readNamespacedPodLog({ ...place, name, sinceSeconds })) ?? ''
     } catch (error) {
       throw new Trouble(`the log of Pod ${name} could not be read (${reasonOf(error)})`)
     }

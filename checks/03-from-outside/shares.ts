@@ -166,13 +166,60 @@ export async function sharesAreUneven(context: CheckContext): Promise<void> {
   notes.keep(NOTE, shares)
 }
 
+/** The node with the most, or the fewest, Pods of web. */
+function extremeNode(pods: ReadonlyMap<string, number>, which: 'most' | 'fewest'): string {
+  const [first = '', last = ''] = [...pods]
+    .toSorted(([, a], [, b]) => a - b)
+    .flatMap(([name], index, all) => (index === 0 || index === all.length - 1 ? name : []))
+  return which === 'most' ? last : first
+}
+
+/** A share as a fraction, a number and percentages. */
+const waysToWrite = (share: number): string[] => [
+  `1/${Math.round(1 / share)}`,
+  String(share),
+  ...[0, 1, 2].map((digits) => `${(share * 100).toFixed(digits)}%`),
+]
+
+const EQUAL_SHARE =
+  'That would be right if the load balancer divided by Pods. It divides by nodes, because it knows nothing of Pods.'
+
+/** Prediction: the share of one Pod on the node with the fewest Pods, while they are unevenly spread. */
+export function shareOnEmptiestNode(context: CheckContext): Truth {
+  const pods = unevenPods(context)
+  const total = [...pods.values()].reduce((sum, count) => sum + count, 0)
+  return {
+    accepts: waysToWrite(expectedShare(pods, extremeNode(pods, 'fewest'))),
+    inspect: LIST_PODS,
+    wrong: [{ when: `1/${total}`, because: EQUAL_SHARE }],
+    because:
+      'Each node gets the same share, and this Pod divides that of its node with few others or none.',
+  }
+}
+
 /** Question: the share of one Pod on the node with the most Pods, while they are unevenly spread. */
 export function shareOnFullestNode(context: CheckContext): Truth {
   const pods = unevenPods(context)
-  const [fullest = ''] = [...pods].sort(([, a], [, b]) => b - a)[0] ?? []
-  const share = expectedShare(pods, fullest)
-  const percent = [0, 1, 2].map((digits) => `${(share * 100).toFixed(digits)}%`)
-  return { accepts: [`1/${Math.round(1 / share)}`, String(share), ...percent], inspect: LIST_PODS }
+  const fullest = extremeNode(pods, 'most')
+  const total = [...pods.values()].reduce((sum, count) => sum + count, 0)
+  return {
+    accepts: waysToWrite(expectedShare(pods, fullest)),
+    inspect: LIST_PODS,
+    wrong: [
+      { when: `1/${total}`, because: EQUAL_SHARE },
+      {
+        when: `1/${pods.get(fullest)}`,
+        because:
+          "That is its share of its own node's traffic. The node itself gets only a part of all requests.",
+      },
+      {
+        when: `1/${pods.size}`,
+        because: 'That is the share of the whole node. All Pods on it divide it among them.',
+      },
+    ],
+    because:
+      'One divided by the number of nodes with Pods, divided by the number of Pods on this node.',
+  }
 }
 
 const HOSTNAME = 'kubernetes.io/hostname'

@@ -77,6 +77,24 @@ export function nodePortChain({ snapshot, nodes: [node] }: CheckContext): Truth 
   return {
     accepts: [...new Set(targets)],
     inspect: `make exec CMD='iptables -t nat -S ${NODE_PORTS}'`,
+    wrong: [
+      {
+        when: NODE_PORTS,
+        because: `That is the chain in which the packet is now. The target of its rule stands after -j.`,
+      },
+      {
+        when: (answer) =>
+          targets.some((target) => target.startsWith('KUBE-EXT-')) && /^kube-svc-/i.test(answer),
+        because:
+          'KUBE-SVC is one jump later: it chooses a Pod, for traffic from inside as well. Up to 1.23 KUBE-NODEPORTS jumped to it directly.',
+      },
+      {
+        when: (answer) => /^kube-sep-/i.test(answer),
+        because:
+          'KUBE-SEP is the chain of a single Pod, and the last jump. Which chain comes before the choice?',
+      },
+    ],
+    because: 'KUBE-EXT decides about traffic from outside, before the chain that chooses a Pod.',
   }
 }
 
@@ -150,7 +168,32 @@ export function loggedClient({ snapshot, nodes }: CheckContext): Truth {
   if (!target || service.externalTrafficPolicy !== 'Cluster')
     throw new NotApplicable('there is no node without Pods of web whose node port answers')
   const address = nodeAddressOf(snapshot, target.name)
-  return { accepts: [address], inspect: onNode(OUTSIDE, `curl -s ${address}:${nodePort}`) }
+  const others = nodes.filter(({ name }) => taken.has(name))
+  return {
+    accepts: [address],
+    inspect: onNode(OUTSIDE, `curl -s ${address}:${nodePort}/?who`),
+    wrong: [
+      ...others.map(({ name }) => ({
+        when: nodeAddressOf(snapshot, name),
+        because: `That is the node of a Pod. The packet was masqueraded earlier, where it left ${target.name} for the Pod.`,
+      })),
+      {
+        when: (answer: string) => answer.startsWith('10.244.'),
+        because: `That would be right if the Pod ran on ${target.name} itself: masquerading takes the address of the interface by which the packet leaves.`,
+      },
+      {
+        when: (answer: string) => answer.startsWith('10.96.'),
+        because:
+          'No packet has the ClusterIP as its source here: the client sent to the node port, and no interface has a ClusterIP in this mode.',
+      },
+      {
+        when: (answer: string) => /^\d+\.\d+\.\d+\.\d+$/.test(answer),
+        because:
+          'Is it the client outside? Its address would be kept under policy Local. Under Cluster the node replaces it, because the reply must come back through it.',
+      },
+    ],
+    because: `${target.name} has replaced the source, and the packet left by the interface with this address.`,
+  }
 }
 
 const TO_ONE_NODE = 4

@@ -1,8 +1,9 @@
-import { expectOnNode } from '../../grading/failure.ts'
+import type { CheckContext, Truth } from '../../grading/check-context.ts'
+import { expectOnNode, onNode } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { traceOf } from '../../grading/packet-trace.ts'
 import { fromOutside } from '../../grading/requests.ts'
-import { destinationAddress, type LvsNodes, NETWORK_SIZE, PORT } from './lvs-nodes.ts'
+import { destinationAddress, type LvsNodes, lvsNodes, NETWORK_SIZE, PORT } from './lvs-nodes.ts'
 import {
   answersFrom,
   type ClientAction,
@@ -51,6 +52,21 @@ export const schedulersUseDestinations = compareSchedulers(
   },
   (live, lvs, scheduler) => expectAssigned(live, lvs, scheduler),
 )
+
+/** Predict: how many of the connections for one destination the busier real server gets with lblc; the check has measured it. */
+export async function burstOfLblc(context: CheckContext): Promise<Truth> {
+  const { director } = await lvsNodes(context)
+  const { dh, lblc, lblcr } = BURST_RULES
+  return {
+    accepts: [`${lblc.most}`],
+    inspect: onNode(director.name, 'ipvsadm -Ln'),
+    wrong: [
+      { when: `${dh.most}`, because: `That is right for dh: ${dh.because}.` },
+      { when: `${lblcr.most}`, because: `That is right for lblcr: ${lblcr.because}.` },
+    ],
+    because: `${lblc.because}.`,
+  }
+}
 
 /** By the director's rules the first packet to such a destination has the mark of the scheduler's virtual server. */
 function expectMarkByRules({ director }: LvsNodes, scheduler: Locality): void {

@@ -173,20 +173,61 @@ async function frameAt(
 
 /** The hardware address that direct routing sends a packet to: one of the real servers' nodes. */
 export async function frameDestination(context: CheckContext): Promise<Truth> {
-  const { realServers } = await lvsNodes(context)
+  const lvs = await lvsNodes(context)
+  const { realServers } = lvs
   const accepts = realServers.flatMap(
     ({ node, address }) => hardwareAddress(context.snapshot.node(node), address) ?? [],
   )
   const pod = realServers[0]?.pod ?? 'real-server-…'
   const inspect = `kubectl exec ${pod} -c tools -- tcpdump -Z root -nn -e -i eth0 -c 1 dst host ${SHARED_VIP}`
-  return { accepts, inspect }
+  const sender = hardwareAddress(lvs.director, lvs.directorAddress)
+  return {
+    accepts,
+    inspect,
+    wrong: [
+      ...(sender === undefined
+        ? []
+        : [
+            {
+              when: sender,
+              because:
+                'That is the sender of the frame, the first of the two addresses. The second one is the destination.',
+            },
+          ]),
+      {
+        when: SHARED_VIP,
+        because:
+          'That is an IP address: the destination of the packet, which direct routing does not change. A frame has a hardware address.',
+      },
+    ],
+    because:
+      'The director sent an ARP request for the real server, not for the virtual address, and wrote the result into the frame.',
+  }
 }
 
 /** The client that real servers see behind NAT: the director, which masquerades forwarded packets. */
 export async function seenClient(context: CheckContext): Promise<Truth> {
-  const { directorAddress } = await lvsNodes(context)
+  const { directorAddress, realServers } = await lvsNodes(context)
   return {
     accepts: [directorAddress],
     inspect: 'kubectl logs -l app=real-server -c nginx --prefix --tail=2',
+    wrong: [
+      {
+        when: VIP,
+        because:
+          'The virtual address was the destination, and NAT has replaced it. The log is about the source.',
+      },
+      ...realServers.map(({ address }) => ({
+        when: address,
+        because: 'That is a real server itself. Which machine sent it the packet?',
+      })),
+      {
+        when: (answer: string) => /^\d+(\.\d+){3}$/.test(answer),
+        because:
+          "Is it the client's? Then its reply would go to the client directly, and the request would hang, as in step 2.",
+      },
+    ],
+    because:
+      'The director masquerades, so that replies come back to it. To a real server all clients look alike.',
   }
 }

@@ -85,6 +85,34 @@ export async function heavierShare(context: CheckContext): Promise<Truth> {
   return {
     accepts: [`${Math.max(...weights)}/${total}`],
     inspect: onNode(lvs.director.name, `ipvsadm -Ln -t ${VIP}:${PORT.wrr}`),
+    wrong: [
+      {
+        when: '1/2',
+        because: 'That is its share with rr, which ignores weights.',
+      },
+      {
+        when: `1/${Math.max(...weights)}`,
+        because: 'A weight is a part of the sum of all weights.',
+      },
+    ],
+    because: 'Its weight divided by the sum of all weights.',
+  }
+}
+
+/** Predict: how many of eight requests the heavier real server gets with rr. */
+export async function turnsOfHeavier(context: CheckContext): Promise<Truth> {
+  const { director } = await lvsNodes(context)
+  return {
+    accepts: [`${REQUESTS / 2}`],
+    inspect: onNode(director.name, `ipvsadm -Ln -t ${VIP}:${PORT.rr}`),
+    wrong: [
+      {
+        when: `${(REQUESTS * 3) / 4}`,
+        because: 'That is right for wrr, on the other port. rr ignores weights.',
+      },
+    ],
+    because:
+      'rr alternates, whatever the weights. wrr gives three of four requests to the weight 3.',
   }
 }
 
@@ -160,6 +188,51 @@ async function expectCounting(
     hint,
   })
   return line
+}
+
+/** Predict: how many of eight open connections the heavier real server gets with wlc; the check has measured it. */
+export async function openAtHeavier(context: CheckContext): Promise<Truth> {
+  const { director } = await lvsNodes(context)
+  return {
+    accepts: [`${RULES.wlc.all}`],
+    inspect: onNode(director.name, `ipvsadm -Ln -t ${VIP}:${PORT.wlc}`),
+    wrong: [
+      { when: `${RULES.lc.all}`, because: 'That is right for lc, which ignores weights.' },
+      {
+        when: `${RULES.sed.all}`,
+        because: 'That is right for sed and nq, which add the new connection before they divide.',
+      },
+      {
+        when: `${OPENED}`,
+        because:
+          'wlc compares connections divided by weight: the lighter server gets its turn when the heavier one has four times as many.',
+      },
+    ],
+    because: 'wlc keeps connections divided by weight equal: six by four, two by one.',
+  }
+}
+
+/** Predict: how many clients keep their real server with mh when another one is removed; the check has measured it. */
+export async function clientsThatStay(context: CheckContext): Promise<Truth> {
+  const { director } = await lvsNodes(context)
+  return {
+    accepts: [STAYS.mh.least > 0.5 ? 'nearly all' : 'few'],
+    inspect: onNode(director.name, `ipvsadm -Ln -t ${VIP}:${PORT.mh}`),
+    wrong: [
+      {
+        when: 'few',
+        because:
+          'That is what sh does: without one server it assigns all places of its table again.',
+      },
+      {
+        when: 'about half',
+        because:
+          'A hash modulo the number of servers would move even more. mh was made so that mostly the clients of the missing server move.',
+      },
+    ],
+    because:
+      'mh builds its table by preferences of the servers, so that mostly the places of the missing one are assigned again.',
+  }
 }
 
 type Hashing = 'sh' | 'mh'

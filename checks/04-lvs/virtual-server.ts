@@ -14,12 +14,13 @@ import { expectOnNode, expectThat, onNode } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import {
   countedBetween,
+  type HookCounts,
   HookProbes,
   LOOK_AT_PROBES,
   onePacket,
 } from '../../grading/packet-counters.ts'
 import type { Truth } from '../../grading/question.ts'
-import { stateOf } from '../../grading/snapshot.ts'
+import { type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { type LvsNodes, lvsNodes, REAL_PORT, VIP, VIPS } from './lvs-nodes.ts'
 import { answersFrom, expectAnswered, requestTimes, tally } from './outside-client.ts'
 
@@ -181,6 +182,10 @@ const probes = new HookProbes('lab-4', REAL_PORT.masq)
 /** The path of a packet that IPVS takes in LOCAL_IN and forwards through LOCAL_OUT (net/netfilter/ipvs/ip_vs_core.c, ip_vs_xmit.c). */
 const PATH: Hook[] = ['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING']
 
+/** The counters of the learner's probes on the director; fails if a hook has none. */
+export const countedByProbes = (director: NodeView): HookCounts =>
+  probes.expectInEveryHook(director)
+
 /** One request increases the counters on the path through IPVS by one, and not the one in FORWARD. */
 export async function requestTakesThePath(context: CheckContext): Promise<void> {
   const lvs = await lvsNodes(context)
@@ -220,5 +225,19 @@ export async function unseenHook(context: CheckContext): Promise<Truth> {
   return {
     accepts: HOOKS.filter((hook) => !counts[hook]),
     inspect: onNode(lvs.director.name, LOOK_AT_PROBES),
+    wrong: [
+      {
+        when: 'OUTPUT',
+        because:
+          'No process of the director sends the packet, but IPVS does, and that passes OUTPUT since Linux 2.6. Look at its counter.',
+      },
+      {
+        when: 'INPUT',
+        because:
+          'The packet is addressed to the director, so its rules of INPUT come first, and IPVS after them.',
+      },
+    ],
+    because:
+      'A packet is forwarded if it is addressed to another machine when it arrives. This one was addressed to the director.',
   }
 }

@@ -95,7 +95,27 @@ export function rejectedSet(context: CheckContext): Truth {
     actual: chain ? 'no such rule' : 'no such chain',
     hint: WITH_CURRENT_RULES,
   })
-  return { accepts: [set], inspect }
+  const passing = (chain?.rules ?? []).flatMap(
+    ({ spec }) => / --match-set (\S+) /.exec(` ${spec}`)?.[1] ?? [],
+  )
+  return {
+    accepts: [set],
+    inspect,
+    wrong: [
+      ...passing
+        .filter((name) => name !== set)
+        .map((name) => ({
+          when: name,
+          because: `Packets that match ${name} return from the chain: that set lists address and port of what is allowed. Which rule has the target REJECT?`,
+        })),
+      {
+        when: ACCESS_FILTER,
+        because: 'That is the chain. The name of the set stands after --match-set.',
+      },
+    ],
+    because:
+      'A set of addresses without ports. The rules above it have let the permitted ports pass.',
+  }
 }
 
 /** Question: the number of addresses that IPVS mode adds to a listener on 0.0.0.0. */
@@ -104,8 +124,27 @@ export function gainedAddresses(context: CheckContext): Truth {
   const { node } = clientAndAgent(context)
   const link = stateOf(node).links.find(({ name }) => name === 'kube-ipvs0')
   const own = (link?.addresses ?? []).filter(({ family }) => family === 'inet')
+  const { virtualServers } = stateOf(node)
   return {
     accepts: [`${own.length}`],
     inspect: onNode(node.name, 'ip -brief -4 address show kube-ipvs0'),
+    wrong: [
+      {
+        when: `${virtualServers.length}`,
+        because:
+          'That is the number of virtual servers, one for each address and port. The listener gains each address once.',
+      },
+      {
+        when: '1',
+        because: 'One new interface, but it has an address for every Service.',
+      },
+      {
+        when: '0',
+        because:
+          '0.0.0.0 stands for all addresses of the node, also for those of an interface that is down.',
+      },
+    ],
+    because:
+      'One for each ClusterIP: a Service that is created later adds another one, on every node.',
   }
 }

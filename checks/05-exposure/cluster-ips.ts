@@ -3,9 +3,8 @@
 import { type CheckContext, type LiveContext, onceSeen } from '../../grading/check-context.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { podsWithLabel, webService } from '../../grading/expect-object.ts'
-import type { NodeTables } from '../../grading/packet-trace.ts'
 import { inChain } from '../../grading/predicted-part.ts'
-import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
+import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { expectListener } from '../../grading/traffic.ts'
 import { chainsLeadToPods, expectJumpsFirst } from '../01-iptables/service-chains.ts'
 import { ACCESS_FILTER, OLD_RULES } from './access-filter.ts'
@@ -21,7 +20,7 @@ import {
   expectOpen,
   ownAddress,
 } from './node-agent.ts'
-import { nodesAreServed, repliesPassRules } from './node-requests.ts'
+import { nodesAreServed, repliesPassRules, withoutAccessFilter } from './node-requests.ts'
 import { expectPacket } from './packet-path.ts'
 
 /** iptables mode: the agent listens on all addresses of its node, which do not include ClusterIPs. */
@@ -122,18 +121,6 @@ export const boundAgentIsClosed = onceSeen('bound-agent-closed', async (context:
   })
   return { address }
 })
-
-/** The node without kube-proxy's own filter, so that only the learner's rule is judged. */
-function withoutAccessFilter(node: NodeView): NodeTables {
-  const { name } = node
-  const state = stateOf(node)
-  const filter = state.iptables.get('filter')
-  const input = filter?.get('INPUT')
-  if (!filter || !input) return { name, state }
-  const rules = input.rules.filter(({ spec }) => !spec.endsWith(`-j ${ACCESS_FILTER}`))
-  const table = new Map(filter).set('INPUT', { ...input, rules })
-  return { name, state: { ...state, iptables: new Map(state.iptables).set('filter', table) } }
-}
 
 function nodesOfAgents(snapshot: Snapshot): readonly NodeView[] {
   const names = podsWithLabel(snapshot, 'node-agent').map(({ spec }) => spec?.nodeName)

@@ -164,5 +164,19 @@ export function chainBeforeIpvs(context: CheckContext): Truth {
   return {
     accepts: filterHooks(node, client, service),
     inspect: `make trace FROM=pod/client TO=svc/${service.name}:${service.port} NODE=${node.name}`,
+    wrong: [
+      {
+        when: 'FORWARD',
+        because:
+          'That was its chain in iptables mode. Now the ClusterIP is an address of the node, so the routing decision leads into the node.',
+      },
+      {
+        when: 'OUTPUT',
+        because:
+          'What IPVS sends on passes OUTPUT, with a Pod as its destination. The question is about the packet before that.',
+      },
+    ],
+    because:
+      'The kernel takes it for a packet to the node itself, with the ClusterIP still as its destination.',
   }
 }

@@ -1,5 +1,6 @@
 // Lab 5: a filter of the learner must let the replies to the node's own requests pass.
 
+import type { Rule } from '../../dataplane/iptables-save.ts'
 import type { CheckContext, LiveContext } from '../../grading/check-context.ts'
 import { clusterService, webService } from '../../grading/expect-object.ts'
 import { expectThat, onNode } from '../../grading/failure.ts'
@@ -10,7 +11,7 @@ import {
   sendRequests,
   typedRequest,
 } from '../../grading/requests.ts'
-import { type NodeView, stateOf } from '../../grading/snapshot.ts'
+import { stateOf } from '../../grading/snapshot.ts'
 import { expectPacket } from './packet-path.ts'
 
 /**
@@ -24,7 +25,7 @@ const HINT =
   'Match new connections only: -m conntrack --ctstate NEW. Replies belong to a connection that conntrack already tracks.'
 
 /** A port from net.ipv4.ip_local_port_range, which a program of the node may send from. */
-const CLIENT_PORT = 40_000
+export const CLIENT_PORT = 40_000
 const SECONDS = 2
 
 /** A rule that no packet of an established connection matches, as iptables-save prints it. */
@@ -37,7 +38,7 @@ export function repliesPassRules({ snapshot, nodes }: CheckContext): void {
   const reply = { sender: { outside: backends[0]?.address ?? '' } }
   const to = { address, port: CLIENT_PORT }
   for (const node of nodes)
-    expectPacket(forReplies(node), reply, to, {
+    expectPacket(withRulesForReplies(node), reply, to, {
       inspect: 'iptables -nvL INPUT',
       expected: `that the reply to a request of ${node.name} itself to ${name} is delivered to ${address}:${CLIENT_PORT}`,
       why: WHY,
@@ -46,13 +47,30 @@ export function repliesPassRules({ snapshot, nodes }: CheckContext): void {
 }
 
 /** The node with the rules of INPUT that a reply can match. */
-function forReplies({ name, ...node }: NodeView): NodeTables {
+export const withRulesForReplies = (node: NodeTables): NodeTables =>
+  withInput(node, (rules) => rules.filter(({ spec }) => !ONLY_FIRST_PACKET.test(`${spec} `)))
+
+const OWN_OR_NEWER = /--comment "?lab-5(?!\d)| -j KUBE-IPVS-FILTER$/
+
+/** The node without rules of the learner in INPUT, and without the jump that kube-proxy has since 1.26. */
+export const withoutOwnRules = (node: NodeTables): NodeTables =>
+  withInput(node, (rules) => rules.filter(({ spec }) => !OWN_OR_NEWER.test(spec)))
+
+/** The node without kube-proxy's own filter, so that only the learner's rule is judged. */
+export const withoutAccessFilter = (node: NodeTables): NodeTables =>
+  withInput(node, (rules) => rules.filter(({ spec }) => !/ -j KUBE-IPVS-FILTER$/.test(` ${spec}`)))
+
+/** The node with one more rule, as iptables-save prints it, at the top of INPUT. */
+export const withInputRule = (node: NodeTables, spec: string): NodeTables =>
+  withInput(node, (rules) => [{ spec }, ...rules])
+
+function withInput(node: NodeTables, edit: (rules: Rule[]) => Rule[]): NodeTables {
+  const { name } = node
   const state = stateOf(node)
   const filter = state.iptables.get('filter')
   const input = filter?.get('INPUT')
   if (!filter || !input) return { name, state }
-  const rules = input.rules.filter(({ spec }) => !ONLY_FIRST_PACKET.test(`${spec} `))
-  const table = new Map(filter).set('INPUT', { ...input, rules })
+  const table = new Map(filter).set('INPUT', { ...input, rules: edit(input.rules) })
   return { name, state: { ...state, iptables: new Map(state.iptables).set('filter', table) } }
 }
 

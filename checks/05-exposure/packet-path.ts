@@ -22,7 +22,8 @@ type FirstPacketEnd =
 
 type RequestSource = Pick<Requester, 'sender'>
 
-function packetPathOf(
+/** Where the first packet of a connection ends on a node. */
+export function packetPathOf(
   node: NodeTables,
   { sender }: RequestSource,
   to: PacketTarget,

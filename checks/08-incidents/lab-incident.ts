@@ -3,6 +3,7 @@
 import { loadIncidents, type PacketFate } from '../../course/incident/incident.ts'
 import { CLOSED_KEY } from '../../course/incident/incident-note.ts'
 import {
+  type Check,
   type CheckContext,
   onceSeen,
   type StepQuestions,
@@ -12,10 +13,16 @@ import { expectOpenIncident, showCommand } from './diagnosis.ts'
 import { incidentIsOver } from './repair.ts'
 
 /** The incident is repaired: symptom and cause are gone, and nothing else has changed. Once seen, it stays repaired. */
-export const incidentRepaired = onceSeen(CLOSED_KEY, async (context: CheckContext) => {
-  await incidentIsOver(context)
-  return { at: new Date().toISOString() }
-})
+export const incidentRepaired = repairedIncident(false)
+/** The same on nodes where the learner has virtual servers beside kube-proxy's. */
+export const incidentRepairedBesideLvs = repairedIncident(true)
+
+function repairedIncident(ownServers: boolean): Check {
+  return onceSeen(CLOSED_KEY, async (context: CheckContext) => {
+    await incidentIsOver(context, ownServers)
+    return { at: new Date().toISOString() }
+  })
+}
 
 /** Where a packet stops: what happens there, and what it would show to a learner who names it in vain. */
 const ENDS: Record<PacketFate, { is: string; sign: string }> = {

@@ -1,7 +1,7 @@
 // A learner answers after the state of a step was captured: each capture is judged with the answers of the latest one.
 
 import type { Capture } from '../../cluster/capture-folder.ts'
-import { ATTEMPT_KEY } from '../../grading/attempt.ts'
+import { stepsOfAttempt } from '../../grading/attempt.ts'
 import { notesName, notesOf } from '../../grading/lab-notes.ts'
 import { isLearningKey } from '../../grading/learning-notes.ts'
 import { hasPredictions } from './manifest.ts'
@@ -28,9 +28,11 @@ const notesIn = (capture: Capture | undefined, lab: number): Notes | undefined =
 
 function withAnswers(capture: Capture, lab: number, last: Notes): Capture {
   const own = notesIn(capture, lab) ?? {}
-  if (own[ATTEMPT_KEY] !== undefined || last[ATTEMPT_KEY] !== undefined) return capture
-  const ofState = Object.entries(own).filter(([key]) => !isLearningKey(key))
-  const ofLearner = Object.entries(last).filter(([key]) => isLearningKey(key))
+  // What was answered to one attempt, such as an incident, is none to the next one.
+  const ofAttempts = new Set([...stepsOfAttempt(own), ...stepsOfAttempt(last)])
+  const isLater = (key: string) => isLearningKey(key) && !ofAttempts.has(key.split('.')[1] ?? '')
+  const ofState = Object.entries(own).filter(([key]) => !isLater(key))
+  const ofLearner = Object.entries(last).filter(([key]) => isLater(key))
   const metadata = { name: notesName(lab), namespace: 'default' }
   const known = notesOf(capture.objects.items, lab)
   const map = {

@@ -1,9 +1,12 @@
 // The reference solution of lab 4, played by `make solve-4` and, without a terminal, by `make lab-4`.
 
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { KubeProxyError } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
+import { solveIncident } from '../../course/incident/solve-incident.ts'
 import type { LabBench } from '../../course/lab-bench.ts'
-import type { LabSolution } from '../../course/lab-solution.ts'
+import type { LabSolution, SolutionStep } from '../../course/lab-solution.ts'
 import {
   answers,
   apply,
@@ -11,13 +14,13 @@ import {
   independent,
   mode,
   type OnMachine,
-  readsOnly,
+  predictions,
   rolledOut,
   tools,
   typing,
   withVariables,
 } from '../../course/typed-commands.ts'
-
+import { projectRoot } from '../../host/layout.ts'
 import { OUTSIDE } from '../../host/outside.ts'
 import { programText } from '../../host/program-text.ts'
 
@@ -44,6 +47,7 @@ export async function variables(bench: LabBench): Promise<Variables> {
 }
 
 const answer = answers(LAB)
+const predictAt = predictions(LAB)
 const { exec, printed } = withVariables(variables)
 const onDirector = (text: string): OnMachine => ['$DIRECTOR', `"${text}"`]
 const outside = (text: string): OnMachine => [OUTSIDE, `"${text}"`]
@@ -58,6 +62,30 @@ const weighted = (pairs: string, first: number, second: number) =>
 const onBoth = (virtual: string, port: number, method: string) =>
   `ipvsadm -A -t ${virtual}:${port} -s rr; for W in $W1 $W2; do ipvsadm -a -t ${virtual}:${port} -r \\$W:${port} ${method}; done`
 
+/** The comparison of all schedulers: one script on the director, and the routes of the machine outside. */
+const ALL_SCHEDULERS = 'labs/04-lvs/all-schedulers.sh'
+const allSchedulers: SolutionStep = {
+  commands: [
+    `make exec NODE=$DIRECTOR CMD="W1=$W1 W2=$W2 OUT=$OUT; $(cat ${ALL_SCHEDULERS})"`,
+    'make exec NODE=outside CMD="ip route add local 198.18.0.0/16 dev lo; ip route add 198.19.0.0/16 via $D"',
+  ],
+  play: async (bench) => {
+    const { DIRECTOR, D, W1, W2, OUT } = await variables(bench)
+    const script = readFileSync(join(projectRoot, ALL_SCHEDULERS), 'utf8')
+    await bench.onNode(DIRECTOR, `W1=${W1} W2=${W2} OUT=${OUT}\n${script}`)
+    await bench.onNode(
+      OUTSIDE,
+      `ip route add local 198.18.0.0/16 dev lo; ip route add 198.19.0.0/16 via ${D}`,
+    )
+  },
+}
+
+/** The virtual servers of this lab that `ipvsadm -Ln` lists by address and port. */
+async function countOwnServers(bench: LabBench): Promise<string> {
+  const { DIRECTOR } = await variables(bench)
+  return (await bench.onNode(DIRECTOR, "ipvsadm -Ln | grep -c '^TCP *192.0.2.'")).trim()
+}
+
 /** Sends a request from outside and reads the client address in the log of its real server. */
 const readRealServerLog = (bench: LabBench) =>
   bench.clientInLogs(
@@ -70,19 +98,30 @@ export const solution: LabSolution = {
   steps: {
     stage: typing(apply(REAL_SERVER), atOnce(rolledOut('DaemonSet', 'real-server'), tools)),
     'virtual-server': independent(
-      exec(
-        onDirector(`ip addr add ${VIP}/32 dev lo`),
-        onDirector(onBoth(VIP, 8090, '-m')),
-        outside('ip route add 192.0.2.0/24 via $D'),
-        onDirector('sysctl -w net.ipv4.vs.conntrack=1'),
+      typing(
+        predictAt('virtual-server', 'silence', 'silence'),
+        exec(
+          onDirector(`ip addr add ${VIP}/32 dev lo`),
+          onDirector(onBoth(VIP, 8090, '-m')),
+          outside('ip route add 192.0.2.0/24 via $D'),
+          onDirector('sysctl -w net.ipv4.vs.conntrack=1'),
+        ),
+        answer('virtual-server', '$W1', async (bench) => (await variables(bench)).W1),
       ),
     ),
     hooks: independent(
-      exec(
-        onDirector(
-          'for HOOK in PREROUTING INPUT FORWARD OUTPUT POSTROUTING; do iptables -t mangle -A \\$HOOK -p tcp --syn --dport 8090 -m comment --comment lab-4; done',
+      typing(
+        predictAt(
+          'hooks',
+          "'PREROUTING, INPUT, OUTPUT, POSTROUTING'",
+          'PREROUTING, INPUT, OUTPUT, POSTROUTING',
         ),
-        outside(`curl -sS --max-time 2 ${VIP}:8090`),
+        exec(
+          onDirector(
+            'for HOOK in PREROUTING INPUT FORWARD OUTPUT POSTROUTING; do iptables -t mangle -A \\$HOOK -p tcp --syn --dport 8090 -m comment --comment lab-4; done',
+          ),
+          outside(`curl -sS --max-time 2 ${VIP}:8090/?mine`),
+        ),
       ),
     ),
     'unseen-hook': printed(
@@ -92,55 +131,56 @@ export const solution: LabSolution = {
         String.raw`iptables-save -c -t mangle | sed -n 's/^\[0:0\] -A \([A-Z]*\) .*lab-4$/\1/p'`,
       ),
     ),
-    nat: readsOnly,
+    nat: predictAt('nat', '$W1', async (bench) => (await variables(bench)).W1),
     'seen-client': answer(
       'seen-client',
       `"$(kubectl logs $RS -c nginx --tail=1 | cut -d' ' -f1)"`,
       readRealServerLog,
     ),
-    'direct-routing': exec(
-      ...[
-        onDirector(`ip addr add ${SHARED}/32 dev lo`),
-        ...onWorkers(`ip addr add ${SHARED}/32 dev lo`),
-      ],
-      onDirector(onBoth(SHARED, 8091, '-g')),
+    'direct-routing': typing(
+      predictAt('direct-routing', SHARED, SHARED),
+      exec(
+        ...[
+          onDirector(`ip addr add ${SHARED}/32 dev lo`),
+          ...onWorkers(`ip addr add ${SHARED}/32 dev lo`),
+        ],
+        onDirector(onBoth(SHARED, 8091, '-g')),
+        outside(`curl -sS --max-time 2 ${SHARED}:8091/?direct`),
+      ),
     ),
     frame: printed(answer, 'frame', '$N1', '"cat /sys/class/net/eth0/address"'),
     tunnel: independent(
-      exec(
-        ...onWorkers(
-          'modprobe ipip; ip link set tunl0 up; sysctl -w net.ipv4.conf.tunl0.rp_filter=0',
+      typing(
+        predictAt('tunnel', '20', '20'),
+        exec(
+          ...onWorkers(
+            'modprobe ipip; ip link set tunl0 up; sysctl -w net.ipv4.conf.tunl0.rp_filter=0',
+          ),
+          onDirector(onBoth(SHARED, 8092, '-i')),
         ),
-        onDirector(onBoth(SHARED, 8092, '-i')),
       ),
     ),
-    turns: exec(onDirector(weighted('8101:rr 8102:wrr', 3, 1))),
+    turns: typing(
+      predictAt('turns', '4', '4'),
+      exec(onDirector(weighted('8101:rr 8102:wrr', 3, 1))),
+    ),
     share: answer('share', '3/4', '3/4'),
-    counting: independent(exec(onDirector(weighted('8103:lc 8104:wlc 8105:sed 8106:nq', 4, 1)))),
-    sources: independent(
-      exec(
-        outside('ip route add local 198.18.0.0/16 dev lo'),
-        onDirector('ip route add 198.18.0.0/16 via $OUT'),
-        onDirector(
-          `for S in 8107:sh 8108:mh; do P=\\\${S%:*}; for V in \\$P \\$((P + 10)); do ipvsadm -A -t ${VIP}:\\$V -s \\\${S#*:}; ` +
-            `for R in $W1:8090 $W1:8990 $W2:8090; do ipvsadm -a -t ${VIP}:\\$V -r \\$R -m; done; done; ipvsadm -a -t ${VIP}:\\$P -r $W2:8990 -m; done`,
-        ),
+    'short-requests': independent(
+      typing(
+        predictAt('short-requests', '20', '20'),
+        exec(onDirector(weighted('8114:wlc 8115:sed 8116:nq', 1, 1))),
+        answer('short-requests', 'ActiveConn', 'ActiveConn'),
       ),
     ),
-    destinations: independent(
-      exec(
-        outside('ip route add 198.19.0.0/16 via $D'),
-        onDirector('ip route add local 198.19.0.0/16 dev lo'),
-        onDirector(
-          'for M in 8109 8110 8111; do iptables -t mangle -A PREROUTING -d 198.19.0.0/16 -p tcp --dport \\$M -m comment --comment lab-4-mark -j MARK --set-mark \\$M; done',
-        ),
-        onDirector(
-          `for S in 8109:dh 8110:lblc 8111:lblcr; do M=\\\${S%:*}; ipvsadm -A -f \\$M -s \\\${S#*:}; ` +
-            'for W in $W1 $W2; do ipvsadm -a -f \\$M -r \\$W:8090 -m -w 2; done; done',
-        ),
-      ),
-    ),
+    counting: independent(typing(predictAt('counting', '6', '6'), allSchedulers)),
+    sources: predictAt('sources', "'nearly all'", 'nearly all'),
+    destinations: predictAt('destinations', '9', '9'),
     excluded: typing(
+      predictAt(
+        'excluded',
+        `"$(make -s exec NODE=$DIRECTOR CMD='ipvsadm -Ln' | grep -c '^TCP *192.0.2.')"`,
+        countOwnServers,
+      ),
       {
         commands: [
           `kubectl -n kube-system get configmap kube-proxy -o yaml | sed 's|excludeCIDRs:.*|excludeCIDRs: ["192.0.2.0/24"]|' | kubectl apply -f -`,
@@ -149,6 +189,7 @@ export const solution: LabSolution = {
       },
       mode('ipvs'),
     ),
+    incident: solveIncident(LAB),
   },
 
   comments: [`lab-${LAB}`],

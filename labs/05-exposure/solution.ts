@@ -1,6 +1,7 @@
 // The reference solution of lab 5, played by `make solve-5` and, without a terminal, by `make lab-5`.
 
 import { readDaemonSet } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
+import { solveIncident } from '../../course/incident/solve-incident.ts'
 import type { LabBench } from '../../course/lab-bench.ts'
 import { type LabSolution, type SolutionStep, startOver } from '../../course/lab-solution.ts'
 import {
@@ -10,7 +11,7 @@ import {
   independent,
   mode,
   podsReady,
-  readsOnly,
+  predictions,
   rolledOut,
   typing,
   web,
@@ -25,6 +26,7 @@ const AGENTS = `${MANIFESTS}/node-agent.yaml`
 const CLIENT_POD = `${MANIFESTS}/client.yaml`
 
 const answer = answers(LAB)
+const predictAt = predictions(LAB)
 
 async function readVariables(bench: LabBench) {
   const [{ spec, status }, { clusterIP = '' }] = await Promise.all([
@@ -33,7 +35,7 @@ async function readVariables(bench: LabBench) {
   ])
   return { NODE: spec?.nodeName ?? '', CLIENT: status?.podIP ?? '', WEB: clusterIP }
 }
-const { exec, printed } = withVariables(readVariables)
+const { exec, inPod, printed } = withVariables(readVariables)
 
 /** Nodes that run an agent, also one that terminates. */
 async function agentNodes({ client: { core } }: LabBench): Promise<string[]> {
@@ -102,6 +104,13 @@ function ownFilter(action: '-I' | '-D'): SolutionStep {
   }
 }
 
+/** The source that the client's node chooses for its own request to the API server, to which replies are addressed. */
+async function sourceOfOwnRequest(bench: LabBench): Promise<string> {
+  const { NODE } = await readVariables(bench)
+  const route = await bench.onNode(NODE, 'ip route get 10.96.0.1')
+  return / src (\S+)/.exec(route)?.[1] ?? ''
+}
+
 /** Counts in both chains while the client sends one request, and returns the chain that it traversed. */
 async function chainThatCounts(bench: LabBench): Promise<string> {
   const { NODE, CLIENT, WEB } = await readVariables(bench)
@@ -129,16 +138,29 @@ export const solution: LabSolution = {
       rolledOut('DaemonSet', 'node-agent'),
       podsReady('client'),
     ),
-    closed: readsOnly,
-    'forward-rule': independent(exec(filterCommand('-I', FORWARD_RULE))),
-    exposed: { ...mode('ipvs', { version: '1.20' }), play: oldRules },
+    closed: predictAt('closed', 'silence', 'silence'),
+    'forward-rule': independent(
+      typing(predictAt('forward-rule', 'Pod', 'Pod'), exec(filterCommand('-I', FORWARD_RULE))),
+    ),
+    exposed: typing(
+      predictAt('exposed', '$NODE', async (bench) => (await readVariables(bench)).NODE),
+      {
+        ...mode('ipvs', { version: '1.20' }),
+        play: oldRules,
+      },
+    ),
     'gained-addresses': printed(
       answer,
       'gained-addresses',
       '$NODE',
       "'ip -o -4 address show kube-ipvs0 | wc -l'",
     ),
-    'not-asked': readsOnly,
+    'not-asked': independent(
+      typing(
+        predictAt('not-asked', '0', '0'),
+        inPod('client', 'curl -sS --max-time 3 http://$WEB:80/?mine'),
+      ),
+    ),
     'filter-chain': answer(
       'filter-chain',
       `"$(make -s exec NODE=$NODE CMD='iptables -nvL' | awk '/^Chain/ {chain = $2} /lab-5-count/ && $1 > 0 {print chain}')"`,
@@ -148,8 +170,20 @@ export const solution: LabSolution = {
       ...exec(filterCommand('-I', INPUT_RULE)),
       cleanup: exec(filterCommand('-D', INPUT_RULE), filterCommand('-D', FORWARD_RULE)),
     },
-    'own-filter': { ...ownFilter('-I'), cleanup: ownFilter('-D') },
-    bound: typing(bindAgents('$(HOST_IP)'), agentsReady),
+    'own-filter': {
+      ...typing(
+        predictAt('own-filter', 'client-web', 'client-web'),
+        ownFilter('-I'),
+        exec(['$NODE', '"curl -sS --max-time 2 http://$WEB:80/?mine"']),
+        answer(
+          'own-filter',
+          `"$(make -s exec NODE=$NODE CMD='ip route get 10.96.0.1' | sed -n 's/.* src \\([0-9.]*\\).*/\\1/p')"`,
+          sourceOfOwnRequest,
+        ),
+      ),
+      cleanup: ownFilter('-D'),
+    },
+    bound: typing(predictAt('bound', 'kernel', 'kernel'), bindAgents('$(HOST_IP)'), agentsReady),
     'access-filter': typing(
       atOnce(bindAgents('0.0.0.0'), mode('ipvs', { version: 'own' })),
       agentsReady,
@@ -161,6 +195,7 @@ export const solution: LabSolution = {
       String.raw`'iptables -S KUBE-IPVS-FILTER | sed -n "s/.*--match-set \(\S*\) dst -j REJECT.*/\1/p"'`,
     ),
     whole: flush,
+    incident: solveIncident(LAB),
   },
 
   comments: [`lab-${LAB}`],

@@ -60,12 +60,14 @@ const FIGURES: Readonly<Record<string, Draw>> = {
   },
   score: () => barsFigure('Points', REPAIRS),
   hooks: (options) => {
-    const path = entryOf(PATHS, options.get('path') ?? 'none', 'path')
+    const name = options.get('path') ?? 'none'
+    const path = entryOf(PATHS, name, 'path')
+    const local = name === 'ipvs' ? 'IPVS' : 'process'
     const label =
       path.length === 0
         ? "Netfilter's five hooks and the steps between them."
         : `The path through ${path.join(', ')}.`
-    return hooksFigure({ legs: legsAlong(path), local: 'process', rows: [], label })
+    return hooksFigure({ legs: legsAlong(path), local, rows: [], label })
   },
   packet: (options) => {
     const recording = readRecording(need(options, 'recording'), options.get('node'))

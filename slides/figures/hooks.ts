@@ -36,10 +36,13 @@ export interface Line {
 }
 
 /** The kernel's three paths (net/netfilter hooks, in the order in which ip_rcv, ip_forward and ip_output call them). */
-export const PATHS: Readonly<Record<'in' | 'forward' | 'out' | 'none', readonly PathPlace[]>> = {
+export const PATHS: Readonly<
+  Record<'in' | 'forward' | 'out' | 'ipvs' | 'none', readonly PathPlace[]>
+> = {
   in: ['in', 'PREROUTING', 'routing', 'INPUT', 'process'],
   forward: ['in', 'PREROUTING', 'routing', 'FORWARD', 'POSTROUTING', 'out'],
   out: ['process', 'OUTPUT', 'POSTROUTING', 'out'],
+  ipvs: ['in', 'PREROUTING', 'routing', 'INPUT', 'process', 'OUTPUT', 'POSTROUTING', 'out'],
   none: [],
 }
 

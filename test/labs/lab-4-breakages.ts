@@ -135,6 +135,9 @@ export interface Swap {
 export const swaps: Swap[] = [
   { step: 'turns', services: [virtual(8101)], right: 'rr', wrong: 'wrr' },
   { step: 'turns', services: [virtual(8102)], right: 'wrr', wrong: 'rr' },
+  { step: 'short-requests', services: [virtual(8114)], right: 'wlc', wrong: 'sed' },
+  { step: 'short-requests', services: [virtual(8115)], right: 'sed', wrong: 'wlc' },
+  { step: 'short-requests', services: [virtual(8116)], right: 'nq', wrong: 'rr' },
   { step: 'counting', services: [virtual(8103)], right: 'lc', wrong: 'wlc' },
   { step: 'counting', services: [virtual(8104)], right: 'wlc', wrong: 'sed' },
   { step: 'counting', services: [virtual(8105)], right: 'sed', wrong: 'nq' },

@@ -83,6 +83,9 @@ export const breakages = listBreakages<BreakageEnvironment, Place>({
     },
     'a rule of the learner matches first': agentsPort,
   },
+  incident: {
+    'a rule that was added for the search is left': 'iptables -I INPUT -s 203.0.113.9 -j DROP',
+  },
   whole: {
     'a rule that only counts is forgotten': {
       elsewhere: true,

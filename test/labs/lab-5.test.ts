@@ -51,6 +51,9 @@ async function expectFailure({ what, step, elsewhere, ...breakage }: Lab5Breakag
   expect(outcome?.failure?.node, what).toBe(node)
 }
 
+/** Their states hold before they are played, and the grader would keep that it has seen them. */
+const asksOnly = new Set(['closed', 'not-asked'])
+
 describe('step by step', () => {
   test.each(lab.steps)(
     '$id: fails unsolved and for each single breakage, passes solved',
@@ -59,7 +62,7 @@ describe('step by step', () => {
       const wrong = wrongAnswers[id]
       if (wrong !== undefined) await own.bench.answer(lab.number, id, wrong)
       if (play) {
-        expect((await judgedOnWorkers(id))?.verdict).toBe('failed')
+        if (!asksOnly.has(id)) expect((await judgedOnWorkers(id))?.verdict).toBe('failed')
         await play(own.bench)
       }
       if (id === 'stage') environment = await readEnvironment()
@@ -82,13 +85,14 @@ test('at the end every step holds, and a capture earns what needs neither reques
   const offline = await judgeRound(spec, snapshot, undefined)
   const byVerdict = (wanted: string) =>
     offline.filter(({ verdict }) => verdict === wanted).map(({ id }) => id)
+  // The shop of the incident has added addresses since that question was answered.
   expect(byVerdict('passed')).toEqual([
     'stage',
-    'gained-addresses',
     'filter-chain',
     'access-filter',
     'rejecting-set',
     'whole',
+    'incident',
   ])
   expect(byVerdict('could not check')).toEqual([])
 })

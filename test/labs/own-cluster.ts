@@ -22,6 +22,8 @@ export class LabTest {
   readonly solution: LabSolution
   /** The steps that ask a question. */
   readonly questions: string[]
+  /** Those of them that any text can answer. */
+  readonly openQuestions: string[]
   cluster!: Cluster
   bench!: LabBench
   source!: Awaited<ReturnType<typeof openCluster>>
@@ -31,6 +33,9 @@ export class LabTest {
     this.spec = spec
     this.solution = solution
     this.questions = lab.steps.filter(({ question }) => question !== undefined).map(({ id }) => id)
+    this.openQuestions = lab.steps
+      .filter(({ question }) => question?.choices.length === 0)
+      .map(({ id }) => id)
   }
 
   /**
@@ -121,7 +126,7 @@ export const RESTORE = 'iptables-restore -c </run/tables'
 export const testUnsolved = (own: LabTest, wrongAnswer?: string): void =>
   test('unsolved: no step passes, alone or with the others, nor does a question with a wrong answer', async () => {
     if (wrongAnswer !== undefined)
-      for (const id of own.questions) await own.bench.answer(own.lab.number, id, wrongAnswer)
+      for (const id of own.openQuestions) await own.bench.answer(own.lab.number, id, wrongAnswer)
     await own.expectUnsolved()
   })
 

@@ -10,6 +10,7 @@ import {
   runOn,
   typing,
 } from '../../../course/typed-commands.ts'
+import { virtualServerKey } from '../../../dataplane/ipvsadm-save.ts'
 import { configOf } from '../../../grading/evaluate.ts'
 import { stateOf } from '../../../grading/snapshot.ts'
 
@@ -102,7 +103,8 @@ export const markedVirtualServer: Incident = {
   symptom: (context) => context.nodePortEverywhere(),
   causeLeft({ snapshot, environment }) {
     const { virtualServers } = stateOf(snapshot.node(firstNode(environment)))
-    const found = virtualServers.some(({ protocol }) => protocol === 'FWM')
+    // Lab 4 has other marks of its own there.
+    const found = virtualServers.some((server) => virtualServerKey(server) === `FWM ${MARK}`)
     return found
       ? `${firstNode(environment)} still has a virtual server of the mark ${MARK}`
       : undefined
