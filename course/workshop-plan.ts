@@ -103,7 +103,7 @@ const clock = (minutes: number) =>
   `${String(Math.floor(minutes / 60)).padStart(2, '0')}:${String(minutes % 60).padStart(2, '0')}`
 
 /** A plan as rows of a Markdown table: when, what, minutes; `dayOf` numbers the days where there are several. */
-export function workshopRows({ beginsAt, days }: WorkshopPlan): string[] {
+function workshopRows({ beginsAt, days }: WorkshopPlan): string[] {
   return days.flatMap((blocks, day) => {
     let at = beginsAt
     return blocks.map(({ what, minutes }) => {
