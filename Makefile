@@ -32,6 +32,8 @@ override NODE_MODULES := node_modules/.package-lock.json
 %: override export STEM = $*
 # A goal that does not exist.
 %: override export GOAL = $@
+# Nothing makes this file; without a rule of its own it would be such a goal for --always-make.
+Makefile: ;
 .DEFAULT:
 	@awk -f scripts/nearest-target.awk Makefile
 
