@@ -1,4 +1,4 @@
-// A room with learners on clusters of their own: one works in the guide's page, the other one with `make` alone.
+// A room with three learners on clusters of their own: one works in the guide's page, the others with `make` alone.
 
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
@@ -15,21 +15,26 @@ import { forgetMember, memberFolder } from '../../../room/learner/member.ts'
 import { GuideBrowser } from '../../guide/browser/guide-browser.ts'
 import { RoomBrowser } from './room-browser.ts'
 
-const [ADA, BOB] = ['room-ada', 'room-bob'] as const
+const [ADA, BOB, CAROL] = ['room-ada', 'room-bob', 'room-carol'] as const
 let room: RoomBrowser
 let desk: Page
 let guide: GuideBrowser
 let ada: Page
-let bob: Cluster
+let others: Cluster[] = []
 
-/** Runs a program of the course as `make` does, for the learner without a page. Returns what it printed, whatever its exit code. */
-async function run(script: string, words: string[], env: NodeJS.ProcessEnv): Promise<string> {
+/** Runs a program of the course as `make` does, for a learner without a page. Returns what it printed, whatever its exit code. */
+async function run(
+  script: string,
+  words: string[],
+  env: NodeJS.ProcessEnv,
+  cluster: string = BOB,
+): Promise<string> {
   const result = await promisify(execFile)(
     process.execPath,
     [START, `scripts/${script}.ts`, ...words],
     {
       cwd: projectRoot,
-      env: { ...learnerEnvironment(BOB), ...env },
+      env: { ...learnerEnvironment(cluster), ...env },
     },
   ).catch((error: { stdout: string; stderr: string }) => error)
   return result.stdout + result.stderr
@@ -38,19 +43,19 @@ async function run(script: string, words: string[], env: NodeJS.ProcessEnv): Pro
 const tileOf = (name: string) => desk.locator('.tile', { hasText: name })
 
 beforeAll(async () => {
-  for (const name of [ADA, BOB]) forgetMember(memberFolder(name))
+  for (const name of [ADA, BOB, CAROL]) forgetMember(memberFolder(name))
   room = await RoomBrowser.open('real-learners')
   desk = await room.page()
   guide = await GuideBrowser.open(ADA, 2, { ROOM: room.word, LEARNER: 'ada' })
   ada = await guide.page()
-  bob = await selectCluster('embedded', BOB)
+  others = await Promise.all([BOB, CAROL].map((name) => selectCluster('embedded', name)))
 }, 600_000)
 
 afterAll(async () => {
   await guide?.end()
-  await bob?.down(silent)
+  await Promise.all(others.map((cluster) => cluster.down(silent)))
   await room?.end()
-  for (const name of [ADA, BOB]) forgetMember(memberFolder(name))
+  for (const name of [ADA, BOB, CAROL]) forgetMember(memberFolder(name))
 })
 
 test('a step that fails and then passes on a learner’s nodes does so on the tile', async () => {
@@ -99,6 +104,21 @@ test('a task is written into the learner’s cluster, and judged by what its nod
   const notes = await readConfigMap(await kubeClient(guide.cluster), notesName(2))
   const note = Object.entries(notes ?? {}).find(([key]) => key.startsWith('room-task.'))
   expect(JSON.parse(note?.[1] ?? '{}')).toMatchObject({ node, answer })
+})
+
+test('three learners on three clusters are on one page, each with the state of its own nodes', async () => {
+  const env = { ROOM: room.word, LEARNER: 'carol' }
+  expect(await run('up', [], {}, CAROL)).toContain('make')
+  expect(await run('grade', ['3', '--step=web'], env, CAROL)).toMatch(/points|0\//)
+  await tileOf('carol').waitFor()
+  expect(await run('up', [], {})).toContain('make')
+  expect(await run('grade', ['1'], { ROOM: room.word, LEARNER: 'bob' })).toMatch(/points|0\//)
+  await tileOf('bob').waitFor()
+  expect(await desk.locator('.tile').count()).toBe(3)
+  expect(await tileOf('carol').textContent()).toMatch(/^carol(?:Lab )?3 /)
+  expect(await tileOf('ada').textContent()).toMatch(/^ada(?:Lab )?2 /)
+  expect(await run('leave-room', [], {}, CAROL)).toContain('You have left the room')
+  await tileOf('carol').getByText('has left').waitFor()
 })
 
 test('make alone joins, tells, is remembered, and leaves', async () => {
