@@ -140,7 +140,9 @@ async function answerAsked(id: string, what: 'predict' | 'question'): Promise<vo
     await ask.getByRole('button', { name: what === 'predict' ? 'Predict' : 'Answer' }).click()
   }
   const closed =
-    what === 'predict' ? ask.getByText('You predicted') : ask.locator(':scope:not(:has(form))')
+    what === 'predict'
+      ? ask.getByText('You predicted').first()
+      : ask.locator(':scope:not(:has(form))')
   await closed.waitFor({ timeout: 60_000 * timeoutScale() })
 }
 
