@@ -2,10 +2,10 @@
 
 import type { StepOutcome } from '../../grading/failure.ts'
 import { measuredLines } from '../../grading/learner-report.ts'
+import { learningLines } from '../../grading/learning-lines.ts'
 import {
   applyCheck,
   applyObservation,
-  explanationOf,
   isDone,
   type LabProgress,
   outcomeOf,
@@ -14,38 +14,33 @@ import {
   showStep,
 } from '../lab-progress.ts'
 import {
+  commandsLine,
+  explanationBlock,
   failureParts,
+  type GuideBlock,
   type GuideStatus,
   listParts,
   numberOf,
+  openQuestion,
+  placeTitle,
   solutionParts,
-} from './guide-panels.ts'
+  stepTaskText,
+} from './guide-blocks.ts'
 import type { Part } from './terminal-text.ts'
 
-/** Content that is shown instead of the text until Enter: a hint, a finding, a trace. */
-export interface Panel {
-  /** Those with a key of their own: it takes the hint, runs the solution, or chooses a step. */
-  kind: 'price' | 'solution' | 'list' | 'other'
-  title: string
-  parts: Part[]
-}
-
 export interface GuideState extends GuideStatus {
-  /** The explanation of the step is shown in the place of its task. */
+  /** The explanation of the step was printed after its task. */
   isExplained: boolean
-  panel?: Panel | undefined
-  /** The input so far: an answer, or the number of a step. */
-  typed?: string | undefined
-  /** One line about the latest event. */
-  note?: string | undefined
-  /** The number of rows of text above the first visible one. */
-  scroll: number
+  /** What the next line is taken for, if not for a command. */
+  asks?: 'answer' | 'step' | undefined
+  /** The letter whose price or content was shown: typed again, it takes the hint or runs the solution. */
+  confirms?: 'h' | 's' | undefined
 }
 
 export type GuideEvent =
-  /** The name of a key: `enter`, `escape`, `backspace`, or the character itself. */
-  | { type: 'key'; key: string }
-  | { type: 'scroll'; to: number }
+  /** A line of the learner. */
+  | { type: 'line'; text: string }
+  | { type: 'quit' }
   /** The nodes were read, without sending packets. */
   | { type: 'observed'; outcomes: readonly StepOutcome[] }
   | { type: 'trouble'; text: string }
@@ -53,10 +48,14 @@ export type GuideEvent =
   | { type: 'notice'; text: string }
   /** A step was checked completely, including its requests. */
   | { type: 'checked'; outcome: StepOutcome }
-  | { type: 'panel'; title: string; parts: Part[] }
+  /** A prediction was kept, and its step was checked. */
+  | { type: 'predicted'; outcome: StepOutcome }
+  /** Work whose result is only printed has ended. */
+  | { type: 'result'; block: GuideBlock }
   | { type: 'finished'; summary: string }
 
 export type GuideEffect =
+  | { do: 'print'; block: GuideBlock }
   | { do: 'check'; step: string }
   | { do: 'answer'; step: string; text: string }
   | { do: 'hint'; step: string; tier: number }
@@ -75,61 +74,51 @@ type Next = [GuideState, GuideEffect[]]
 export const startGuide = (progress: LabProgress): GuideState => ({
   ...progress,
   isExplained: false,
-  scroll: 0,
 })
+
+const print = (block: GuideBlock): GuideEffect => ({ do: 'print', block })
+const tell = (text: string): GuideEffect => print({ parts: [{ text }] })
+
+/** The text of the place where the guide is, with its commands. */
+export function placeBlock(state: GuideState): GuideBlock {
+  const { lab, place, summary } = state
+  const step = () => stepTaskText(shownStep(state))
+  const markdown = place === 'intro' ? lab.intro : place === 'end' ? summary : step()
+  return { title: placeTitle(state), markdown, parts: [{ text: commandsLine(state) }] }
+}
 
 export function advance(state: GuideState, event: GuideEvent): Next {
   switch (event.type) {
-    case 'key':
-      return onKey({ ...state, note: undefined }, event.key)
-    case 'scroll':
-      return [{ ...state, scroll: event.to }, []]
+    case 'line':
+      return onLine(state, event.text)
+    case 'quit':
+      return [state, [{ do: 'save' }, { do: 'quit' }]]
     case 'observed':
       return onObservation(state, event.outcomes)
     case 'trouble':
       return [{ ...state, trouble: event.text, busy: undefined }, []]
     case 'notice':
-      return [{ ...state, note: event.text }, []]
+      return [state, [tell(event.text)]]
     case 'checked':
       return onCheck({ ...state, busy: undefined }, event.outcome)
-    case 'panel':
-      return [open({ ...state, busy: undefined }, 'other', event.title, event.parts), []]
+    case 'predicted':
+      return onPrediction({ ...state, busy: undefined }, event.outcome)
+    case 'result':
+      return [{ ...state, busy: undefined }, [print(event.block)]]
     case 'finished':
-      return [
-        {
-          ...close(state),
-          busy: undefined,
-          place: 'end',
-          isExplained: false,
-          summary: event.summary,
-        },
-        [],
-      ]
+      return onEnd({ ...state, busy: undefined, summary: event.summary })
   }
 }
 
-const open = (
-  state: GuideState,
-  kind: Panel['kind'],
-  title: string,
-  parts: Part[],
-): GuideState => ({
-  ...state,
-  panel: { kind, title, parts },
-  scroll: 0,
-})
-
-const close = (state: GuideState): GuideState => ({
-  ...state,
-  panel: undefined,
-  typed: undefined,
-  scroll: 0,
-})
-
 const begin = (state: GuideState, busy: string, effect: GuideEffect): Next => [
-  { ...close(state), busy },
+  { ...state, busy },
   [effect],
 ]
+
+function onEnd(state: GuideState): Next {
+  const next: GuideState = { ...state, place: 'end', isExplained: false }
+  return [next, [print(placeBlock(next))]]
+}
 
 function onObservation(state: GuideState, outcomes: readonly StepOutcome[]): Next {
   const { progress, fresh } = applyObservation({ ...state, trouble: undefined }, outcomes)
@@ -139,8 +128,8 @@ function onObservation(state: GuideState, outcomes: readonly StepOutcome[]): Nex
   // Steps that pass at the first observation are not announced.
   const isNews = others.length > 0 && state.outcomes.size > 0
   return [
-    isNews ? { ...progress, note: `Also passed: step ${others.join(', ')}.` } : progress,
-    effects,
+    progress,
+    isNews ? [tell(`Also passed: step ${others.join(', ')}.`), ...effects] : effects,
   ]
 }
 
@@ -149,134 +138,153 @@ function onCheck(state: GuideState, outcome: StepOutcome): Next {
   const title = `Step ${numberOf(state, outcome.id)}: ${outcome.verdict}`
   const measured = measuredLines(outcome).map((text): Part => ({ text, whole: true }))
   if (!isDone(outcome))
-    return [open(after, 'other', title, [...failureParts(state, outcome), ...measured]), []]
-  const next: GuideState = { ...after, panel: undefined, scroll: 0 }
-  const ready =
-    outcome.id === shownStepId(state) && state.place === 'step' && !state.isExplained
-      ? explain(next)
-      : next
-  return [measured.length > 0 ? open(ready, 'other', title, measured) : ready, [{ do: 'save' }]]
+    return [after, [print({ title, parts: [...failureParts(state, outcome), ...measured] })]]
+  const results = measured.length > 0 ? [print({ title, parts: measured })] : []
+  const isShown = outcome.id === shownStepId(state) && state.place === 'step'
+  if (!isShown || state.isExplained) return [after, [...results, { do: 'save' }]]
+  const [next, explanation] = explain(after)
+  return [next, [...results, ...explanation, { do: 'save' }]]
 }
 
-const explain = (state: GuideState): GuideState =>
-  explanationOf(shownStep(state)) === ''
-    ? state
-    : { ...state, isExplained: true, scroll: 0, panel: undefined }
+/** A first prediction is not told what else is open. */
+function onPrediction(state: GuideState, outcome: StepOutcome): Next {
+  if (isDone(outcome)) return onCheck(state, outcome)
+  const { accepts } = outcome.learning?.prediction ?? {}
+  const learnt = accepts ? learningLines(outcome.learning) : []
+  const lines = [
+    ...learnt,
+    'Your prediction is kept. A wrong one costs nothing. Now go on with the commands of this step.',
+  ]
+  return [applyCheck(state, outcome), [print({ parts: lines.map((text) => ({ text })) })]]
+}
+
+/** Prints the explanation of a step below its task, if it has one. */
+function explain(state: GuideState): Next {
+  const block = explanationBlock(state)
+  return block ? [{ ...state, isExplained: true }, [print(block)]] : [state, []]
+}
 
 /** Shows the task of a step, or grades the lab after the last step. */
 function goToStep(state: GuideState, at: number): Next {
   if (at >= state.lab.steps.length) return begin(state, 'Grading every step', { do: 'finish' })
-  return [showStep({ ...close(state), isExplained: false }, at), [{ do: 'begin' }, { do: 'save' }]]
+  const next = showStep({ ...state, isExplained: false }, at)
+  return [next, [print(placeBlock(next)), { do: 'begin' }, { do: 'save' }]]
 }
 
-function onKey(state: GuideState, key: string): Next {
-  const isLetter = state.typed !== undefined && state.panel?.kind !== 'list'
-  if (key === 'quit' || (key === 'q' && !isLetter)) return [state, [{ do: 'save' }, { do: 'quit' }]]
-  if (state.busy !== undefined) return [state, []]
-  if (state.typed !== undefined) return onTyping(state, state.typed, key)
-  if (key === 'l') return [{ ...open(state, 'list', 'Steps', listParts(state)), typed: '' }, []]
-  if (state.place === 'intro')
-    return key === 'enter' ? (state.panel ? [close(state), []] : goToStep(state, 0)) : [state, []]
-  if (state.place === 'end') return onKeyAtEnd(state, key)
-  const { id } = shownStep(state).definition
-  switch (key) {
-    case 'enter':
-    case 'escape':
-      if (state.panel) return [close(state), []]
-      return key === 'enter' ? continueFrom(state) : [state, []]
-    case 'b':
-      return goBack(state)
-    case 'n':
-      return goToStep(state, state.at + 1)
-    case 'c':
-      return begin(state, 'Checking', { do: 'check', step: id })
-    case 'h':
-      return pressHint(state)
-    case 't':
-      return begin(state, 'Tracing a packet', { do: 'trace' })
-    case 'd':
-      return begin(state, 'Comparing the nodes', { do: 'diff' })
-    case 's':
-      return state.panel?.kind === 'solution'
-        ? [close(state), [{ do: 'play', step: id }]]
-        : [open(state, 'solution', 'Reference solution', solutionParts(state)), []]
-    case 'a':
-      if (shownStep(state).definition.question === undefined)
-        return [{ ...state, note: 'This step has no question.' }, []]
-      return [{ ...close(state), typed: '' }, []]
-    default:
-      return [state, []]
-  }
+/** Goes to a place without a step, or back to the step that was shown last. */
+function goTo(state: GuideState, place: GuideState['place']): Next {
+  const next: GuideState = { ...state, place, isExplained: false }
+  return [next, [print(placeBlock(next)), ...(place === 'step' ? [{ do: 'begin' } as const] : [])]]
 }
 
-function onKeyAtEnd(state: GuideState, key: string): Next {
-  if (key === 'enter') return state.panel ? [close(state), []] : [state, [{ do: 'quit' }]]
-  if (key === 'b') return [{ ...close(state), place: 'step' }, [{ do: 'begin' }]]
-  return [close(state), []]
+function onLine({ asks, confirms, ...rest }: GuideState, text: string): Next {
+  const state: GuideState = rest
+  if (asks !== 'answer' && text === 'q') return advance(state, { type: 'quit' })
+  if (state.busy !== undefined) return [{ ...state, asks, confirms }, []]
+  if (asks !== undefined && text === '') return [state, []]
+  if (asks === 'answer') return answer(state, text)
+  const isNumber = /^\d+$/.test(text)
+  const isAnswer = isNumber && asks !== 'step' && state.place === 'step' && openQuestion(state)
+  if (isNumber && !isAnswer) return chooseStep(state, Number(text))
+  if (text === 'l')
+    return [{ ...state, asks: 'step' }, [print({ title: 'Steps', parts: listParts(state) })]]
+  if (state.place === 'step') return onLineAtStep(state, text, confirms)
+  if (text === 'b' && state.place === 'end') return goTo(state, 'step')
+  if (text !== '') return [state, [tell(commandsLine(state))]]
+  return state.place === 'intro' ? goToStep(state, 0) : [state, [{ do: 'quit' }]]
 }
 
-/** Enter: shows the explanation or the next step, or checks the step if it has not passed. */
-function continueFrom(state: GuideState): Next {
-  const step = shownStep(state)
-  const { definition } = step
+function chooseStep(state: GuideState, number: number): Next {
+  if (state.lab.steps[number - 1]) return goToStep(state, number - 1)
+  const { length } = state.lab.steps
+  return [state, [tell(`There is no step ${number}: the last one is ${length}.`)]]
+}
+
+type AtStep = (state: GuideState, id: string, confirms: GuideState['confirms']) => Next
+
+/** The commands of a step. */
+const AT_STEP: ReadonlyMap<string, AtStep> = new Map<string, AtStep>([
+  ['', continueFrom],
+  ['b', goBack],
+  ['n', (state) => goToStep(state, state.at + 1)],
+  ['c', (state, step) => begin(state, 'Checking', { do: 'check', step })],
+  ['h', onHint],
+  ['t', (state) => begin(state, 'Tracing a packet', { do: 'trace' })],
+  ['d', (state) => begin(state, 'Comparing the nodes', { do: 'diff' })],
+  ['s', onSolution],
+  ['a', askForAnswer],
+])
+
+function onLineAtStep(state: GuideState, text: string, confirms: GuideState['confirms']): Next {
+  const command = AT_STEP.get(text)
+  if (command) return command(state, shownStepId(state), confirms)
+  const given = /^a\s+(.+)$/.exec(text)?.[1]
+  if (given !== undefined && isAsking(state)) return answer(state, given)
+  if (openQuestion(state)) return answer(state, text)
+  const where = 'Commands of the text are typed in another terminal.'
+  return [state, [tell(`${where} ${commandsLine(state)}`)]]
+}
+
+const isAsking = (state: GuideState): boolean => {
+  const { predict, question } = shownStep(state).definition
+  return predict !== undefined || question !== undefined
+}
+
+function askForAnswer(state: GuideState): Next {
+  if (!isAsking(state)) return [state, [tell('This step has no question.')]]
+  return [{ ...state, asks: 'answer' }, []]
+}
+
+/** Submits an answer. A command of the text that was pasted here is none: a wrong answer may cost points. */
+function answer(state: GuideState, text: string): Next {
+  const { task, seen } = shownStep(state)
+  const isCommand = `${task}\n${seen}`.split('\n').some((line) => line.trim() === text)
+  if (isCommand)
+    return [
+      state,
+      [tell('This is a command of the text, not an answer: type it in another terminal.')],
+    ]
+  return begin(state, 'Checking the answer', { do: 'answer', step: shownStepId(state), text })
+}
+
+/** Enter: prints the explanation or the next step, or checks the step if it has not passed. */
+function continueFrom(state: GuideState, step: string): Next {
   if (state.isExplained) return goToStep(state, state.at + 1)
-  if (!isDone(outcomeOf(state, definition.id)))
-    return begin(state, 'Checking', { do: 'check', step: definition.id })
-  return explanationOf(step) === '' ? goToStep(state, state.at + 1) : [explain(state), []]
+  if (!isDone(outcomeOf(state, step))) return begin(state, 'Checking', { do: 'check', step })
+  const [next, effects] = explain(state)
+  return next.isExplained ? [next, effects] : goToStep(state, state.at + 1)
 }
 
 function goBack(state: GuideState): Next {
-  if (state.panel) return [close(state), []]
-  if (state.isExplained) return [{ ...state, isExplained: false, scroll: 0 }, []]
-  return state.at === 0 ? [{ ...close(state), place: 'intro' }, []] : goToStep(state, state.at - 1)
+  if (state.isExplained) return goTo(state, 'step')
+  return state.at === 0 ? goTo(state, 'intro') : goToStep(state, state.at - 1)
 }
 
-function onTyping(state: GuideState, typed: string, key: string): Next {
-  const isList = state.panel?.kind === 'list'
-  if (key === 'escape') return [close(state), []]
-  if (key === 'backspace') return [{ ...state, typed: [...typed].slice(0, -1).join('') }, []]
-  if (key !== 'enter') {
-    if ([...key].length !== 1 || (isList && !/\d/.test(key)))
-      return isList ? [close(state), []] : [state, []]
-    return [{ ...state, typed: typed + key }, []]
-  }
-  if (typed.trim() === '') return [close(state), []]
-  if (!isList) {
-    return begin(state, 'Checking the answer', {
-      do: 'answer',
-      step: shownStepId(state),
-      text: typed,
-    })
-  }
-  const at = Number(typed) - 1
-  if (state.lab.steps[at]) return goToStep(state, at)
-  return [
-    {
-      ...close(state),
-      note: `There is no step ${typed}: the last one is ${state.lab.steps.length}.`,
-    },
-    [],
-  ]
+function onSolution(state: GuideState, step: string, confirms: GuideState['confirms']): Next {
+  if (confirms === 's') return begin(state, 'Running the solution', { do: 'play', step })
+  const block = { title: 'Reference solution', parts: solutionParts(state) }
+  return [{ ...state, confirms: 's' }, [print(block)]]
 }
 
-/** The first key press shows the cost, the second one the hint. */
-function pressHint(state: GuideState): Next {
-  const { definition, hints } = shownStep(state)
-  const { id } = definition
-  const known = state.hints.get(id) ?? 0
+/** The first `h` prints the cost, the second one the hint. */
+function onHint(state: GuideState, step: string, confirms: GuideState['confirms']): Next {
+  const { hints } = shownStep(state)
+  const known = state.hints.get(step) ?? 0
   const shown = hints.map(
     (text, index): Part => ({ label: `${index + 1} of ${hints.length}`, text }),
   )
-  if (state.panel?.kind === 'price') {
-    const next = { ...state, hints: new Map(state.hints).set(id, known + 1) }
-    return [
-      open(next, 'other', 'Hint', shown.slice(0, known + 1)),
-      [{ do: 'hint', step: id, tier: known + 1 }],
-    ]
+  if (known >= hints.length) {
+    const last: Part = { text: 'This is the last hint: type s for the solution.' }
+    return [state, [print({ title: 'Hints', parts: [...shown, last] })]]
   }
-  const all: Part = { text: 'This is the last hint: press s for the solution.' }
-  if (known >= hints.length) return [open(state, 'other', 'Hints', [...shown, all]), []]
-  const last = known + 1 === hints.length
-  const price = `Hint ${known + 1} of ${hints.length}${last ? ' contains the command' : ''}. It costs no points, and the summary at the end lists it. Press h again to show it, Enter to return.`
-  return [open(state, 'price', 'Cost of a hint', [...shown.slice(0, known), { text: price }]), []]
+  const tier = known + 1
+  if (confirms === 'h') {
+    const next = { ...state, hints: new Map(state.hints).set(step, tier) }
+    const block = { title: 'Hint', parts: shown.slice(0, tier) }
+    return [next, [print(block), { do: 'hint', step, tier }]]
+  }
+  const isCommand = tier === hints.length ? ' contains the command' : ''
+  const price = `Hint ${tier} of ${hints.length}${isCommand}. It costs no points, and the summary at the end lists it. Type h again to read it.`
+  const block = { title: 'Cost of a hint', parts: [...shown.slice(0, known), { text: price }] }
+  return [{ ...state, confirms: 'h' }, [print(block)]]
 }

@@ -19,9 +19,10 @@ import {
   type GuideEffect,
   type GuideEvent,
   type GuideState,
+  placeBlock,
   startGuide,
 } from './guide-state.ts'
-import { isPlain, ownTerminal, waitForEnter } from './guide-terminal.ts'
+import { isPlain, LineTerminal } from './line-terminal.ts'
 import { diffSnapshots } from './node-diff.ts'
 import type { Part } from './terminal-text.ts'
 
@@ -41,7 +42,7 @@ class Guide {
   /** Notices and tasks of the room that were shown. */
   readonly #toldBefore = new Set<string>()
   readonly #watch: Watch
-  readonly #terminal = ownTerminal((event) => this.#send(event))
+  readonly #terminal = new LineTerminal((event) => this.#send(event))
   #state: GuideState
   #latest: Snapshot | undefined
   /** The state of the cluster when the current step was first shown. */
@@ -59,17 +60,17 @@ class Guide {
   async run(): Promise<number> {
     const { number, steps } = this.#session.lab.definition
     // Ctrl-C quits like q. During a solution it ends the process immediately.
-    const interrupt = () =>
-      this.#isSolving ? process.exit(130) : this.#send({ type: 'key', key: 'quit' })
+    const interrupt = () => (this.#isSolving ? process.exit(130) : this.#send({ type: 'quit' }))
     const end = () => process.exit(143)
     process.on('SIGINT', interrupt)
     for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.once(signal, end)
-    this.#terminal.take()
-    this.#terminal.show(this.#state)
+    this.#terminal.open()
+    this.#terminal.print(placeBlock(this.#state))
+    this.#terminal.showStatus(this.#state)
     this.#seat?.onView((view) => this.#tellNews(view))
     this.#watch.setWatched(true)
     await this.#watch.run()
-    this.#terminal.release()
+    this.#terminal.close()
     process.off('SIGINT', interrupt)
     for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.off(signal, end)
     await this.#session.saved()
@@ -78,7 +79,6 @@ class Guide {
       console.log(
         `Step ${at + 1} of ${steps.length}. \`make lab-${number}\` continues with this step.`,
       )
-    else console.log(this.#state.summary.replace(/\*\*|^#+ /gm, ''))
     return 0
   }
 
@@ -86,8 +86,8 @@ class Guide {
     const [state, effects] = advance(this.#state, event)
     this.#state = state
     this.#seat?.progressed(state)
-    this.#terminal.show(state)
     for (const effect of effects) this.#perform(effect)
+    this.#terminal.showStatus(state)
   }
 
   /** Shows what the instructor tells or asks, once. */
@@ -108,17 +108,35 @@ class Guide {
   }
 
   #work(effect: GuideEffect): Promise<GuideEvent> | undefined {
-    if (effect.do === 'check') return this.#check(effect.step)
-    if (effect.do === 'answer') return this.#answer(effect.step, effect.text)
-    if (effect.do === 'trace') return this.#trace()
-    if (effect.do === 'diff') return this.#diff()
-    if (effect.do === 'finish') return this.#finish()
-    if (effect.do === 'quit') this.#watch.end()
-    if (effect.do === 'begin') this.#atStepStart = this.#latest
-    if (effect.do === 'save') this.#session.save(this.#state)
-    if (effect.do === 'hint') this.#session.rememberHint(effect.step, effect.tier)
-    if (effect.do === 'play') void this.#play(effect.step)
-    return undefined
+    switch (effect.do) {
+      case 'check':
+        return this.#check(effect.step)
+      case 'answer':
+        return this.#answer(effect.step, effect.text)
+      case 'trace':
+        return this.#trace()
+      case 'diff':
+        return this.#diff()
+      case 'finish':
+        return this.#finish()
+      case 'play':
+        return this.#play(effect.step)
+      case 'print':
+        this.#terminal.print(effect.block)
+        return undefined
+      case 'quit':
+        this.#watch.end()
+        return undefined
+      case 'begin':
+        this.#atStepStart = this.#latest
+        return undefined
+      case 'save':
+        this.#session.save(this.#state)
+        return undefined
+      case 'hint':
+        this.#session.rememberHint(effect.step, effect.tier)
+        return undefined
+    }
   }
 
   /** Observes the nodes, without sending packets. */
@@ -138,17 +156,19 @@ class Guide {
     }
   }
 
-  async #check(step: string): Promise<GuideEvent> {
+  async #check(step: string): Promise<GuideEvent & { type: 'checked' }> {
     return { type: 'checked', outcome: await this.#session.check(step) }
   }
 
   async #answer(step: string, text: string): Promise<GuideEvent> {
     try {
-      await this.#session.answer(step, text)
+      const kept = await this.#session.answer(step, text)
+      const { outcome } = await this.#check(step)
+      return { type: kept === 'prediction' ? 'predicted' : 'checked', outcome }
     } catch (error) {
-      return { type: 'panel', title: 'Invalid answer', parts: [{ text: safeReason(error) }] }
+      const parts = [{ text: safeReason(error) }]
+      return { type: 'result', block: { title: 'Invalid answer', parts } }
     }
-    return this.#check(step)
   }
 
   /** The path of a packet to the lab's Service, as drawn by `make trace`. */
@@ -161,24 +181,26 @@ class Guide {
     const lines = drawTrace(trace, { width: process.stdout.columns || 80, plain: isPlain(), stop })
     const command: Part = { text: `make trace FROM=${from} TO=${to}`, whole: true }
     const parts = lines.map((line): Part => ({ text: plainText(line), whole: true }))
-    return { type: 'panel', title: `A packet on ${node}`, parts: [command, { text: '' }, ...parts] }
+    const title = `A packet on ${node}`
+    return { type: 'result', block: { title, parts: [command, { text: '' }, ...parts] } }
   }
 
   async #diff(): Promise<GuideEvent> {
     const now = await this.#session.source.snapshot()
     const parts = diffSnapshots(this.#atStepStart ?? now, now)
-    return { type: 'panel', title: 'Changes since this step began', parts }
+    return { type: 'result', block: { title: 'Changes since this step began', parts } }
   }
 
   /** Runs the reference solution of a step, with its output on the terminal. */
-  async #play(step: string): Promise<void> {
+  async #play(step: string): Promise<GuideEvent> {
     this.#isSolving = true
-    this.#terminal.release()
-    await this.#session.play(step).catch((error) => console.log(safeReason(error)))
-    await waitForEnter('\nPress Enter to return to the guide.')
-    this.#terminal.take()
-    this.#isSolving = false
-    this.#watch.sign()
+    try {
+      await this.#session.play(step)
+      return { type: 'result', block: { parts: [{ text: 'The solution has run.' }] } }
+    } finally {
+      this.#isSolving = false
+      this.#watch.sign()
+    }
   }
 
   async #finish(): Promise<GuideEvent> {

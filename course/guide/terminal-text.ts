@@ -1,15 +1,9 @@
-// Layout of text for a terminal: formats Markdown, tables, commands and labelled findings as rows of a given width. Pure
-// functions.
+// Layout of text for a terminal: formats Markdown, tables, commands and labelled findings as lines. Prose is wrapped at words;
+// a command is one line however long it is, so that it can be copied. Pure functions.
 
 import MarkdownIt, { type Token } from 'markdown-it'
 import stringWidth from 'string-width'
 import wrapAnsi from 'wrap-ansi'
-
-/** One row of a screen. A `joined` row continues the one above without a line end, so that a terminal copies both as one line. */
-export interface Row {
-  text: string
-  joined?: true
-}
 
 /** The styles of inline text. */
 export type Style = Record<'strong' | 'emphasis' | 'code' | 'dim', (text: string) => string>
@@ -33,47 +27,39 @@ const COLUMN_GAP = 2
 const NARROWEST_COLUMN = 9
 
 const markdown = new MarkdownIt({ html: true })
-const row = (text: string): Row => ({ text })
+/** Stands for a space of inline code while text is wrapped: it is one column wide, and no text contains it. */
+const CODE_SPACE = '\ue000'
 
-/** Wraps a text at words; the second and later rows are indented by `hanging`. */
-export function wrapRows(
+/** Wraps a text at words, which stay whole, as inline code does; the second and later lines are indented by `hanging`. */
+export function wrapLines(
   text: string,
   width: number,
   first = '',
   hanging = ' '.repeat(stringWidth(first)),
-): Row[] {
+): string[] {
   const room = Math.max(8, width - stringWidth(hanging))
-  const lines = wrapAnsi(text, room, { hard: true }).split('\n')
-  return lines.map((line, index) => row((index === 0 ? first : hanging) + line))
+  const lines = wrapAnsi(text, room).replaceAll(CODE_SPACE, ' ').split('\n')
+  return lines.map((line, index) => (index === 0 ? first : hanging) + line)
 }
 
-/** A line that is split only at the width of the screen. */
-function wholeLine(text: string, width: number, indent = ''): Row[] {
-  if (stringWidth(indent + text) <= width) return [row(indent + text)]
-  const lines = wrapAnsi(text, width, { hard: true, wordWrap: false, trim: false }).split('\n')
-  return lines.map((line, index) => (index === 0 ? row(line) : { text: line, joined: true }))
-}
-
-/** Labelled parts, one per row, with their texts in a second column if the width permits. */
-export function layoutParts(parts: readonly Part[], width: number, style: Style): Row[] {
+/** Labelled parts, one per line, with their texts in a second column if the width permits. */
+export function layoutParts(parts: readonly Part[], width: number, style: Style): string[] {
   const column = width < 60 ? 2 : LABEL
   return parts.flatMap(({ label, text, whole }) => {
-    if (label === undefined) return whole ? wholeLine(text, width) : wrapRows(text, width)
-    const above = label !== '' && column < LABEL ? [row(style.dim(label))] : []
+    if (label === undefined) return whole ? [text] : wrapLines(text, width)
+    const above = label !== '' && column < LABEL ? [style.dim(label)] : []
     const first = column < LABEL ? ' '.repeat(column) : style.dim(label.padEnd(column))
     const indent = ' '.repeat(column)
-    if (!whole) return [...above, ...wrapRows(text, width, first, indent)]
-    const rows = wholeLine(text, width, indent)
-    if (rows.length > 1) return [...(column < LABEL ? above : [row(first)]), ...rows]
-    return [...above, row(first + text)]
+    if (!whole) return [...above, ...wrapLines(text, width, first, indent)]
+    return [...above, first + text]
   })
 }
 
-/** The rows of a Markdown text. */
-export function layoutMarkdown(text: string, width: number, style: Style): Row[] {
-  const rows = layoutBlocks(markdown.parse(text, {}), width, style)
-  while (rows.at(-1)?.text === '') rows.pop()
-  return rows
+/** The lines of a Markdown text. */
+export function layoutMarkdown(text: string, width: number, style: Style): string[] {
+  const lines = layoutBlocks(markdown.parse(text, {}), width, style)
+  while (lines.at(-1) === '') lines.pop()
+  return lines
 }
 
 /** The outermost tokens, each with those between it and its closing one. */
@@ -89,64 +75,69 @@ function* blocksOf(tokens: readonly Token[]): Generator<{ token: Token; inside: 
   }
 }
 
-function layoutBlocks(tokens: readonly Token[], width: number, style: Style): Row[] {
-  const rows: Row[] = []
+function layoutBlocks(tokens: readonly Token[], width: number, style: Style): string[] {
+  const lines: string[] = []
   for (const { token, inside } of blocksOf(tokens)) {
-    rows.push(...layoutBlock(token, inside, width, style))
-    if (token.type !== 'html_block' && rows.at(-1)?.text !== '' && !token.hidden) rows.push(row(''))
+    lines.push(...layoutBlock(token, inside, width, style))
+    if (token.type !== 'html_block' && lines.at(-1) !== '' && !token.hidden) lines.push('')
   }
-  return rows
+  return lines
 }
 
-function layoutBlock(token: Token, inside: readonly Token[], width: number, style: Style): Row[] {
+function layoutBlock(
+  token: Token,
+  inside: readonly Token[],
+  width: number,
+  style: Style,
+): string[] {
   switch (token.type) {
     case 'heading_open':
-      return wrapRows(style.strong(inlineText(inside[0], style)), width)
+      return wrapLines(style.strong(inlineText(inside[0], style)), width)
     case 'paragraph_open':
-      return wrapRows(inlineText(inside[0], style), width)
+      return wrapLines(inlineText(inside[0], style), width)
     case 'fence':
     case 'code_block': {
       const lines = token.content.replace(/\n$/, '').split('\n')
-      return lines.flatMap((line) => wholeLine(style.code(line), width, ' '.repeat(FENCE_INDENT)))
+      return lines.map((line) => ' '.repeat(FENCE_INDENT) + style.code(line))
     }
     case 'bullet_list_open':
     case 'ordered_list_open':
       return [...blocksOf(inside)].flatMap((item, index) => {
         const mark = token.type === 'bullet_list_open' ? '• ' : `${index + 1}. `
-        const body = layoutBlocks(item.inside, width - mark.length, style).filter(
-          ({ text }) => text !== '',
-        )
-        return body.map((line, at) =>
-          line.joined ? line : row((at === 0 ? mark : ' '.repeat(mark.length)) + line.text),
-        )
+        const body = layoutBlocks(item.inside, width - mark.length, style)
+        return body
+          .filter((line) => line !== '')
+          .map((line, at) => (at === 0 ? mark : ' '.repeat(mark.length)) + line)
       })
     case 'table_open':
       return layoutTable(tableCells(inside, style), width, style)
     case 'inline':
-      return wrapRows(inlineText(token, style), width)
+      return wrapLines(inlineText(token, style), width)
     case 'hr':
-      return [row(style.dim('─'.repeat(width)))]
+      return [style.dim('─'.repeat(width))]
     default:
       return token.nesting === 1 ? layoutBlocks(inside, width, style) : []
   }
 }
 
+/** The text of a part of a line that contains no other part. */
+function leafText({ type, content }: Token, style: Style): string {
+  if (type === 'text') return content
+  if (type === 'softbreak') return ' '
+  if (type === 'hardbreak') return '\n'
+  return type === 'code_inline' ? style.code(content.replaceAll(' ', CODE_SPACE)) : ''
+}
+
 function inlineText(token: Token | undefined, style: Style): string {
-  const open: { close: string; from: number; style: (text: string) => string }[] = []
+  const open: { from: number; style: (text: string) => string }[] = []
   let text = ''
   for (const part of token?.children ?? []) {
-    if (part.type === 'text') text += part.content
-    else if (part.type === 'softbreak') text += ' '
-    else if (part.type === 'hardbreak') text += '\n'
-    else if (part.type === 'code_inline') text += style.code(part.content)
-    else if (part.type === 'strong_open')
-      open.push({ close: 'strong_close', from: text.length, style: style.strong })
-    else if (part.type === 'em_open')
-      open.push({ close: 'em_close', from: text.length, style: style.emphasis })
-    else if (part.type === open.at(-1)?.close) {
+    if (part.type === 'strong_open') open.push({ from: text.length, style: style.strong })
+    else if (part.type === 'em_open') open.push({ from: text.length, style: style.emphasis })
+    else if (part.type === 'strong_close' || part.type === 'em_close') {
       const { from, style: paint } = open.pop() ?? { from: 0, style: String }
       text = text.slice(0, from) + paint(text.slice(from))
-    }
+    } else text += leafText(part, style)
   }
   return text
 }
@@ -162,44 +153,54 @@ function tableCells(tokens: readonly Token[], style: Style): string[][] {
 }
 
 /**
- * Aligns columns and narrows the widest ones until all fit. If the width is too small, each row becomes a block of
- * lines.
+ * Aligns columns and narrows the widest ones until all fit, as far as words stay whole. If they don't fit then, each row
+ * becomes a block of lines.
  */
-function layoutTable(cells: readonly string[][], width: number, style: Style): Row[] {
+function layoutTable(cells: readonly string[][], width: number, style: Style): string[] {
   const [head = [], ...body] = cells
-  const widths = head.map((_, column) =>
-    Math.max(...cells.map((line) => stringWidth(line[column] ?? ''))),
-  )
-  const room = width - COLUMN_GAP * (widths.length - 1)
-  if (room < NARROWEST_COLUMN * widths.length)
+  const room = width - COLUMN_GAP * (head.length - 1)
+  const widths = columnWidths(cells, room)
+  if (!widths)
     return body.flatMap((line) => [
       ...head.flatMap((name, column) =>
-        wrapRows(`${style.strong(`${name}:`)} ${line[column] ?? ''}`, width, '', '  '),
+        wrapLines(`${style.strong(`${name}:`)} ${line[column] ?? ''}`, width, '', '  '),
       ),
-      row(''),
+      '',
     ])
-  while (widths.reduce((sum, one) => sum + one, 0) > room) {
-    const widest = widths.indexOf(Math.max(...widths))
+  const gap = ' '.repeat(COLUMN_GAP)
+  const draw = (line: readonly string[]) => {
+    const columns = widths.map((size, column) => wrapAnsi(line[column] ?? '', size).split('\n'))
+    const height = Math.max(...columns.map(({ length }) => length))
+    return Array.from({ length: height }, (_, at) => {
+      const texts = columns.map((lines, column) => padTo(lines[at] ?? '', widths[column] ?? 0))
+      return texts.join(gap).trimEnd().replaceAll(CODE_SPACE, ' ')
+    })
+  }
+  const rule = style.dim(widths.map((size) => '─'.repeat(size)).join(gap))
+  return [...draw(head.map((name) => style.strong(name))), rule, ...body.flatMap(draw)]
+}
+
+/** The widths of a table's columns in `room` columns of the terminal; undefined if their words don't fit. */
+function columnWidths(cells: readonly string[][], room: number): number[] | undefined {
+  const [head = []] = cells
+  const longest = (measure: (cell: string) => number) =>
+    head.map((_, column) => Math.max(...cells.map((line) => measure(line[column] ?? ''))))
+  const narrowest = longest((cell) =>
+    Math.max(...cell.split(/\s+/).map((word) => stringWidth(word))),
+  )
+  const widths = longest((cell) => stringWidth(cell))
+  const sum = () => widths.reduce((total, one) => total + one, 0)
+  while (sum() > room) {
+    const spare = widths.map((size, column) =>
+      size > Math.max(NARROWEST_COLUMN, narrowest[column] ?? 0) ? size : 0,
+    )
+    const widest = spare.indexOf(Math.max(...spare))
+    if (!spare[widest]) return undefined
     widths[widest] = (widths[widest] ?? 1) - 1
   }
-  const print = (line: readonly string[]) => {
-    const columns = widths.map((size, column) =>
-      wrapAnsi(line[column] ?? '', size, { hard: true }).split('\n'),
-    )
-    const height = Math.max(...columns.map(({ length }) => length))
-    return Array.from({ length: height }, (_, at) =>
-      row(
-        columns
-          .map((lines, column) => padTo(lines[at] ?? '', widths[column] ?? 0))
-          .join(' '.repeat(COLUMN_GAP))
-          .trimEnd(),
-      ),
-    )
-  }
-  const rule = row(style.dim(widths.map((size) => '─'.repeat(size)).join(' '.repeat(COLUMN_GAP))))
-  return [...print(head.map((name) => style.strong(name))), rule, ...body.flatMap(print)]
+  return widths
 }
 
 /** Pads text with spaces to a number of columns. */
-export const padTo = (text: string, width: number): string =>
+const padTo = (text: string, width: number): string =>
   text + ' '.repeat(Math.max(0, width - stringWidth(text)))

@@ -3,7 +3,7 @@ import { chalk } from 'zx/core'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { Refusal } from '../../host/main.ts'
 import { typedWord } from '../../host/shell-word.ts'
-import { wrapRows } from '../guide/terminal-text.ts'
+import { wrapLines } from '../guide/terminal-text.ts'
 import type { LabBench } from '../lab-bench.ts'
 import type { SolutionStep } from '../solution-step.ts'
 import type { IncidentContext, Symptom } from './incident-context.ts'
@@ -143,9 +143,9 @@ export function choicesFor(
 
 const WIDTH = 100
 
-/** A text beside its label, as lines of a screen. */
+/** A text beside its label, as lines. */
 const beside = (label: string, text: string, columns: number): string[] =>
-  wrapRows(text, Math.min(columns, WIDTH), label).map((row) => row.text)
+  wrapLines(text, Math.min(columns, WIDTH), label)
 
 /** How an incident is described: the lab whose step it is, and how the same one is started again. */
 interface Description {

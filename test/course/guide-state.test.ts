@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { stepStatusLine } from '../../course/guide/guide-panels.ts'
+import { stepStatusLine } from '../../course/guide/guide-blocks.ts'
 import {
   advance,
   type GuideEffect,
@@ -45,7 +45,7 @@ const unsent = (id: string): StepOutcome => ({
 })
 const observed = (...outcomes: StepOutcome[]): GuideEvent => ({ type: 'observed', outcomes })
 
-/** Applies keys and events, and collects the effects. */
+/** Applies lines and events, and collects the effects. */
 function play(
   state: GuideState,
   ...events: (string | GuideEvent)[]
@@ -55,7 +55,7 @@ function play(
   for (const event of events) {
     const [next, requested] = advance(
       now,
-      typeof event === 'string' ? { type: 'key', key: event } : event,
+      typeof event === 'string' ? { type: 'line', text: event } : event,
     )
     now = next
     effects.push(...requested)
@@ -63,8 +63,16 @@ function play(
   return { state: now, effects }
 }
 const start = (note?: GuideNote, of = lab) => startGuide(startProgress(of, note, new Map()))
-const begun = () => play(start(), 'enter').state
+const begun = () => play(start(), '').state
 const kindsOf = (effects: readonly GuideEffect[]) => effects.map((effect) => effect.do)
+const blocksOf = (effects: readonly GuideEffect[]) =>
+  effects.flatMap((effect) => (effect.do === 'print' ? [effect.block] : []))
+const printed = (effects: readonly GuideEffect[]) =>
+  blocksOf(effects).flatMap(({ title = '', markdown = '', parts = [] }) => [
+    title,
+    markdown,
+    ...parts.map(({ label = '', text }) => `${label}${text}`),
+  ])
 
 describe('every step is shown', () => {
   test('even if all of them pass', () => {
@@ -75,9 +83,9 @@ describe('every step is shown', () => {
       const look = play(state, all).state
       titles.push(stepStatusLine(look).text)
       expect(look).toMatchObject({ place: 'step', isExplained: false })
-      state = play(look, 'enter').state
+      state = play(look, '').state
       expect(state.isExplained).toBe(true)
-      state = play(state, 'enter').state
+      state = play(state, '').state
     }
     expect(titles).toEqual(
       definition.steps.map(({ title }) => `already passed: ${title}. Press Enter to continue.`),
@@ -90,7 +98,7 @@ describe('every step is shown', () => {
   })
 
   test('and stays until Enter when it passes', () => {
-    const { state } = play(
+    const { state, effects } = play(
       begun(),
       observed(failed(first)),
       observed(passed(first)),
@@ -98,7 +106,7 @@ describe('every step is shown', () => {
     )
     expect(state).toMatchObject({ at: 0, isExplained: false })
     expect(stepStatusLine(state).text).toMatch(/^passed, \d+ points/)
-    expect(state.note).toBe('Also passed: step 2.')
+    expect(printed(effects)).toContain('Also passed: step 2.')
   })
 })
 
@@ -137,7 +145,7 @@ describe('the live line', () => {
 
 describe('Enter', () => {
   test('sends the requests that a step needs, and shows the explanation when they succeed', () => {
-    const sent = play(begun(), observed(unsent(first)), 'enter')
+    const sent = play(begun(), observed(unsent(first)), '')
     expect(sent.effects).toContainEqual({ do: 'check', step: first })
     const proved = play(
       sent.state,
@@ -148,29 +156,29 @@ describe('Enter', () => {
     expect(stepStatusLine(proved.state).text).toMatch(/^passed/)
   })
 
-  test('shows why a step failed, and closes the panel', () => {
-    const { state } = play(begun(), observed(failed(first)), 'enter', {
+  test('prints why a step failed, and checks it again', () => {
+    const { state, effects } = play(begun(), observed(failed(first)), '', {
       type: 'checked',
       outcome: failed(first),
     })
-    expect(state.panel?.parts.map(({ text }) => text)).toEqual(
-      expect.arrayContaining(['worker', 'two', 'none']),
+    expect(printed(effects)).toEqual(
+      expect.arrayContaining(['nodeworker', 'expectedtwo', 'foundnone']),
     )
-    expect(play(state, 'enter').state.panel).toBeUndefined()
+    expect(play(state, '').effects).toContainEqual({ do: 'check', step: first })
   })
 
   test('does nothing while the nodes are being checked', () => {
     const { state } = play(begun(), observed(failed(first)), 'c')
-    expect(play(state, 'enter', 'b', 'h').state).toEqual(state)
+    expect(play(state, '', 'b', 'h').state).toEqual(state)
     expect(kindsOf(play(state, 'q').effects)).toEqual(['save', 'quit'])
   })
 })
 
 test('b goes back from the explanation to the task, and then to the previous step', () => {
-  const { state } = play(begun(), observed(passed(first)), 'enter', 'enter')
+  const { state } = play(begun(), observed(passed(first)), '', '')
   expect(state).toMatchObject({ at: 1, isExplained: false })
   expect(play(state, 'b').state).toMatchObject({ at: 0, isExplained: false })
-  expect(play(state, observed(passed(second)), 'enter', 'b').state).toMatchObject({
+  expect(play(state, observed(passed(second)), '', 'b').state).toMatchObject({
     at: 1,
     isExplained: false,
   })
@@ -185,54 +193,115 @@ test('n shows the next step although this one is open', () => {
 })
 
 describe('a hint', () => {
-  test('is counted only after the second key press', () => {
+  test('is counted only after the second h', () => {
     const price = play(begun(), 'h')
-    expect(price.state.panel?.parts.at(-1)?.text).toMatch(/costs no points/)
+    expect(printed(price.effects).at(-1)).toMatch(/costs no points/)
     expect(kindsOf(price.effects)).not.toContain('hint')
     const taken = play(price.state, 'h')
     expect(taken.effects).toContainEqual({ do: 'hint', step: first, tier: 1 })
-    expect(taken.state.panel?.parts[0]?.text).toBe(definition.steps[0]?.hints[0])
+    expect(printed(taken.effects).join('\n')).toContain(definition.steps[0]?.hints[0])
+    expect(kindsOf(play(price.state, 'd', 'h').effects)).not.toContain('hint')
   })
 
   test('is repeated if it was the last one', () => {
     const tiers = definition.steps[0]?.hints.length ?? 0
-    const { state, effects } = play({ ...begun(), hints: new Map([[first, tiers]]) }, 'h', 'h')
-    expect(state.panel?.parts.at(-1)?.text).toMatch(/last hint/)
+    const { effects } = play({ ...begun(), hints: new Map([[first, tiers]]) }, 'h', 'h')
+    expect(printed(effects).at(-1)).toMatch(/last hint/)
     expect(kindsOf(effects)).not.toContain('hint')
   })
 })
 
-test('s shows the solution, and s again runs it', () => {
+test('s prints the solution, and s again runs it', () => {
   const shown = play(begun(), 's')
-  expect(shown.state.panel?.parts[0]?.text).toBe('make it')
-  expect(shown.effects).toEqual([])
+  expect(printed(shown.effects)).toContain('make it')
+  expect(kindsOf(shown.effects)).toEqual(['print'])
   expect(play(shown.state, 's').effects).toEqual([{ do: 'play', step: first }])
+  expect(kindsOf(play(shown.state, 'h', 's').effects)).not.toContain('play')
 })
 
-test('l lists the steps; a number selects one', () => {
-  const { state } = play(begun(), observed(passed(first)), 'l', '1', '2')
-  expect(state.panel?.parts[0]?.label).toContain('✓')
-  expect(play(state, 'enter').state).toMatchObject({ at: 11, isExplained: false, panel: undefined })
-  expect(play(begun(), 'l', '9', '9', 'enter').state.note).toMatch(/no step 99/)
-  expect(play(begun(), 'l', 'escape').state.panel).toBeUndefined()
+test('l lists the steps; a number selects one, also without the list', () => {
+  const listed = play(begun(), observed(passed(first)), 'l')
+  expect(printed(listed.effects).join('\n')).toContain('✓')
+  expect(play(listed.state, '12').state).toMatchObject({ at: 11, isExplained: false })
+  expect(play(begun(), '12').state).toMatchObject({ at: 11 })
+  expect(printed(play(begun(), 'l', '99').effects).join('\n')).toMatch(/no step 99/)
+  expect(play(begun(), 'l', '').state).not.toHaveProperty('asks')
 })
 
-test('an answer can be typed, corrected and submitted; q is an ordinary letter', () => {
+describe('a step that predicts and asks', () => {
+  const asked = { ask: 'Which one is it?', choices: ['rr', 'wrr'], many: false }
   const asks: GuideLab = {
     ...lab,
     steps: lab.steps.map((step) => ({
       ...step,
-      definition: {
-        ...step.definition,
-        question: { ask: 'Which one is it?', choices: [], many: false },
-      },
+      task: '## Look\n\n```bash\nmake ipvs\n```',
+      definition: { ...step.definition, predict: asked, question: asked },
     })),
   }
-  const state = play(start(undefined, asks), 'enter', 'a', 'q', 'x', 'backspace', '1').state
-  expect(state.typed).toBe('q1')
-  expect(play(state, 'enter').effects).toContainEqual({ do: 'answer', step: first, text: 'q1' })
-  expect(play(state, 'escape').state.typed).toBeUndefined()
-  expect(play(begun(), 'a').state.note).toBe('This step has no question.')
+  const learning = (text?: string) => ({
+    wrongTries: 0,
+    gaveUp: false,
+    ...(text !== undefined && { prediction: { text, at: '' } }),
+  })
+  const open = observed({ ...failed(first), learning: learning() })
+  const predicted = observed({
+    ...failed(first),
+    learning: learning('rr'),
+  })
+  const missing = observed({
+    ...failed(first),
+    unanswered: 'answer',
+    learning: learning('rr'),
+  })
+  const at = (event: GuideEvent) => play(start(undefined, asks), '', event).state
+  const submits = (text: string) => ({ do: 'answer', step: first, text })
+
+  test('says so in its text and its status', () => {
+    expect(printed(play(start(undefined, asks), '').effects).join('\n')).toContain(
+      '**Predict first:** Which one is it? `rr` · `wrr`',
+    )
+    expect(stepStatusLine(at(open)).text).toMatch(/Type your prediction here/)
+    expect(stepStatusLine(at(predicted)).text).not.toMatch(/Type your/)
+    expect(stepStatusLine(at(missing)).text).toMatch(/your answer is missing. Type your answer/)
+  })
+
+  test('takes the line for the prediction, then for the answer, but letters for commands', () => {
+    expect(play(at(open), 'rr').effects).toContainEqual(submits('rr'))
+    expect(play(at(open), '2').effects).toContainEqual(submits('2'))
+    expect(play(at(missing), 'rr').effects).toContainEqual(submits('rr'))
+    expect(kindsOf(play(at(open), 'h').effects)).toEqual(['print'])
+    expect(kindsOf(play(at(predicted), 'rr').effects)).toEqual(['print'])
+  })
+
+  test('a makes any line the answer; q is an ordinary letter then', () => {
+    expect(play(at(predicted), 'a', 'q').effects).toContainEqual(submits('q'))
+    expect(play(at(predicted), 'a rr').effects).toContainEqual(submits('rr'))
+    expect(play(at(predicted), 'a', '').state).not.toHaveProperty('asks')
+    expect(printed(play(begun(), 'a').effects)).toContain('This step has no question.')
+  })
+
+  test('does not take a pasted command of its text for an answer', () => {
+    const { effects } = play(at(open), 'make ipvs')
+    expect(kindsOf(effects)).toEqual(['print'])
+    expect(printed(effects).join('\n')).toMatch(/command of the text/)
+  })
+
+  test('a kept prediction is not told what else is open', () => {
+    const outcome = { ...failed(first), learning: learning('rr') }
+    const { effects } = play(at(open), 'rr', { type: 'predicted', outcome })
+    expect(printed(effects).join('\n')).toMatch(/prediction is kept/)
+    expect(printed(effects).join('\n')).not.toContain('expected')
+  })
+})
+
+test('the lab ends with its summary, and Enter quits', () => {
+  const { state, effects } = play(begun(), {
+    type: 'finished',
+    summary: '## Done',
+  })
+  expect(state.place).toBe('end')
+  expect(printed(effects)).toContain('## Done')
+  expect(kindsOf(play(state, '').effects)).toEqual(['quit'])
 })
 
 test('a step that was done here is not called already passed when it is shown again, nor is one after a restart', () => {

@@ -3,51 +3,49 @@ import { once } from 'node:events'
 import { projectRoot } from '../../host/layout.ts'
 import { timeoutScale, waitFor } from '../../host/wait.ts'
 
-const TOKENS = /\x1b\[([?\d;]*)([A-Za-z])|\r\n|[\s\S]/g
+const COLOURS = /\x1b\[[\d;]*m/g
 
-/** A command in a terminal of its own, by script(1), and what its screen shows: rows, cursor and the clearing of lines. */
+/** A command in a terminal of its own, by script(1), and what it has printed since a line was typed last. */
 export class GuidePty {
   readonly #child: ChildProcessWithoutNullStreams
-  readonly #columns: number
-  #rows: string[] = []
-  #row = 0
-  #column = 0
-  #unread = ''
+  #typedAt = 0
   /** All that was ever printed. */
   output = ''
 
-  constructor(command: string, env: NodeJS.ProcessEnv, { columns = 100, rows = 40 } = {}) {
-    this.#columns = columns
-    const inside = `stty rows ${rows} cols ${columns}; ${command}`
+  constructor(command: string, env: NodeJS.ProcessEnv) {
+    const inside = `stty rows 40 cols 100; ${command}`
     this.#child = spawn('script', ['-qfec', inside, '/dev/null'], {
       cwd: projectRoot,
       env,
       detached: true,
     })
-    this.#child.stdout.setEncoding('utf8').on('data', (text: string) => this.#read(text))
+    this.#child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      this.output += text
+    })
   }
 
-  press(keys: string): void {
-    this.#child.stdin.write(keys)
+  /** Types a line and Enter. */
+  type(line = ''): void {
+    this.#typedAt = this.output.length
+    this.#child.stdin.write(`${line}\r`)
   }
 
-  get screen(): string {
-    return this.#rows.map((row) => row.trimEnd()).join('\n')
+  /** What was printed since the last line was typed, without colours. */
+  get printed(): string {
+    return this.output.slice(this.#typedAt).replace(COLOURS, '').replaceAll('\r\n', '\n')
   }
 
-  /** Waits until the screen shows something. */
-  async shows(what: RegExp | string, seconds = 60): Promise<string> {
-    // A sentence may go on in the next row.
-    const isThere = () => {
-      const text = this.screen.replace(/\s+/g, ' ')
-      return typeof what === 'string' ? text.includes(what) : what.test(text)
-    }
-    try {
-      await waitFor(`${what}`, seconds * 1000, async () => isThere())
-    } catch {
-      throw new Error(`"${what}" does not appear on the screen:\n${this.screen}`)
-    }
-    return this.screen
+  /** Waits until something is printed; a sentence may go on in the next line. Returns what was printed, as one line. */
+  async shows(what: string, seconds = 60): Promise<string> {
+    const text = () => this.printed.replace(/\s+/g, ' ')
+    await this.#until(what, seconds, () => text().includes(what))
+    return text()
+  }
+
+  /** Waits until the last line, which is the status of the step, matches. */
+  async showsStatus(pattern: RegExp, seconds = 60): Promise<void> {
+    const last = () => this.printed.trimEnd().split('\n').at(-1) ?? ''
+    await this.#until(`${pattern}`, seconds, () => pattern.test(last()))
   }
 
   /** The exit code of the command, once it has ended. */
@@ -62,38 +60,11 @@ export class GuidePty {
     if (pid !== undefined && this.#child.exitCode === null) process.kill(-pid, 'SIGTERM')
   }
 
-  #read(text: string): void {
-    this.output += text
-    const all = this.#unread + text
-    const cut = /\x1b(?:\[[?\d;]*)?$/.exec(all)?.index ?? all.length
-    this.#unread = all.slice(cut)
-    for (const [token, numbers, command] of all.slice(0, cut).matchAll(TOKENS))
-      this.#obey(token, numbers, command)
-  }
-
-  #obey(token: string, numbers = '', command?: string): void {
-    if (command === 'H') {
-      const [row = 1, column = 1] = numbers.split(';').map(Number)
-      this.#row = row - 1
-      this.#column = column - 1
-    } else if (command === 'J') this.#rows = []
-    else if (command === 'K')
-      this.#rows[this.#row] = (this.#rows[this.#row] ?? '').slice(0, this.#column)
-    else if (command === undefined && (token === '\n' || token === '\r\n')) {
-      this.#row++
-      this.#column = 0
-    } else if (command === undefined && token === '\r') this.#column = 0
-    else if (command === undefined) this.#put(token)
-  }
-
-  #put(character: string): void {
-    if (this.#column === this.#columns) {
-      this.#row++
-      this.#column = 0
+  async #until(what: string, seconds: number, isThere: () => boolean): Promise<void> {
+    try {
+      await waitFor(what, seconds * 1000, async () => isThere())
+    } catch {
+      throw new Error(`"${what}" was not printed:\n${this.printed}`)
     }
-    while (this.#rows.length <= this.#row) this.#rows.push('')
-    const line = (this.#rows[this.#row] ?? '').padEnd(this.#column)
-    this.#rows[this.#row] = line.slice(0, this.#column) + character + line.slice(this.#column + 1)
-    this.#column++
   }
 }
