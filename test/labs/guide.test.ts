@@ -38,9 +38,7 @@ async function typeAll(fences: readonly Fence[]): Promise<string> {
       ...fence,
       timeout: fence.timeout * timeoutScale(),
     })
-    // An answer is kept, and then its step is graded, whose later commands are still missing.
-    const codes = fence.commands.startsWith('make answer ') ? [0, 1] : [0]
-    expect(codes, `${fence.commands}\n${output}`).toContain(exitCode)
+    expect(exitCode, `${fence.commands}\n${output}`).toBe(0)
     outputs.push(output)
   }
   return outputs.join('\n')
@@ -128,11 +126,14 @@ describe('lab 2 with the guide open, continued at step 13', () => {
     outputs.set(id, await workOn(2, id))
   })
 
-  test('IPVS, conntrack and the log contain only the two requests of step 13', () => {
+  test('IPVS, conntrack and the log contain only the request of step 13', () => {
     const output = outputs.get('pod-to-service') ?? ''
-    expect(lines(output, /^TCP .*10\.96\./)).toHaveLength(2)
-    expect(lines(output, /^tcp .*10\.96\./)).toHaveLength(2)
-    expect(lines(output, /"GET/)).toHaveLength(2)
+    // The grader's own requests after an answer end with a reset: they are listed as CLOSE for ten seconds.
+    const own = (pattern: RegExp) =>
+      lines(output, pattern).filter((line) => !line.includes('CLOSE'))
+    expect(own(/^TCP .*10\.96\./)).toHaveLength(1)
+    expect(own(/^tcp .*10\.96\./)).toHaveLength(1)
+    expect(lines(output, /"GET/)).toHaveLength(1)
   })
 
   test("the logs contain the four requests of step 17's text", () => {
@@ -157,8 +158,9 @@ describe('lab 2 with the guide open, continued at step 13', () => {
     guide.type()
     expect(await guide.exitCode()).toBe(0)
     expect(guide.output).not.toContain('make: ***')
-    // Nothing but colours: no cursor is moved, no line cleared.
-    expect(guide.output.replace(/\x1b\[[\d;]*m/g, '')).not.toContain('\x1b')
+    // Nothing but colours: no cursor is moved, no line cleared. Before the first step, progress is shown in one line.
+    const fromStep = guide.output.slice(guide.output.indexOf('step 13 of'))
+    expect(fromStep.replace(/\x1b\[[\d;]*m/g, '')).not.toContain('\x1b')
   })
 })
 
