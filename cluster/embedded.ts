@@ -44,32 +44,32 @@ export class EmbeddedCluster implements Cluster {
   readonly name: string
   readonly kubeconfig: string
 
-  private readonly lab: LabNeeds | undefined
+  readonly #lab: LabNeeds | undefined
 
   /** `lab` is the one that is about to start, if any: a new cluster gets a kernel that can run it. */
   constructor(name: string, lab?: LabNeeds) {
     this.name = name
-    this.lab = lab
+    this.#lab = lab
     this.capabilities = capabilitiesOf(this)
     this.kubeconfig = join(clusterFolder(name), 'kubeconfig')
   }
 
   up(progress: Progress): Promise<void> {
-    return changeCluster(this, 'starts', progress, () => this.start(progress))
+    return changeCluster(this, 'starts', progress, () => this.#start(progress))
   }
 
-  private async start(progress: Progress): Promise<void> {
+  async #start(progress: Progress): Promise<void> {
     if (await this.running()) {
       progress.note(`The embedded cluster "${this.name}" is up.`)
-      return this.noteOtherKernel(progress)
+      return this.#noteOtherKernel(progress)
     }
     requireNewName(this.name)
     const end = this.unexpectedEnd()
     if (end) progress.note(`The cluster "${this.name}" ended: ${endText(end)}. A new one starts.`)
-    await this.stop(progress)
+    await this.#stop(progress)
     await requireSupport()
     const fetchPackages = () => ensurePackages(cacheFolder, progress)
-    const choice = await kernelForNew(fetchPackages, this.lab)
+    const choice = await kernelForNew(fetchPackages, this.#lab)
     if ('refusal' in choice) throw new Refusal(choice.refusal)
     if (choice.note !== undefined) progress.note(choice.note)
     const packages = await fetchPackages()
@@ -80,12 +80,12 @@ export class EmbeddedCluster implements Cluster {
       kubeProxy: process.env.KUBE_PROXY,
     }
     try {
-      await this.startDaemon(options, progress)
+      await this.#startDaemon(options, progress)
     } catch (error) {
       const damage = provePackages(packages)
       if (!damage) throw error
       progress.note(`"${packages}" is damaged (${damage}): creating it again.`)
-      await this.startDaemon({ ...options, packages: await fetchPackages() }, progress).catch(
+      await this.#startDaemon({ ...options, packages: await fetchPackages() }, progress).catch(
         (second: unknown) => {
           const reason = reasonOf(second).replace(/\.$/, '')
           throw new Refusal(
@@ -97,12 +97,12 @@ export class EmbeddedCluster implements Cluster {
   }
 
   kernel(): KernelName {
-    return this.state().kernel
+    return this.#state().kernel
   }
 
   /** A cluster keeps its kernel. Steps that need another kernel run on a second cluster, so that no work is lost. */
-  private noteOtherKernel(progress: Progress): void {
-    const { lab } = this
+  #noteOtherKernel(progress: Progress): void {
+    const lab = this.#lab
     const own = this.kernel()
     const other = own === 'uml' ? 'host' : 'uml'
     const lacking = own === 'uml' ? kernelLacks('embedded', lab?.kernelOfSteps ?? []) : []
@@ -118,7 +118,7 @@ export class EmbeddedCluster implements Cluster {
   }
 
   /** Starts the daemon and shows its progress until it is ready. Ctrl-C, or the end of this process, also ends the daemon. */
-  private async startDaemon(options: DaemonOptions, progress: Progress): Promise<void> {
+  async #startDaemon(options: DaemonOptions, progress: Progress): Promise<void> {
     const folder = clusterFolder(this.name)
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     const logFile = join(folder, 'daemon.log')
@@ -140,7 +140,7 @@ export class EmbeddedCluster implements Cluster {
       await untilReady(daemon, logFile, progress)
     } catch (error) {
       progress.end(false)
-      if (daemonOf(this.name) === daemon.pid) await this.endDaemon()
+      if (daemonOf(this.name) === daemon.pid) await this.#endDaemon()
       daemon.kill('SIGKILL')
       throw error
     } finally {
@@ -152,20 +152,20 @@ export class EmbeddedCluster implements Cluster {
   }
 
   down(progress: Progress): Promise<void> {
-    return changeCluster(this, 'stops', progress, () => this.stop(progress))
+    return changeCluster(this, 'stops', progress, () => this.#stop(progress))
   }
 
-  private async stop(progress: Progress): Promise<void> {
+  async #stop(progress: Progress): Promise<void> {
     if (daemonOf(this.name) !== undefined) {
       progress.start(`Stopping the embedded cluster "${this.name}"`)
-      await this.endDaemon()
+      await this.#endDaemon()
       progress.end(true)
     }
     removeClusterFolder(this.name)
   }
 
   /** Ends the daemon, ready or not, and resolves when it is gone. */
-  private async endDaemon(): Promise<void> {
+  async #endDaemon(): Promise<void> {
     const pid = daemonOf(this.name)
     if (pid === undefined) return
     const gone = () =>
@@ -198,36 +198,36 @@ export class EmbeddedCluster implements Cluster {
   }
 
   async nodes(): Promise<string[]> {
-    return this.state().nodes
+    return this.#state().nodes
   }
 
   exec(node: string, command: readonly string[], options?: ExecOptions): Promise<ExecResult> {
-    return execOnNode(this.endpoint(), node, command, options)
+    return execOnNode(this.#endpoint(), node, command, options)
   }
 
   script(node: string, text: string, timeoutMs: number, signal?: AbortSignal): Promise<ExecResult> {
-    return scriptOnNode(this.endpoint(), node, text, timeoutMs, signal)
+    return scriptOnNode(this.#endpoint(), node, text, timeoutMs, signal)
   }
 
   async synced(timeoutMs: number): Promise<void> {
-    const endpoint = this.endpoint()
+    const endpoint = this.#endpoint()
     const answers = (await this.nodes()).map((node) => syncedOnNode(endpoint, node, timeoutMs))
     // The callers read the nodes anyway.
     await Promise.allSettled(answers)
   }
 
   shell(node: string, command: readonly string[] = ['bash', '-l']): Promise<number> {
-    return shellOnNode(this.endpoint(), node, command)
+    return shellOnNode(this.#endpoint(), node, command)
   }
 
-  private state() {
+  #state() {
     const state = readDaemonState(this.name)
     if (!state) throw notUp(this)
     return state
   }
 
-  private endpoint(): ExecEndpoint {
-    const { port, token } = this.state()
+  #endpoint(): ExecEndpoint {
+    const { port, token } = this.#state()
     return { port, token, ca: readFileSync(join(clusterFolder(this.name), 'ca.crt')) }
   }
 }

@@ -39,11 +39,11 @@ const quote = (value: unknown): string => {
  */
 export class FieldReader {
   readonly raw: UncheckedObject
-  private readonly object: string
-  private readonly faults: InvalidField[]
+  readonly #object: string
+  readonly #faults: InvalidField[]
   /** Where `raw` is: the reader of what contains it, and the field there, from which paths are made only for faults. */
-  private readonly parent: FieldReader | undefined
-  private readonly field: string
+  readonly #parent: FieldReader | undefined
+  readonly #field: string
 
   /** @param object the name of the object in faults */
   constructor(
@@ -54,22 +54,22 @@ export class FieldReader {
     field = '',
   ) {
     this.raw = raw
-    this.object = object
-    this.faults = faults
-    this.parent = parent
-    this.field = field
+    this.#object = object
+    this.#faults = faults
+    this.#parent = parent
+    this.#field = field
   }
 
-  private pathOf(field: string): string {
-    return this.parent ? `${this.parent.pathOf(this.field)}.${field}` : field
+  #pathOf(field: string): string {
+    return this.#parent ? `${this.#parent.#pathOf(this.#field)}.${field}` : field
   }
 
   fault(field: string, message: string): undefined {
-    this.faults.push({ object: this.object, field: this.pathOf(field), message })
+    this.#faults.push({ object: this.#object, field: this.#pathOf(field), message })
   }
 
   /** The value of a field if there is one and it is valid; `wanted` ends the sentence about one that is not. */
-  private read<Value>(
+  #read<Value>(
     field: string,
     isValid: (value: unknown) => value is Value,
     wanted: string,
@@ -80,7 +80,7 @@ export class FieldReader {
   }
 
   child(field: string): FieldReader {
-    return this.inside(this.read(field, isObject, 'not an object') ?? {}, field)
+    return this.#inside(this.#read(field, isObject, 'not an object') ?? {}, field)
   }
 
   /** The objects of a list. */
@@ -89,30 +89,30 @@ export class FieldReader {
       const at = `${field}[${index}]`
       if (!isObject(item) && item !== undefined && item !== null)
         this.fault(at, `${quote(item)} is not an object`)
-      return this.inside(isObject(item) ? item : {}, at)
+      return this.#inside(isObject(item) ? item : {}, at)
     })
   }
 
-  private inside(raw: UncheckedObject, field: string): FieldReader {
-    return new FieldReader(raw, this.object, this.faults, this, field)
+  #inside(raw: UncheckedObject, field: string): FieldReader {
+    return new FieldReader(raw, this.#object, this.#faults, this, field)
   }
 
   list(field: string): unknown[] {
-    return this.read(field, Array.isArray, 'not a list') ?? []
+    return this.#read(field, Array.isArray, 'not a list') ?? []
   }
 
   text(field: string): string | undefined {
-    return this.read(field, isText, 'not a text')
+    return this.#read(field, isText, 'not a text')
   }
 
   flag(field: string): boolean | undefined {
-    return this.read(field, isFlag, 'neither true nor false')
+    return this.#read(field, isFlag, 'neither true nor false')
   }
 
   integer(field: string, low: number, high: number): number | undefined {
     const isInRange = (value: unknown): value is number =>
       typeof value === 'number' && Number.isInteger(value) && value >= low && value <= high
-    return this.read(field, isInRange, `not a whole number from ${low} to ${high}`)
+    return this.#read(field, isInRange, `not a whole number from ${low} to ${high}`)
   }
 
   choice<const T extends string, F extends T | undefined>(
@@ -122,7 +122,7 @@ export class FieldReader {
   ): T | F {
     if (this.raw[field] === '') return fallback
     const isChoice = (value: unknown): value is T => choices.some((choice) => choice === value)
-    return this.read(field, isChoice, `none of ${choices.join(', ')}`) ?? fallback
+    return this.#read(field, isChoice, `none of ${choices.join(', ')}`) ?? fallback
   }
 
   /**
@@ -142,17 +142,17 @@ export class FieldReader {
   /** An address in its canonical spelling; undefined if it is absent or empty. */
   address(field: string, required = false): string | undefined {
     const value = this.raw[field] ?? ''
-    return value === '' && !required ? undefined : this.asAddress(value, field)
+    return value === '' && !required ? undefined : this.#asAddress(value, field)
   }
 
   /** The addresses of a list. */
   addresses(field: string, ignored = ''): string[] {
     return this.list(field).flatMap((item, index) => {
-      return item === ignored ? [] : (this.asAddress(item, `${field}[${index}]`) ?? [])
+      return item === ignored ? [] : (this.#asAddress(item, `${field}[${index}]`) ?? [])
     })
   }
 
-  private asAddress(value: unknown, field: string): string | undefined {
+  #asAddress(value: unknown, field: string): string | undefined {
     if (typeof value === 'string' && acceptedFamily(value)) return canonicalAddress(value)
     return this.fault(field, `${quote(value)} is not an IP address`)
   }

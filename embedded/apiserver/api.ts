@@ -52,10 +52,10 @@ export interface WriteOptions {
  */
 export class Api {
   readonly store = new Store()
-  private readonly ranges: ServiceRanges
+  readonly #ranges: ServiceRanges
 
   constructor(ranges: ServiceRanges) {
-    this.ranges = ranges
+    this.#ranges = ranges
   }
 
   /** The stored object (never mutate it: structuredClone first), or undefined. */
@@ -113,10 +113,10 @@ export class Api {
     admitToNamespace(this.store, resource, object)
     prepare(resource, object)
     if (resource.generation) object.metadata.generation = 1
-    this.check(resource, object)
+    this.#check(resource, object)
     if (this.store.get(resource.name, object.metadata.namespace, name))
       throw alreadyExists(resource, name)
-    const stored = this.settle(resource, object, undefined, options)
+    const stored = this.#settle(resource, object, undefined, options)
     // The default account of Pods.
     if (resource.name === 'namespaces' && !options.dryRun)
       this.create('serviceaccounts', name, { metadata: { name: 'default' } })
@@ -148,9 +148,9 @@ export class Api {
     prepare(resource, next, old)
     if (resource.generation && !sameJson(substanceOf(next), substanceOf(old)))
       next.metadata.generation = (old.metadata.generation ?? 0) + 1
-    if (subresource === undefined) this.check(resource, next, old)
+    if (subresource === undefined) this.#check(resource, next, old)
     next.metadata.resourceVersion = old.metadata.resourceVersion
-    return this.settle(resource, next, old, options) as T
+    return this.#settle(resource, next, old, options) as T
   }
 
   /** JSON merge patch (RFC 7386). */
@@ -182,11 +182,11 @@ export class Api {
       throw forbidden(resource, name, 'this namespace may not be deleted')
     for (const [field, asked] of Object.entries(options.preconditions ?? {}))
       checkPrecondition(resource, old, field, asked)
-    const last = this.settle(resource, markDeleted(resource, old, options), old, options)
+    const last = this.#settle(resource, markDeleted(resource, old, options), old, options)
     if (resourceName === 'namespaces' && !options.dryRun) {
-      for (const [inside, object] of this.contents(name))
+      for (const [inside, object] of this.#contents(name))
         this.delete(inside.name, name, object.metadata.name)
-      this.endNamespace(name)
+      this.#endNamespace(name)
     }
     return last
   }
@@ -215,7 +215,7 @@ export class Api {
   }
 
   /** Stores a new state; removes the object instead if it is being deleted and nothing waits for it. */
-  private settle(
+  #settle(
     resource: Resource,
     next: Stored,
     old: Stored | undefined,
@@ -226,11 +226,11 @@ export class Api {
     if (options.dryRun) return next
     if (!canGo(resource, next)) return this.store.put(resource.name, next)
     const last = this.store.remove(resource.name, next)
-    if (next.metadata.namespace) this.endNamespace(next.metadata.namespace)
+    if (next.metadata.namespace) this.#endNamespace(next.metadata.namespace)
     return last
   }
 
-  private contents(namespace: string): [Resource, Stored][] {
+  #contents(namespace: string): [Resource, Stored][] {
     const inside = resources.filter((resource) => resource.namespaced)
     return inside.flatMap((resource) =>
       this.store.list(resource.name, namespace).map((object) => [resource, object]),
@@ -238,20 +238,20 @@ export class Api {
   }
 
   /** A namespace that is being deleted is removed with the last object in it. */
-  private endNamespace(name: string): void {
+  #endNamespace(name: string): void {
     const namespace = this.store.get('namespaces', undefined, name)
     if (!namespace?.metadata.deletionTimestamp || namespace.metadata.finalizers?.length) return
-    if (this.contents(name).length === 0) this.store.remove('namespaces', namespace)
+    if (this.#contents(name).length === 0) this.store.remove('namespaces', namespace)
   }
 
-  private check(resource: Resource, object: Stored, old?: Stored): void {
+  #check(resource: Resource, object: Stored, old?: Stored): void {
     const errors = new FieldErrors()
     validate(resource, object, errors, old)
     if (resource.name === 'services' && errors.causes.length === 0) {
       const others = this.store
         .all('services')
         .filter(({ metadata }) => metadata.uid !== object.metadata.uid)
-      allocateService(specOf(object), others.map(specOf), this.ranges, errors)
+      allocateService(specOf(object), others.map(specOf), this.#ranges, errors)
     }
     if (errors.causes.length > 0) throw invalid(resource, object.metadata.name, errors.causes)
   }

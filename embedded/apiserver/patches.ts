@@ -30,15 +30,15 @@ export function jsonPatch(target: Json, patch: Json): Json {
 
 /** Counts the bytes that the copies of one patch add, as JSON. */
 class CopyLimit {
-  private bytes = 0
+  #bytes = 0
 
   /** A copy of a value. Throws 422 when it is too much. */
   copy(value: Json): Json {
     const text = JSON.stringify(value)
-    this.bytes += Buffer.byteLength(text)
-    if (this.bytes > mostCopiedBytes)
+    this.#bytes += Buffer.byteLength(text)
+    if (this.#bytes > mostCopiedBytes)
       refusePatch(
-        `Unable to complete the copy, the accumulated size increase of copy is ${this.bytes}, exceeding the limit ${mostCopiedBytes}`,
+        `Unable to complete the copy, the accumulated size increase of copy is ${this.#bytes}, exceeding the limit ${mostCopiedBytes}`,
       )
     return JSON.parse(text)
   }

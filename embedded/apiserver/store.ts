@@ -48,18 +48,16 @@ function storeKey({ namespace, name }: Pick<ObjectMeta, 'namespace' | 'name'>): 
 
 /** Objects by resource and key, every change numbered by one revision counter, with a bounded history. */
 export class Store {
-  private readonly tables = new Map(
-    resources.map((resource) => [resource, new Map<string, Stored>()]),
-  )
-  private readonly listeners = new Set<(event: StoreEvent) => void>()
-  private history: StoreEvent[] = []
+  readonly #tables = new Map(resources.map((resource) => [resource, new Map<string, Stored>()]))
+  readonly #listeners = new Set<(event: StoreEvent) => void>()
+  #history: StoreEvent[] = []
   /** Changes up to and including this revision are no longer in the history. */
-  private compacted = 0
-  private current = 0
+  #compacted = 0
+  #current = 0
 
   /** The revision of the latest change. */
   get revision(): number {
-    return this.current
+    return this.#current
   }
 
   // The caller names the type of what it stored under a resource; the store itself knows only metadata.
@@ -68,12 +66,12 @@ export class Store {
     namespace: string | undefined,
     name: string,
   ): T | undefined {
-    return this.table(resource).get(storeKey({ namespace, name })) as T | undefined
+    return this.#table(resource).get(storeKey({ namespace, name })) as T | undefined
   }
 
   /** All objects of a resource, in no particular order: many times faster than `list` where there are thousands. */
   all<T extends KubeObject = Stored>(resource: string): T[] {
-    return [...this.table(resource).values()] as KubeObject[] as T[]
+    return [...this.#table(resource).values()] as KubeObject[] as T[]
   }
 
   /** Objects of a resource (of one namespace), in the order of namespace and name. */
@@ -88,36 +86,36 @@ export class Store {
 
   /** Adds or replaces an object. Returns it with its new resourceVersion. */
   put(resource: string, object: Stored): Stored {
-    return this.record(resource, object, false)
+    return this.#record(resource, object, false)
   }
 
   /** Removes an object. Its last state has the revision of the removal, as watchers expect. */
   remove(resource: string, object: Stored): Stored {
-    return this.record(resource, object, true)
+    return this.#record(resource, object, true)
   }
 
   /** Calls back synchronously at each change, in order. Returns a function that ends the subscription. */
   subscribe(listener: (event: StoreEvent) => void): () => void {
-    this.listeners.add(listener)
-    return () => this.listeners.delete(listener)
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
   }
 
   /** Changes of a resource after a revision. Throws 410 Expired when the history doesn't reach back that far. */
   since(resource: string, revision: number): StoreEvent[] {
-    if (revision < this.compacted)
-      throw new StatusError('Expired', `too old resource version: ${revision} (${this.compacted})`)
-    return this.history.filter((event) => event.revision > revision && event.resource === resource)
+    if (revision < this.#compacted)
+      throw new StatusError('Expired', `too old resource version: ${revision} (${this.#compacted})`)
+    return this.#history.filter((event) => event.revision > revision && event.resource === resource)
   }
 
-  private table(resource: string): Map<string, Stored> {
-    return this.tables.get(resourceNamed(resource)) as Map<string, Stored>
+  #table(resource: string): Map<string, Stored> {
+    return this.#tables.get(resourceNamed(resource)) as Map<string, Stored>
   }
 
-  private record(resource: string, given: Stored, isGone: boolean): Stored {
-    const table = this.table(resource)
+  #record(resource: string, given: Stored, isGone: boolean): Stored {
+    const table = this.#table(resource)
     const key = storeKey(given.metadata)
     const previous = table.get(key)
-    const revision = ++this.current
+    const revision = ++this.#current
     const object = deepFreeze({
       ...given,
       metadata: { ...given.metadata, resourceVersion: String(revision) },
@@ -126,12 +124,12 @@ export class Store {
     else table.set(key, object)
     const type = isGone ? 'DELETED' : previous ? 'MODIFIED' : 'ADDED'
     const event: StoreEvent = { revision, resource, type, object, ...(previous && { previous }) }
-    this.history.push(event)
-    if (this.history.length > historyLength * 2) {
-      this.history = this.history.slice(-historyLength)
-      this.compacted = (this.history[0]?.revision ?? 1) - 1
+    this.#history.push(event)
+    if (this.#history.length > historyLength * 2) {
+      this.#history = this.#history.slice(-historyLength)
+      this.#compacted = (this.#history[0]?.revision ?? 1) - 1
     }
-    for (const listener of [...this.listeners]) listener(event)
+    for (const listener of [...this.#listeners]) listener(event)
     return object
   }
 }

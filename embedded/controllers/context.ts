@@ -10,66 +10,66 @@ const longestTimerMs = 2 ** 31 - 1
 
 /** Object keys for one reconcile function that never runs concurrently; one that throws is retried with back-off (client-go's workqueue). */
 export class Workqueue {
-  private readonly reconcile: (key: string) => void
-  private readonly failed: (error: unknown) => void
-  private readonly dirty = new Set<string>()
-  private readonly failures = new Map<string, number>()
-  private readonly timers = new Map<string, NodeJS.Timeout>()
-  private turn: NodeJS.Immediate | undefined
-  private stopped = false
+  readonly #reconcile: (key: string) => void
+  readonly #failed: (error: unknown) => void
+  readonly #dirty = new Set<string>()
+  readonly #failures = new Map<string, number>()
+  readonly #timers = new Map<string, NodeJS.Timeout>()
+  #turn: NodeJS.Immediate | undefined
+  #stopped = false
 
   constructor(reconcile: (key: string) => void, failed: (error: unknown) => void) {
-    this.reconcile = reconcile
-    this.failed = failed
+    this.#reconcile = reconcile
+    this.#failed = failed
   }
 
   /** Requests a reconcile of `key` in the next macrotask; several requests before it runs count as one. */
   add(key: string): void {
-    if (this.stopped) return
-    this.dirty.add(key)
-    this.turn ??= setImmediate(() => this.takeTurn())
+    if (this.#stopped) return
+    this.#dirty.add(key)
+    this.#turn ??= setImmediate(() => this.#takeTurn())
   }
 
   /** Requests a reconcile of `key` later; the last request counts, because every reconcile requests its next one. */
   addAfter(key: string, milliseconds: number): void {
-    if (this.stopped) return
-    clearTimeout(this.timers.get(key))
+    if (this.#stopped) return
+    clearTimeout(this.#timers.get(key))
     const timer = setTimeout(() => this.add(key), Math.min(milliseconds, longestTimerMs))
-    this.timers.set(key, timer)
+    this.#timers.set(key, timer)
   }
 
   /** True if no key is queued or will be retried; later requests of `addAfter` do not count. */
   isIdle(): boolean {
-    return this.dirty.size === 0 && this.failures.size === 0
+    return this.#dirty.size === 0 && this.#failures.size === 0
   }
 
   /** Drops all requests; nothing runs afterwards. */
   stop(): void {
-    this.stopped = true
-    clearImmediate(this.turn)
-    for (const timer of this.timers.values()) clearTimeout(timer)
+    this.#stopped = true
+    clearImmediate(this.#turn)
+    for (const timer of this.#timers.values()) clearTimeout(timer)
   }
 
-  private takeTurn(): void {
-    this.turn = undefined
+  #takeTurn(): void {
+    this.#turn = undefined
     const end = performance.now() + turnMs
     // Only keys queued before this turn, so that a reconcile sees the effects of its earlier writes.
-    for (const key of [...this.dirty]) {
+    for (const key of [...this.#dirty]) {
       if (performance.now() > end) break
-      this.dirty.delete(key)
-      this.run(key)
+      this.#dirty.delete(key)
+      this.#run(key)
     }
-    if (this.dirty.size > 0) this.turn ??= setImmediate(() => this.takeTurn())
+    if (this.#dirty.size > 0) this.#turn ??= setImmediate(() => this.#takeTurn())
   }
 
-  private run(key: string): void {
+  #run(key: string): void {
     try {
-      this.reconcile(key)
-      this.failures.delete(key)
+      this.#reconcile(key)
+      this.#failures.delete(key)
     } catch (error) {
-      const count = this.failures.get(key) ?? 0
-      this.failures.set(key, count + 1)
-      this.failed(error)
+      const count = this.#failures.get(key) ?? 0
+      this.#failures.set(key, count + 1)
+      this.#failed(error)
       this.addAfter(key, Math.min(firstRetryMs * 2 ** count, lastRetryMs))
     }
   }
@@ -90,20 +90,20 @@ export function splitKey(key: string): { namespace: string | undefined; name: st
 /** The input of every controller. Everything that it starts ends with the context. */
 export class ControllerContext {
   readonly api: Api
-  private readonly report: (error: unknown) => void
-  private readonly queues: Workqueue[] = []
-  private readonly ends: (() => void)[] = []
+  readonly #report: (error: unknown) => void
+  readonly #queues: Workqueue[] = []
+  readonly #ends: (() => void)[] = []
 
   /** `report` is called for each error of a reconcile function. */
   constructor(api: Api, report: (error: unknown) => void) {
     this.api = api
-    this.report = report
+    this.#report = report
   }
 
   /** A work queue; errors of `reconcile` are reported and retried. */
   queue(reconcile: (key: string) => void): Workqueue {
-    const queue = new Workqueue(reconcile, this.report)
-    this.queues.push(queue)
+    const queue = new Workqueue(reconcile, this.#report)
+    this.#queues.push(queue)
     return queue
   }
 
@@ -128,17 +128,17 @@ export class ControllerContext {
     resource: string,
     handle: Parameters<typeof this.api.watch<T>>[1],
   ): void {
-    this.ends.push(this.api.watch(resource, handle))
+    this.#ends.push(this.api.watch(resource, handle))
   }
 
   /** True if all changes have been handled. */
   isIdle(): boolean {
-    return this.queues.every((queue) => queue.isIdle())
+    return this.#queues.every((queue) => queue.isIdle())
   }
 
   stop(): void {
-    for (const end of this.ends) end()
-    for (const queue of this.queues) queue.stop()
+    for (const end of this.#ends) end()
+    for (const queue of this.#queues) queue.stop()
   }
 }
 

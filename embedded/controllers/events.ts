@@ -4,14 +4,14 @@ import type { Event } from './resources.ts'
 
 /** Records Events of one component (`deployment-controller`, `kubelet` with the node as `host`), as client-go's recorder. */
 export class EventRecorder {
-  private readonly api: Api
-  private readonly source: { component: string; host: string | undefined }
+  readonly #api: Api
+  readonly #source: { component: string; host: string | undefined }
   /** The last Event by what it reports. */
-  private readonly known = new Map<string, Event>()
+  readonly #known = new Map<string, Event>()
 
   constructor(api: Api, component: string, host?: string) {
-    this.api = api
-    this.source = { component, host }
+    this.#api = api
+    this.#source = { component, host }
   }
 
   /** Records an Event about `object`, or counts a repetition. Never throws. `fieldPath` names a part (`spec.containers{web}`). */
@@ -26,34 +26,34 @@ export class EventRecorder {
     const { namespace, name, uid, resourceVersion } = metadata
     const signature = JSON.stringify([uid, kind, name, fieldPath, type, reason, message])
     try {
-      if (this.repeat(signature)) return
+      if (this.#repeat(signature)) return
       const now = timestamp()
-      const created = this.api.create<Event>('events', namespace ?? 'default', {
+      const created = this.#api.create<Event>('events', namespace ?? 'default', {
         metadata: { name: `${name}.${nanoseconds()}`, namespace: namespace ?? 'default' },
         involvedObject: { apiVersion, kind, namespace, name, uid, resourceVersion, fieldPath },
         type,
         reason,
         message,
-        source: this.source,
+        source: this.#source,
         count: 1,
         firstTimestamp: now,
         lastTimestamp: now,
         eventTime: null,
-        reportingComponent: this.source.component,
-        reportingInstance: this.source.host ?? '',
+        reportingComponent: this.#source.component,
+        reportingInstance: this.#source.host ?? '',
       })
-      this.known.set(signature, created)
+      this.#known.set(signature, created)
     } catch {
       // A namespace that is being deleted accepts no Events; the work must continue.
     }
   }
 
-  private repeat(signature: string): boolean {
-    const { metadata } = this.known.get(signature) ?? {}
-    const stored = metadata && this.api.get<Event>('events', metadata.namespace, metadata.name)
+  #repeat(signature: string): boolean {
+    const { metadata } = this.#known.get(signature) ?? {}
+    const stored = metadata && this.#api.get<Event>('events', metadata.namespace, metadata.name)
     if (!stored || stored.metadata.uid !== metadata.uid) return false
     const patch = { count: (stored.count ?? 1) + 1, lastTimestamp: timestamp() }
-    this.api.patch('events', metadata.namespace, metadata.name, patch)
+    this.#api.patch('events', metadata.namespace, metadata.name, patch)
     return true
   }
 }

@@ -8,12 +8,12 @@ import type { Pod, PodTemplate } from './resources.ts'
 
 /** Creates and deletes Pods for the controller named `component`, and records Events (pkg/controller's RealPodControl). */
 export class PodControl {
-  private readonly api: Api
-  private readonly recorder: EventRecorder
+  readonly #api: Api
+  readonly #recorder: EventRecorder
 
   constructor(api: Api, component: string) {
-    this.api = api
-    this.recorder = new EventRecorder(api, component)
+    this.#api = api
+    this.#recorder = new EventRecorder(api, component)
   }
 
   /** Creates a Pod from the template, controlled by `owner`. */
@@ -25,13 +25,13 @@ export class PodControl {
       annotations,
       ownerReferences: [controllerReference(owner)],
     }
-    const pod = this.api.create<Pod>('pods', namespace, { metadata, spec })
-    this.recorder.event(owner, 'Normal', 'SuccessfulCreate', `Created pod: ${pod.metadata.name}`)
+    const pod = this.#api.create<Pod>('pods', namespace, { metadata, spec })
+    this.#recorder.event(owner, 'Normal', 'SuccessfulCreate', `Created pod: ${pod.metadata.name}`)
   }
 
   delete(owner: KubeObject, { metadata: { namespace, name } }: Pod): void {
-    this.api.delete('pods', namespace, name)
-    this.recorder.event(owner, 'Normal', 'SuccessfulDelete', `Deleted pod: ${name}`)
+    this.#api.delete('pods', namespace, name)
+    this.#recorder.event(owner, 'Normal', 'SuccessfulDelete', `Deleted pod: ${name}`)
   }
 }
 

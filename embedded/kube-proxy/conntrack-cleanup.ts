@@ -29,11 +29,11 @@ conntrack -L -p udp 2>/dev/null
 
 /** Deletes UDP flows that conntrack would keep sending to a deleted endpoint; TCP connections end by themselves (RST, FIN). */
 export class ConntrackCleanup {
-  private readonly node: GuestNode
-  private known: Backends = new Map()
+  readonly #node: GuestNode
+  #known: Backends = new Map()
 
   constructor(node: GuestNode) {
-    this.node = node
+    this.#node = node
   }
 
   /** Called after the rules of a sync are written; does nothing if no UDP Service has changed. */
@@ -42,18 +42,18 @@ export class ConntrackCleanup {
     localAddresses: ReadonlySet<string>,
   ): Promise<void> {
     const backends = udpBackends(services)
-    if (isDeepStrictEqual(backends, this.known)) return
+    if (isDeepStrictEqual(backends, this.#known)) return
     // A deleted Service has no valid destination.
-    const deleted = [...this.known.keys()].map((key): [string, ReadonlySet<string>] => [
+    const deleted = [...this.#known.keys()].map((key): [string, ReadonlySet<string>] => [
       key,
       new Set(),
     ])
     const watched = new Map([...deleted, ...backends])
-    const { stdout } = await this.node.run(listUdp)
+    const { stdout } = await this.#node.run(listUdp)
     const stale = parseConntrack(stdout).filter((flow) => isStale(flow, watched, localAddresses))
-    if (stale.length > 0) await this.node.run(stale.map(deletion).join(''))
+    if (stale.length > 0) await this.#node.run(stale.map(deletion).join(''))
     // Recorded only after success, so that a failed cleanup is retried.
-    this.known = backends
+    this.#known = backends
   }
 }
 

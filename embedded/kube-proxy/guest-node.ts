@@ -50,22 +50,22 @@ const commandDeadlineMs = 120_000
 
 /** Access of kube-proxy to its node. All commands of a sync run in one shell: starting a process in the guest takes 20 ms. */
 export class GuestNode {
-  private readonly machine: Machine
-  private readonly placement: Placement
+  readonly #machine: Machine
+  readonly #placement: Placement
 
   constructor(machine: Machine, placement: Placement) {
-    this.machine = machine
-    this.placement = placement
+    this.#machine = machine
+    this.#placement = placement
   }
 
   /** Runs a shell script. Rejects if the machine has ended. */
   run(script: string): Promise<ExecResult> {
-    return this.machine.script(script, this.placement, { timeoutMs: commandDeadlineMs })
+    return this.#machine.script(script, this.#placement, { timeoutMs: commandDeadlineMs })
   }
 
   /** Starts a program that runs in parallel to the scripts. */
   spawn(command: readonly string[]): Promise<GuestProcess> {
-    return this.machine.spawn(command, this.placement)
+    return this.#machine.spawn(command, this.#placement)
   }
 
   /** Runs the steps that have input, one after the other, in one shell. */

@@ -86,47 +86,47 @@ ${servers.join('')}}
 
 /** The nginx in a node that serves kube-proxy's health checks while kube-proxy runs. */
 export class HealthServer {
-  private readonly guest: GuestNode
-  private readonly place = `${FOLDER}/${randomUUID()}`
-  private written = ''
-  private process: GuestProcess | undefined
+  readonly #guest: GuestNode
+  readonly #place = `${FOLDER}/${randomUUID()}`
+  #written = ''
+  #process: GuestProcess | undefined
 
   constructor(guest: GuestNode) {
-    this.guest = guest
+    this.#guest = guest
   }
 
   /** Starts the server, or reloads a running one if the configuration has changed. */
   async serve(settings: Settings, checks: readonly HealthCheck[]): Promise<void> {
-    const configuration = healthConfiguration(this.place, settings, checks)
-    if (configuration === this.written && this.process) return
-    const write = `[ -d ${FOLDER} ] || mkdir ${FOLDER}; printf '%s' ${shellWord(configuration)} >${this.place}.conf\n`
+    const configuration = healthConfiguration(this.#place, settings, checks)
+    if (configuration === this.#written && this.#process) return
+    const write = `[ -d ${FOLDER} ] || mkdir ${FOLDER}; printf '%s' ${shellWord(configuration)} >${this.#place}.conf\n`
     // A signal to the process group would also reach the process that entered the node and waits for nginx.
     const reload = `tries=50
-until [ -s ${this.place}.pid ] || [ $tries = 0 ]; do tries=$((tries - 1)); sleep 0.1; done
-read -r pid <${this.place}.pid && kill -HUP "$pid"\n`
-    await this.guest.run(write + (this.process ? reload : ''))
-    this.written = configuration
-    if (this.process) return
-    const process = await this.guest.spawn([
+until [ -s ${this.#place}.pid ] || [ $tries = 0 ]; do tries=$((tries - 1)); sleep 0.1; done
+read -r pid <${this.#place}.pid && kill -HUP "$pid"\n`
+    await this.#guest.run(write + (this.#process ? reload : ''))
+    this.#written = configuration
+    if (this.#process) return
+    const process = await this.#guest.spawn([
       'nginx',
       '-p',
       FOLDER,
       '-e',
       '/dev/null',
       '-c',
-      `${this.place}.conf`,
+      `${this.#place}.conf`,
     ])
     process.stdout.resume()
     process.stderr.resume()
-    this.process = process
+    this.#process = process
     void process.exited.then(() => {
-      this.process = undefined
+      this.#process = undefined
     })
   }
 
   /** Stops the server, as when a kube-proxy ends; afterwards its ports are closed. */
   async close(): Promise<void> {
-    this.process?.kill('SIGKILL')
-    await this.process?.exited
+    this.#process?.kill('SIGKILL')
+    await this.#process?.exited
   }
 }

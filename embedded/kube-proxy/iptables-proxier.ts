@@ -14,14 +14,14 @@ export class IptablesProxier extends Proxier {
   readonly maxIntervalMs = hourMs
   protected readonly mode = 'iptables'
   protected readonly failure = ['proxier.go:1558', 'Failed to execute iptables-restore'] as const
-  private monitor: NodeJS.Timeout | undefined
+  #monitor: NodeJS.Timeout | undefined
 
   async prepare(): Promise<void> {
     const { log, settings } = this.context
     log('I', 'server_linux.go:132', 'Using iptables Proxier')
     // If the machine has ended, the kubelet ends this Pod.
-    this.monitor = setInterval(
-      () => this.checkCanary().catch(() => this.stop()),
+    this.#monitor = setInterval(
+      () => this.#checkCanary().catch(() => this.stop()),
       settings.syncPeriodMs,
     )
   }
@@ -39,11 +39,11 @@ export class IptablesProxier extends Proxier {
   }
 
   override stop(): void {
-    clearInterval(this.monitor)
+    clearInterval(this.#monitor)
   }
 
   /** Checks whether the tables were flushed: the chain KUBE-PROXY-CANARY is then missing in mangle. */
-  private async checkCanary(): Promise<void> {
+  async #checkCanary(): Promise<void> {
     const { guest, log, request } = this.context
     if (!this.programmed) return
     const { exitCode } = await guest.run(`iptables -w 5 -t mangle -S ${CANARY} >/dev/null 2>&1\n`)

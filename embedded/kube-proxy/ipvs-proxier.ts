@@ -34,9 +34,9 @@ export class IpvsProxier extends Proxier {
   readonly maxIntervalMs = this.context.settings.syncPeriodMs
   protected readonly mode = 'ipvs'
   protected readonly failure = ['proxier.go:1383', 'Failed to sync ipvs rules'] as const
-  private first = true
+  #first = true
   /** The real servers (realServerKey) without an endpoint that keep their connections with weight 0. */
-  private draining: ReadonlySet<string> = new Set()
+  #draining: ReadonlySet<string> = new Set()
 
   override readonly sysctls = this.context.settings.config.ipvs.strictARP
     ? [...ownSysctls, ...strictARP]
@@ -56,14 +56,14 @@ export class IpvsProxier extends Proxier {
     const { guest, settings } = this.context
     // What was programmed has none of the draining real servers: a genuine kube-proxy reads the node in each sync.
     const { virtualServers } =
-      full || this.draining.size === 0 ? held : await guest.read('virtualServers')
-    const kept = await this.keptFor(wanted.virtualServers, virtualServers)
+      full || this.#draining.size === 0 ? held : await guest.read('virtualServers')
+    const kept = await this.#keptFor(wanted.virtualServers, virtualServers)
     const servers = serverInputs({
       wanted: wanted.virtualServers,
       held: virtualServers,
       kept,
-      draining: this.draining,
-      first: this.first,
+      draining: this.#draining,
+      first: this.#first,
       excludeCIDRs: settings.config.ipvs.excludeCIDRs,
     })
     const addresses = addressInputs(wanted.links, held.links)
@@ -82,13 +82,13 @@ export class IpvsProxier extends Proxier {
       { command: 'ip -force -batch -', input: addresses.remove },
       { command: 'ipvsadm -R', input: servers.remove, complains: true },
     ])
-    if (result.ok) this.first = false
-    this.draining = result.ok ? kept : new Set([...this.draining, ...kept])
+    if (result.ok) this.#first = false
+    this.#draining = result.ok ? kept : new Set([...this.#draining, ...kept])
     return result
   }
 
   /** Keys of TCP real servers whose endpoint has gone and whose connections have not (pkg/proxy/ipvs graceful_termination.go). */
-  private async keptFor(
+  async #keptFor(
     wanted: readonly VirtualServer[],
     held: readonly VirtualServer[],
   ): Promise<Set<string>> {

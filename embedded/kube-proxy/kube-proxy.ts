@@ -57,115 +57,118 @@ export function usableObjects(items: readonly object[]): {
 /** kube-proxy of one node, in the version that its image's tag names. */
 export class KubeProxy implements BuiltinContainer {
   readonly exited: Promise<number>
-  private readonly context: KubeProxyContext
-  private readonly version: string
-  private readonly log: Logger
-  private readonly guest: GuestNode
-  private readonly health: HealthServer
-  private readonly conntrack: ConntrackCleanup
-  private proxier: Proxier | undefined
-  private loop: SyncLoop | undefined
-  private endWatches: (() => void)[] = []
-  private toldLeftOut: readonly string[] = []
-  private settle: (code: number) => void = () => {}
-  private readonly started: Promise<void>
-  private stopping: Promise<void> | undefined
+  readonly #context: KubeProxyContext
+  readonly #version: string
+  readonly #log: Logger
+  readonly #guest: GuestNode
+  readonly #health: HealthServer
+  readonly #conntrack: ConntrackCleanup
+  #proxier: Proxier | undefined
+  #loop: SyncLoop | undefined
+  #endWatches: (() => void)[] = []
+  #toldLeftOut: readonly string[] = []
+  #settle: (code: number) => void = () => {}
+  readonly #started: Promise<void>
+  #stopping: Promise<void> | undefined
 
   constructor(context: KubeProxyContext, version: string) {
-    this.context = context
-    this.version = version
-    this.log = createLogger(context.log)
-    this.guest = new GuestNode(context.machine, context.placement)
-    this.conntrack = new ConntrackCleanup(this.guest)
-    this.health = new HealthServer(this.guest)
+    this.#context = context
+    this.#version = version
+    this.#log = createLogger(context.log)
+    this.#guest = new GuestNode(context.machine, context.placement)
+    this.#conntrack = new ConntrackCleanup(this.#guest)
+    this.#health = new HealthServer(this.#guest)
     this.exited = new Promise((resolve) => {
-      this.settle = resolve
+      this.#settle = resolve
     })
-    this.started = this.start().catch((error: unknown) => this.fail(error))
+    this.#started = this.#start().catch((error: unknown) => this.#fail(error))
   }
 
   /** Resolves when every change it was notified of is programmed or has failed, or when it has ended. */
   async synced(): Promise<void> {
-    await this.started
-    await this.loop?.settled()
+    await this.#started
+    await this.#loop?.settled()
   }
 
   /** Closes its ports; the rules that it programmed stay on the node. */
   stop(): Promise<void> {
-    this.stopping ??= this.end()
-    return this.stopping
+    this.#stopping ??= this.#end()
+    return this.#stopping
   }
 
-  private async end(code = 0): Promise<void> {
-    for (const end of this.endWatches) end()
-    await this.loop?.stop()
+  async #end(code = 0): Promise<void> {
+    for (const end of this.#endWatches) end()
+    await this.#loop?.stop()
     // If the machine has ended, there is nothing to stop.
-    await this.proxier?.stop()?.catch(() => {})
-    await this.health.close().catch(() => {})
-    this.settle(code)
+    await this.#proxier?.stop()?.catch(() => {})
+    await this.#health.close().catch(() => {})
+    this.#settle(code)
   }
 
-  private fail(error: unknown): void {
-    if (this.stopping) return
+  #fail(error: unknown): void {
+    if (this.#stopping) return
     const reason = error instanceof Error ? error.message : String(error)
     if (error instanceof StartFailure && reason.startsWith("can't use"))
-      this.log('E', 'server.go:137', 'Error running ProxyServer', { err: reason })
-    this.log('E', 'run.go:72', 'command failed', { err: reason })
-    this.stopping = this.end(1)
+      this.#log('E', 'server.go:137', 'Error running ProxyServer', { err: reason })
+    this.#log('E', 'run.go:72', 'command failed', { err: reason })
+    this.#stopping = this.#end(1)
   }
 
-  private async start(): Promise<void> {
-    const settings = readSettings(mountedConfig(this.context.pod, this.context.api), this.version)
+  async #start(): Promise<void> {
+    const settings = readSettings(
+      mountedConfig(this.#context.pod, this.#context.api),
+      this.#version,
+    )
     const proxier = new proxiers[settings.mode]({
-      node: this.context.node,
-      guest: this.guest,
+      node: this.#context.node,
+      guest: this.#guest,
       settings,
-      version: this.version,
-      log: this.log,
-      request: () => this.loop?.request(),
+      version: this.#version,
+      log: this.#log,
+      request: () => this.#loop?.request(),
     })
-    this.proxier = proxier
+    this.#proxier = proxier
     await proxier.prepare()
     await prepareNode(
-      this.guest,
+      this.#guest,
       [...proxier.sysctls, ...settings.sysctls],
       settings.mode === 'nftables',
     )
-    if (this.stopping) return
-    this.log('I', 'server.go:527', 'Version info', { version: this.version })
-    this.loop = new SyncLoop({
+    if (this.#stopping) return
+    this.#log('I', 'server.go:527', 'Version info', { version: this.#version })
+    this.#loop = new SyncLoop({
       minIntervalMs: settings.minSyncPeriodMs,
-      burst: featuresOf(this.version).syncBurst,
+      burst: featuresOf(this.#version).syncBurst,
       maxIntervalMs: proxier.maxIntervalMs,
       retryMs: settings.syncPeriodMs,
-      sync: (periodic) => this.sync(proxier, settings, periodic),
-      onError: (error) => this.reportSync(error),
+      sync: (periodic) => this.#sync(proxier, settings, periodic),
+      onError: (error) => this.#reportSync(error),
     })
-    this.follow()
-    this.loop.request()
+    this.#follow()
+    this.#loop.request()
   }
 
-  private follow(): void {
-    const { api, node } = this.context
+  #follow(): void {
+    const { api, node } = this.#context
     const own = api.get('nodes', undefined, node)
     let facts = own && proxiedFacts(own)
-    this.endWatches = resources.map((resource) =>
+    this.#endWatches = resources.map((resource) =>
       api.watch(resource, (_type, object) => {
         if (resource === 'nodes') {
           const before = facts
           if (object.metadata.name === node) facts = proxiedFacts(object)
           if (facts === before) return
         }
-        this.loop?.request()
+        this.#loop?.request()
       }),
     )
   }
 
-  private async sync(proxier: Proxier, settings: Settings, periodic: boolean): Promise<void> {
-    const { api, node } = this.context
+  async #sync(proxier: Proxier, settings: Settings, periodic: boolean): Promise<void> {
+    const { api, node } = this.#context
     const { objects, leftOut } = usableObjects(resources.flatMap((resource) => api.list(resource)))
-    this.reportLeftOut(leftOut)
-    const features = featuresOf(this.version)
+    this.#reportLeftOut(leftOut)
+    const features = featuresOf(this.#version)
     const ports = servicePorts(
       objects,
       trackEndpoints(objects, node, 'ipv4', features),
@@ -173,23 +176,23 @@ export class KubeProxy implements BuiltinContainer {
       features,
     )
     await Promise.all([
-      this.health.serve(settings, nodeHealthChecks(ports)),
+      this.#health.serve(settings, nodeHealthChecks(ports)),
       proxier.sync(objects, periodic),
     ])
-    await this.conntrack.after(ports, proxier.addresses)
+    await this.#conntrack.after(ports, proxier.addresses)
   }
 
   /** Logs each object that this kube-proxy ignores, once. */
-  private reportLeftOut(leftOut: readonly string[]): void {
+  #reportLeftOut(leftOut: readonly string[]): void {
     for (const reason of leftOut)
-      if (!this.toldLeftOut.includes(reason))
-        this.log('E', 'service-objects.ts:51', 'Object left out', { err: reason })
-    this.toldLeftOut = leftOut
+      if (!this.#toldLeftOut.includes(reason))
+        this.#log('E', 'service-objects.ts:51', 'Object left out', { err: reason })
+    this.#toldLeftOut = leftOut
   }
 
-  private reportSync(error: unknown): void {
+  #reportSync(error: unknown): void {
     const reason = error instanceof Error ? error.message : String(error)
-    if (error instanceof VersionError) this.fail(error)
-    else this.log('E', 'proxier.go:1563', 'Sync failed', { ipFamily: 'IPv4', err: reason })
+    if (error instanceof VersionError) this.#fail(error)
+    else this.#log('E', 'proxier.go:1563', 'Sync failed', { ipFamily: 'IPv4', err: reason })
   }
 }

@@ -51,7 +51,7 @@ export abstract class Proxier {
   protected readonly context: ProxierContext
   protected programmed: NodeState | undefined
   protected abstract readonly mode: KubeProxyMode
-  private fullAt = 0
+  #fullAt = 0
 
   constructor(context: ProxierContext) {
     this.context = context
@@ -72,7 +72,7 @@ export abstract class Proxier {
   async sync(objects: ClusterObjects, periodic: boolean): Promise<void> {
     const { node, version, log, settings } = this.context
     const present =
-      periodic || Date.now() - this.fullAt > this.maxIntervalMs ? undefined : this.programmed
+      periodic || Date.now() - this.#fullAt > this.maxIntervalMs ? undefined : this.programmed
     const held = present ?? (await this.read())
     if (!present) this.addresses = new Set(ownAddresses(held.links))
     const { mode } = this
@@ -85,7 +85,7 @@ export abstract class Proxier {
       throw new Error(`retryingTime=${settings.syncPeriodMs / 1000}s`)
     }
     this.programmed = wanted
-    if (!present) this.fullAt = Date.now()
+    if (!present) this.#fullAt = Date.now()
   }
 
   stop(): void | Promise<void> {}

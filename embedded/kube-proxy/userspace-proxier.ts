@@ -17,7 +17,7 @@ export class UserspaceProxier extends Proxier {
   readonly maxIntervalMs = this.context.settings.syncPeriodMs
   protected readonly mode = 'userspace'
   protected readonly failure = ['proxier.go:651', 'Failed to sync iptables rules'] as const
-  private readonly relay = new UserspaceRelay(this.context.guest, (line) => this.report(line))
+  readonly #relay = new UserspaceRelay(this.context.guest, (line) => this.#report(line))
 
   async prepare(): Promise<void> {
     this.context.log('I', 'server_others.go:221', 'Using userspace Proxier.')
@@ -29,17 +29,17 @@ export class UserspaceProxier extends Proxier {
 
   protected async write({ wanted, held, objects }: SyncChange): Promise<StepsResult> {
     // The ports are opened first, because connections to a closed port would be refused.
-    await this.relay.serve(this.ports(objects))
+    await this.#relay.serve(this.#ports(objects))
     return this.context.guest.apply([
       { command: restoreCommand, input: fullInput(wanted.iptables, held.iptables) },
     ])
   }
 
   override stop(): Promise<void> {
-    return this.relay.stop()
+    return this.#relay.stop()
   }
 
-  private ports(objects: ClusterObjects): RelayedPort[] {
+  #ports(objects: ClusterObjects): RelayedPort[] {
     const { node, version, settings } = this.context
     const proxier = proxierOf(objects, node, 'ipv4', featuresOf(version), settings.config, [
       ...this.addresses,
@@ -53,7 +53,7 @@ export class UserspaceProxier extends Proxier {
   }
 
   /** Logs the messages of pkg/proxy/userspace/proxysocket.go. */
-  private report(line: string): void {
+  #report(line: string): void {
     const { log } = this.context
     const [what, service, endpoint] = line.split(' ')
     if (what === 'failed') log('E', 'proxysocket.go:111', 'Dial failed', { service, endpoint })
@@ -79,16 +79,16 @@ const RELAY = join(projectRoot, 'embedded/kube-proxy/userspace-relay.pl')
 
 /** The process that relays connections for a kube-proxy in userspace mode; it ends with kube-proxy. */
 class UserspaceRelay {
-  private readonly guest: GuestNode
-  private readonly report: (line: string) => void
-  private process: GuestProcess | undefined
-  private waiting: { ready(): void; gone(error: Error): void } | undefined
-  private written = ''
+  readonly #guest: GuestNode
+  readonly #report: (line: string) => void
+  #process: GuestProcess | undefined
+  #waiting: { ready(): void; gone(error: Error): void } | undefined
+  #written = ''
 
   /** `report` is called for endpoints that did not answer and for ports that are in use. */
   constructor(guest: GuestNode, report: (line: string) => void) {
-    this.guest = guest
-    this.report = report
+    this.#guest = guest
+    this.#report = report
   }
 
   /** Listens on exactly these ports; resolves when they are open. Rejects if the process has ended. */
@@ -97,28 +97,28 @@ class UserspaceRelay {
       [protocol, listens, service, affinity, ...endpoints].join(' '),
     )
     const text = `${[...lines, 'end'].join('\n')}\n`
-    if (text === this.written) return
-    this.process ??= await this.start()
-    const { process } = this
+    if (text === this.#written) return
+    this.#process ??= await this.#start()
+    const process = this.#process
     const ready = new Promise<void>((resolve, reject) => {
-      this.waiting = { ready: resolve, gone: reject }
+      this.#waiting = { ready: resolve, gone: reject }
     })
     process.stdin.write(text)
     await ready
-    this.written = text
+    this.#written = text
   }
 
-  private async start(): Promise<GuestProcess> {
-    const process = await this.guest.spawn(['perl', '-e', readFileSync(RELAY, 'utf8')])
+  async #start(): Promise<GuestProcess> {
+    const process = await this.#guest.spawn(['perl', '-e', readFileSync(RELAY, 'utf8')])
     createInterface({ input: process.stdout }).on('line', (line) => {
-      if (line === 'ready') this.waiting?.ready()
-      else this.report(line)
+      if (line === 'ready') this.#waiting?.ready()
+      else this.#report(line)
     })
-    process.stderr.on('data', (bytes: Buffer) => this.report(bytes.toString().trim()))
+    process.stderr.on('data', (bytes: Buffer) => this.#report(bytes.toString().trim()))
     const gone = () => {
-      this.process = undefined
-      this.written = ''
-      this.waiting?.gone(new Error('the process that relays connections has ended'))
+      this.#process = undefined
+      this.#written = ''
+      this.#waiting?.gone(new Error('the process that relays connections has ended'))
     }
     process.exited.then(gone, gone)
     return process
@@ -126,7 +126,7 @@ class UserspaceRelay {
 
   /** Ends the relay and its connections. */
   async stop(): Promise<void> {
-    const { process } = this
+    const process = this.#process
     process?.kill('SIGKILL')
     await process?.exited
   }

@@ -42,20 +42,20 @@ export class ContainerWorker {
   running: RunningContainer | undefined
   log: LogBuffer | undefined
   previousLog: LogBuffer | undefined
-  private readonly node: NodeContext
-  private readonly sandbox: PodSandbox
-  private readonly changed: () => void
-  private readonly fieldPath: string
-  private readonly target: (() => number | undefined) | undefined
-  private readonly stopping = new AbortController()
-  private killed = false
+  readonly #node: NodeContext
+  readonly #sandbox: PodSandbox
+  readonly #changed: () => void
+  readonly #fieldPath: string
+  readonly #target: (() => number | undefined) | undefined
+  readonly #stopping = new AbortController()
+  #killed = false
   /** Ends a wait for the next attempt. */
-  private woken = new AbortController()
+  #woken = new AbortController()
   /** Ends since the last restart without a delay. */
-  private ends = 0
-  private startedMs = 0
-  private attached: LogBuffer | undefined
-  private stopProbes: () => void = () => {}
+  #ends = 0
+  #startedMs = 0
+  #attached: LogBuffer | undefined
+  #stopProbes: () => void = () => {}
 
   constructor(
     node: NodeContext,
@@ -65,12 +65,12 @@ export class ContainerWorker {
     changed: () => void,
     target?: () => number | undefined,
   ) {
-    this.node = node
-    this.sandbox = sandbox
+    this.#node = node
+    this.#sandbox = sandbox
     this.container = container
-    this.changed = changed
-    this.target = target
-    this.fieldPath = `spec.${field}{${container.name}}`
+    this.#changed = changed
+    this.#target = target
+    this.#fieldPath = `spec.${field}{${container.name}}`
     this.status = {
       name: container.name,
       image: container.image ?? '',
@@ -85,14 +85,14 @@ export class ContainerWorker {
 
   /** Runs the container and restarts it according to the policy. Resolves with the last exit code, or undefined if it was stopped. */
   async run(policy: string): Promise<number | undefined> {
-    while (!this.stopping.signal.aborted) {
-      const exitCode = await this.once()
-      if (this.stopping.signal.aborted) return undefined
-      if (exitCode === undefined) await this.pause(createRetryMs)
+    while (!this.#stopping.signal.aborted) {
+      const exitCode = await this.#once()
+      if (this.#stopping.signal.aborted) return undefined
+      if (exitCode === undefined) await this.#pause(createRetryMs)
       else if (policy === 'Never' || (policy === 'OnFailure' && exitCode === 0)) return exitCode
       else {
-        await this.backOff()
-        if (!this.stopping.signal.aborted) this.status.restartCount++
+        await this.#backOff()
+        if (!this.#stopping.signal.aborted) this.status.restartCount++
       }
     }
     return undefined
@@ -103,16 +103,16 @@ export class ContainerWorker {
     if (container.image === this.container.image) return
     this.container = container
     this.status.image = container.image ?? ''
-    this.woken.abort()
-    if (this.running) void this.replaceRun()
+    this.#woken.abort()
+    if (this.running) void this.#replaceRun()
   }
 
   /** Attaches to its further output and its open input, whose first client also gets the earlier output, such as the prompt. */
   attach(): GuestProcess | undefined {
     const { running, log, container } = this
-    const first = container.stdin === true && log !== this.attached
+    const first = container.stdin === true && log !== this.#attached
     if (!log || !(running || first)) return undefined
-    this.attached = log
+    this.#attached = log
     const [stdout, stderr] = [new PassThrough(), new PassThrough()]
     const input = running?.process?.stdin
     const exited = new Promise<ProcessEnd>((resolve) => {
@@ -147,176 +147,186 @@ export class ContainerWorker {
 
   /** Ends the container according to its lifecycle and does not restart it. `kill` ends it immediately. */
   async stop(): Promise<void> {
-    this.stopping.abort()
+    this.#stopping.abort()
     if (!this.running) return
-    this.event('Normal', 'Killing', `Stopping container ${this.container.name}`)
-    await this.end()
+    this.#event('Normal', 'Killing', `Stopping container ${this.container.name}`)
+    await this.#end()
   }
 
   kill(): void {
-    this.stopping.abort()
-    this.killed = true
+    this.#stopping.abort()
+    this.#killed = true
     this.running?.kill()
   }
 
-  private async end(): Promise<void> {
+  async #end(): Promise<void> {
     if (!this.running) return
-    this.stopProbes()
+    this.#stopProbes()
     this.running.stop()
     await this.running.exited
   }
 
   /** One run from the image to its end. Undefined when it could not be created. */
-  private async once(): Promise<number | undefined> {
-    const { node, sandbox, container, status } = this
+  async #once(): Promise<number | undefined> {
+    const node = this.#node
+    const sandbox = this.#sandbox
+    const { container, status } = this
     const context = { ...sandbox, container }
     const reference = container.image ?? ''
-    const image = this.pull(reference)
-    const env = image && this.environment(context)
+    const image = this.#pull(reference)
+    const env = image && this.#environment(context)
     if (!image || !env) return undefined
-    this.event('Normal', 'Created', `Created container: ${container.name}`)
+    this.#event('Normal', 'Created', `Created container: ${container.name}`)
     const run = status.restartCount
     const containerID = `embedded://${digest(`${sandbox.pod.metadata.uid} ${container.name} ${run}`)}`
     this.previousLog = this.log
     const log = new LogBuffer()
     this.log = log
     const startedAt = timestamp()
-    this.startedMs = Date.now()
+    this.#startedMs = Date.now()
     try {
       this.running = await startContainer(node, context, {
         image,
         run,
         env,
         log,
-        target: this.target?.(),
+        target: this.#target?.(),
       })
     } catch (error) {
       const message = messageOf(error)
-      this.event('Warning', 'Failed', `Error: ${message}`)
+      this.#event('Warning', 'Failed', `Error: ${message}`)
       const failed = {
         exitCode: 128,
         reason: 'StartError',
         message,
         startedAt: '1970-01-01T00:00:00Z',
       }
-      return this.ended(log, { ...failed, containerID })
+      return this.#ended(log, { ...failed, containerID })
     }
-    this.event('Normal', 'Started', `Started container ${container.name}`)
+    this.#event('Normal', 'Started', `Started container ${container.name}`)
     const imageID = `${repositoryOf(reference)}@sha256:${digest(reference)}`
     Object.assign(status, { containerID, imageID, state: { running: { startedAt } } })
-    this.watch(container, this.running)
+    this.#watch(container, this.running)
     const { exitCode, signal } = await this.running.exited
-    this.stopProbes()
+    this.#stopProbes()
     const reason = exitCode === 0 ? 'Completed' : 'Error'
-    return this.ended(log, { exitCode, signal, reason, startedAt, containerID })
+    return this.#ended(log, { exitCode, signal, reason, startedAt, containerID })
   }
 
   /** The environment of a run; undefined if an object that it names is missing, which event and status report. */
-  private environment(context: ContainerContext): Record<string, string> | undefined {
+  #environment(context: ContainerContext): Record<string, string> | undefined {
     try {
-      return containerEnvironment(this.node.api, context)
+      return containerEnvironment(this.#node.api, context)
     } catch (error) {
-      this.event('Warning', 'Failed', `Error: ${messageOf(error)}`)
-      this.wait('CreateContainerConfigError', messageOf(error))
+      this.#event('Warning', 'Failed', `Error: ${messageOf(error)}`)
+      this.#wait('CreateContainerConfigError', messageOf(error))
       return undefined
     }
   }
 
   /** Starts the probes of a run, and does what was asked for while it was started. */
-  private watch(container: Container, running: RunningContainer): void {
-    const { node, sandbox } = this
-    this.stopProbes = startProbes(
+  #watch(container: Container, running: RunningContainer): void {
+    const node = this.#node
+    const sandbox = this.#sandbox
+    this.#stopProbes = startProbes(
       { node, container, podIP: sandbox.podIP, running },
       {
-        report: (change) => this.report(change),
-        unhealthy: (message) => this.event('Warning', 'Unhealthy', message),
-        restart: (message) => void this.restart(message),
+        report: (change) => this.#report(change),
+        unhealthy: (message) => this.#event('Warning', 'Unhealthy', message),
+        restart: (message) => void this.#restart(message),
       },
     )
-    if (this.killed) running.kill()
-    else if (this.stopping.signal.aborted) void this.end()
-    else if (this.container !== container) void this.replaceRun()
+    if (this.#killed) running.kill()
+    else if (this.#stopping.signal.aborted) void this.#end()
+    else if (this.container !== container) void this.#replaceRun()
   }
 
-  private ended(log: LogBuffer, terminated: NonNullable<ContainerState['terminated']>): number {
+  #ended(log: LogBuffer, terminated: NonNullable<ContainerState['terminated']>): number {
     log.end()
     this.running = undefined
     const state = { terminated: { ...terminated, finishedAt: timestamp() } }
-    this.report({ ready: false, started: false, containerID: terminated.containerID, state })
+    this.#report({ ready: false, started: false, containerID: terminated.containerID, state })
     return terminated.exitCode
   }
 
   /** Ends the current run, after the Pod's grace period by force; the policy then starts the next one. */
-  private async restart(message: string): Promise<void> {
-    this.event('Normal', 'Killing', message)
+  async #restart(message: string): Promise<void> {
+    this.#event('Normal', 'Killing', message)
     const { running } = this
-    const grace = (this.sandbox.pod.spec.terminationGracePeriodSeconds ?? 30) * 1000
+    const grace = (this.#sandbox.pod.spec.terminationGracePeriodSeconds ?? 30) * 1000
     const timer = setTimeout(() => running?.kill(), grace)
-    await this.end()
+    await this.#end()
     clearTimeout(timer)
   }
 
-  private replaceRun(): Promise<void> {
-    return this.restart(`Container ${this.container.name} definition changed, will be restarted`)
+  #replaceRun(): Promise<void> {
+    return this.#restart(`Container ${this.container.name} definition changed, will be restarted`)
   }
 
-  private report(change: Partial<ContainerStatus>): void {
+  #report(change: Partial<ContainerStatus>): void {
     Object.assign(this.status, change)
-    this.changed()
+    this.#changed()
   }
 
   /** The image of a reference; undefined if there is none, which events and status report as the kubelet does. */
-  private pull(reference: string): Image | undefined {
+  #pull(reference: string): Image | undefined {
     const image = findImage(reference)
     if (image) {
-      this.event('Normal', 'Pulled', `Container image "${reference}" already present on machine`)
+      this.#event('Normal', 'Pulled', `Container image "${reference}" already present on machine`)
       return image
     }
     const there = `this cluster has no registry, only these images in their usual tags: ${imageList().join(', ')}`
     const why = `Failed to pull image "${reference}": not found; ${there}`
     if (this.status.state?.waiting?.reason === 'ErrImagePull') {
-      this.event('Normal', 'BackOff', `Back-off pulling image "${reference}": ErrImagePull: ${why}`)
-      this.event('Warning', 'Failed', 'Error: ImagePullBackOff')
-      this.wait('ImagePullBackOff', `Back-off pulling image "${reference}": ErrImagePull: ${there}`)
+      this.#event(
+        'Normal',
+        'BackOff',
+        `Back-off pulling image "${reference}": ErrImagePull: ${why}`,
+      )
+      this.#event('Warning', 'Failed', 'Error: ImagePullBackOff')
+      this.#wait(
+        'ImagePullBackOff',
+        `Back-off pulling image "${reference}": ErrImagePull: ${there}`,
+      )
     } else {
-      this.event('Normal', 'Pulling', `Pulling image "${reference}"`)
-      this.event('Warning', 'Failed', why)
-      this.event('Warning', 'Failed', 'Error: ErrImagePull')
-      this.wait('ErrImagePull', why)
+      this.#event('Normal', 'Pulling', `Pulling image "${reference}"`)
+      this.#event('Warning', 'Failed', why)
+      this.#event('Warning', 'Failed', 'Error: ErrImagePull')
+      this.#wait('ErrImagePull', why)
     }
     return undefined
   }
 
-  private wait(reason: string, message: string): void {
-    this.report({ state: { waiting: { reason, message } } })
+  #wait(reason: string, message: string): void {
+    this.#report({ state: { waiting: { reason, message } } })
   }
 
   /** Waits after an end before the container is started again. */
-  private async backOff(): Promise<void> {
+  async #backOff(): Promise<void> {
     const { status, container } = this
-    const { name, namespace, uid } = this.sandbox.pod.metadata
+    const { name, namespace, uid } = this.#sandbox.pod.metadata
     status.lastState = { terminated: status.state?.terminated }
-    const milliseconds = restartDelayMs(this.ends, Date.now() - this.startedMs)
-    this.ends = milliseconds === 0 ? 1 : this.ends + 1
+    const milliseconds = restartDelayMs(this.#ends, Date.now() - this.#startedMs)
+    this.#ends = milliseconds === 0 ? 1 : this.#ends + 1
     if (milliseconds === 0) return
     const pod = `${name}_${namespace}(${uid})`
-    this.event(
+    this.#event(
       'Warning',
       'BackOff',
       `Back-off restarting failed container ${container.name} in pod ${pod}`,
     )
     const failed = `restarting failed container=${container.name} pod=${pod}`
-    this.wait('CrashLoopBackOff', `back-off ${goDuration(milliseconds)} ${failed}`)
-    await this.pause(milliseconds)
+    this.#wait('CrashLoopBackOff', `back-off ${goDuration(milliseconds)} ${failed}`)
+    await this.#pause(milliseconds)
   }
 
-  private async pause(milliseconds: number): Promise<void> {
-    this.woken = new AbortController()
-    const signal = AbortSignal.any([this.stopping.signal, this.woken.signal])
+  async #pause(milliseconds: number): Promise<void> {
+    this.#woken = new AbortController()
+    const signal = AbortSignal.any([this.#stopping.signal, this.#woken.signal])
     await delay(milliseconds, undefined, { signal }).catch(() => {})
   }
 
-  private event(type: 'Normal' | 'Warning', reason: string, message: string): void {
-    this.node.events.event(this.sandbox.pod, type, reason, message, this.fieldPath)
+  #event(type: 'Normal' | 'Warning', reason: string, message: string): void {
+    this.#node.events.event(this.#sandbox.pod, type, reason, message, this.#fieldPath)
   }
 }

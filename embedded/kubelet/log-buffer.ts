@@ -36,73 +36,73 @@ const sizeOf = ({ text }: LogBlock) => text.length + blockBytes
 
 /** At least the last 4 MB of the output of one run of a container; less if it is written in many small parts. */
 export class LogBuffer {
-  private readonly blocks: LogBlock[] = []
-  private bytes = 0
-  private readonly partial = new Map<OutputStream, { text: string; milliseconds: number }>()
-  private readonly readers = new Set<OutputReader>()
+  readonly #blocks: LogBlock[] = []
+  #bytes = 0
+  readonly #partial = new Map<OutputStream, { text: string; milliseconds: number }>()
+  readonly #readers = new Set<OutputReader>()
   ended = false
 
   /** Receives output of one stream in chunks; lines of the two streams are not mixed. */
   write(stream: OutputStream, chunk: string): void {
-    for (const reader of this.readers) reader.chunk?.(stream, chunk)
+    for (const reader of this.#readers) reader.chunk?.(stream, chunk)
     const now = Date.now()
-    const open = this.partial.get(stream) ?? { text: '', milliseconds: now }
-    this.partial.delete(stream)
+    const open = this.#partial.get(stream) ?? { text: '', milliseconds: now }
+    this.#partial.delete(stream)
     const text = open.text + chunk
     const [first, last] = [text.indexOf('\n') + 1, text.lastIndexOf('\n') + 1]
-    this.add(stream, text.slice(0, first), open.milliseconds)
-    this.add(stream, text.slice(first, last), now)
+    this.#add(stream, text.slice(0, first), open.milliseconds)
+    this.#add(stream, text.slice(first, last), now)
     const [rest, milliseconds] = [text.slice(last), first > 0 ? now : open.milliseconds]
-    if (rest.length > longestLine) this.add(stream, rest, milliseconds)
-    else if (rest !== '') this.partial.set(stream, { text: rest, milliseconds })
+    if (rest.length > longestLine) this.#add(stream, rest, milliseconds)
+    else if (rest !== '') this.#partial.set(stream, { text: rest, milliseconds })
   }
 
-  private add(stream: OutputStream, text: string, milliseconds: number): void {
+  #add(stream: OutputStream, text: string, milliseconds: number): void {
     if (text === '') return
     const block = { milliseconds, text, stream }
-    this.blocks.push(block)
-    this.bytes += sizeOf(block)
-    if (this.bytes > fullBytes) this.removeFirst()
-    for (const reader of this.readers) reader.block?.(block)
+    this.#blocks.push(block)
+    this.#bytes += sizeOf(block)
+    if (this.#bytes > fullBytes) this.#removeFirst()
+    for (const reader of this.#readers) reader.block?.(block)
   }
 
-  private removeFirst(): void {
-    const last = this.blocks.length - 1
+  #removeFirst(): void {
+    const last = this.#blocks.length - 1
     let count = 0
-    for (let block = this.blocks[0]; block && count < last; block = this.blocks[count]) {
-      if (this.bytes <= keptBytes) break
-      this.bytes -= sizeOf(block)
+    for (let block = this.#blocks[0]; block && count < last; block = this.#blocks[count]) {
+      if (this.#bytes <= keptBytes) break
+      this.#bytes -= sizeOf(block)
       count++
     }
-    this.blocks.splice(0, count)
+    this.#blocks.splice(0, count)
   }
 
   /** The output has ended. */
   end(): void {
-    for (const [stream, { text, milliseconds }] of this.partial)
-      this.add(stream, text, milliseconds)
-    this.partial.clear()
+    for (const [stream, { text, milliseconds }] of this.#partial)
+      this.#add(stream, text, milliseconds)
+    this.#partial.clear()
     this.ended = true
-    for (const reader of this.readers) reader.end()
-    this.readers.clear()
+    for (const reader of this.#readers) reader.end()
+    this.#readers.clear()
   }
 
   /** The lines that are kept, in blocks. */
   all(): readonly LogBlock[] {
-    return this.blocks
+    return this.#blocks
   }
 
   /** Passes all earlier output to a reader of chunks. */
   replay(reader: OutputReader): void {
-    for (const { stream, text } of this.blocks) reader.chunk?.(stream, text)
-    for (const [stream, { text }] of this.partial) reader.chunk?.(stream, text)
+    for (const { stream, text } of this.#blocks) reader.chunk?.(stream, text)
+    for (const [stream, { text }] of this.#partial) reader.chunk?.(stream, text)
   }
 
   /** Passes all later output to a reader. Returns a function that ends the subscription. */
   read(reader: OutputReader): () => void {
     if (this.ended) reader.end()
-    else this.readers.add(reader)
-    return () => this.readers.delete(reader)
+    else this.#readers.add(reader)
+    return () => this.#readers.delete(reader)
   }
 }
 
@@ -144,47 +144,47 @@ function withTimes({ text, milliseconds }: LogBlock): string {
 
 /** A log that is written when it is read. What waits are the blocks, which the container's log holds too. */
 class LogReader extends Readable {
-  private readonly blocks: LogBlock[]
-  private readonly timestamps: boolean
+  readonly #blocks: LogBlock[]
+  readonly #timestamps: boolean
   /** The bytes that may be sent. */
-  private left: number
-  private waitingBytes = 0
-  private isWanted = false
-  private isEnded = false
+  #left: number
+  #waitingBytes = 0
+  #isWanted = false
+  #isEnded = false
 
   constructor(blocks: LogBlock[], { timestamps, limitBytes }: LogRequest) {
     super()
-    this.blocks = blocks
-    this.timestamps = timestamps
-    this.left = limitBytes ?? Number.POSITIVE_INFINITY
+    this.#blocks = blocks
+    this.#timestamps = timestamps
+    this.#left = limitBytes ?? Number.POSITIVE_INFINITY
   }
 
   /** Later output; it is left out while 5 MB of it wait for a client that does not read. */
   add(block: LogBlock): void {
-    if (this.waitingBytes > fullBytes) return
-    this.blocks.push(block)
-    this.waitingBytes += sizeOf(block)
-    if (this.isWanted) this._read()
+    if (this.#waitingBytes > fullBytes) return
+    this.#blocks.push(block)
+    this.#waitingBytes += sizeOf(block)
+    if (this.#isWanted) this._read()
   }
 
   /** There is no more output. */
   finish(): void {
-    this.isEnded = true
-    if (this.isWanted) this._read()
+    this.#isEnded = true
+    if (this.#isWanted) this._read()
   }
 
   override _read(): void {
-    const block = this.left > 0 ? this.blocks.shift() : undefined
-    this.isWanted = block === undefined
-    if (block) this.send(block)
-    else if (this.isEnded || this.left <= 0) this.push(null)
+    const block = this.#left > 0 ? this.#blocks.shift() : undefined
+    this.#isWanted = block === undefined
+    if (block) this.#send(block)
+    else if (this.#isEnded || this.#left <= 0) this.push(null)
   }
 
-  private send(block: LogBlock): void {
-    this.waitingBytes = Math.max(0, this.waitingBytes - sizeOf(block))
-    const bytes = Buffer.from(this.timestamps ? withTimes(block) : block.text)
-    const sent = bytes.subarray(0, this.left)
-    this.left -= sent.length
+  #send(block: LogBlock): void {
+    this.#waitingBytes = Math.max(0, this.#waitingBytes - sizeOf(block))
+    const bytes = Buffer.from(this.#timestamps ? withTimes(block) : block.text)
+    const sent = bytes.subarray(0, this.#left)
+    this.#left -= sent.length
     this.push(sent)
   }
 }

@@ -61,47 +61,47 @@ const healthTimeoutSeconds = 1
 
 /** The load balancer: routes of the guest's own network, "outside", lead each address to the nodes; kube-proxy handles the packets there. */
 export class LoadBalancer {
-  private readonly machine: Machine
-  private readonly api: Api
-  private readonly prober: Prober
-  private readonly loop: SyncLoop
-  private readonly endWatches: (() => void)[]
-  private present: readonly BalancedAddress[] = []
+  readonly #machine: Machine
+  readonly #api: Api
+  readonly #prober: Prober
+  readonly #loop: SyncLoop
+  readonly #endWatches: (() => void)[]
+  #present: readonly BalancedAddress[] = []
 
   constructor(machine: Machine, api: Api) {
-    this.machine = machine
-    this.api = api
-    this.prober = new Prober(machine, {})
-    this.loop = new SyncLoop({
+    this.#machine = machine
+    this.#api = api
+    this.#prober = new Prober(machine, {})
+    this.#loop = new SyncLoop({
       minIntervalMs: 0,
       burst: 1,
       maxIntervalMs: healthIntervalMs,
       retryMs: healthIntervalMs,
-      sync: () => this.balance(),
+      sync: () => this.#balance(),
       // The guest is busy or shutting down; the next round retries.
       onError: () => {},
     })
-    this.endWatches = ['services', 'nodes', 'endpointslices'].map((resource) =>
-      api.watch(resource, () => this.loop.request()),
+    this.#endWatches = ['services', 'nodes', 'endpointslices'].map((resource) =>
+      api.watch(resource, () => this.#loop.request()),
     )
   }
 
   async stop(): Promise<void> {
-    for (const end of this.endWatches) end()
-    await Promise.all([this.loop.stop(), this.prober.stop()])
+    for (const end of this.#endWatches) end()
+    await Promise.all([this.#loop.stop(), this.#prober.stop()])
   }
 
-  private async balance(): Promise<void> {
-    const services = this.api.list<ServiceObject>('services')
-    const nodes = this.api.list<NodeObject>('nodes')
-    const wanted = balancedAddresses(services, nodes, await this.healthy(services, nodes))
-    const lines = routeLines(this.present, wanted)
-    if (lines.length > 0) await runInGuest(this.machine, ipBatch(lines))
-    this.present = wanted
+  async #balance(): Promise<void> {
+    const services = this.#api.list<ServiceObject>('services')
+    const nodes = this.#api.list<NodeObject>('nodes')
+    const wanted = balancedAddresses(services, nodes, await this.#healthy(services, nodes))
+    const lines = routeLines(this.#present, wanted)
+    if (lines.length > 0) await runInGuest(this.#machine, ipBatch(lines))
+    this.#present = wanted
   }
 
   /** Queries all health checks in parallel; those that returned 200. */
-  private async healthy(
+  async #healthy(
     services: readonly ServiceObject[],
     nodes: readonly NodeObject[],
   ): Promise<Set<string>> {
@@ -109,7 +109,7 @@ export class LoadBalancer {
     const answers = await Promise.all(
       checks.map((check) => {
         const [host = '', port] = check.split(':')
-        return this.prober.try(
+        return this.#prober.try(
           host,
           Number(port),
           healthTimeoutSeconds,

@@ -81,39 +81,39 @@ export const readCredit = (payload: Buffer): { type: number; bytes: number } => 
 
 /** Collects received bytes and returns complete frames. */
 export class FrameDecoder {
-  private parts: Buffer[] = []
-  private held = 0
-  private readonly longest: number
+  #parts: Buffer[] = []
+  #held = 0
+  readonly #longest: number
 
   /** @param longest the largest payload of a frame; without it, the sender is trusted */
   constructor(longest = Number.POSITIVE_INFINITY) {
-    this.longest = longest
+    this.#longest = longest
   }
 
   /** The frames completed by these bytes, in order. @throws Error for a frame that is longer than allowed, before its content arrives */
   push(bytes: Buffer): Frame[] {
-    this.parts.push(bytes)
-    this.held += bytes.length
+    this.#parts.push(bytes)
+    this.#held += bytes.length
     const frames: Frame[] = []
-    while (this.held >= headerBytes) {
-      const head = this.peek(headerBytes)
+    while (this.#held >= headerBytes) {
+      const head = this.#peek(headerBytes)
       const length = head.readUInt32BE(0)
-      if (length > this.longest) throw new Error(`a frame of ${length} bytes`)
-      if (this.held < headerBytes + length) break
-      const whole = this.peek(headerBytes + length)
+      if (length > this.#longest) throw new Error(`a frame of ${length} bytes`)
+      if (this.#held < headerBytes + length) break
+      const whole = this.#peek(headerBytes + length)
       const payload = whole.subarray(headerBytes, headerBytes + length)
       frames.push({ stream: whole.readUInt32BE(4), type: whole.readUInt8(8), payload })
-      this.parts = [whole.subarray(headerBytes + length)]
-      this.held -= headerBytes + length
+      this.#parts = [whole.subarray(headerBytes + length)]
+      this.#held -= headerBytes + length
     }
     return frames
   }
 
-  private peek(bytes: number): Buffer {
-    const first = this.parts[0]
+  #peek(bytes: number): Buffer {
+    const first = this.#parts[0]
     if (first && first.length >= bytes) return first
-    const joined = Buffer.concat(this.parts)
-    this.parts = [joined]
+    const joined = Buffer.concat(this.#parts)
+    this.#parts = [joined]
     return joined
   }
 }
@@ -131,40 +131,40 @@ const fullBytes = 256 * 1024
 
 /** The line to the guest: bytes are sent, in order, as soon as the guest can receive them. */
 export class SerialLine extends Writable {
-  private readonly output: Writable
-  private readonly windowBytes: number
-  private unacknowledged = 0
-  private rest: Buffer = Buffer.alloc(0)
-  private sent: (() => void) | undefined
+  readonly #output: Writable
+  readonly #windowBytes: number
+  #unacknowledged = 0
+  #rest: Buffer = Buffer.alloc(0)
+  #sent: (() => void) | undefined
 
   constructor(output: Writable, windowBytes: number) {
     super({ highWaterMark: fullBytes })
     // One for each stream that waits for room.
     this.setMaxListeners(0)
-    this.output = output
-    this.windowBytes = windowBytes
+    this.#output = output
+    this.#windowBytes = windowBytes
   }
 
   override _write(bytes: Buffer, _encoding: BufferEncoding, sent: () => void): void {
-    this.rest = bytes
-    this.sent = sent
-    this.flush()
+    this.#rest = bytes
+    this.#sent = sent
+    this.#flush()
   }
 
   /** Handles an acknowledgement: the agent has read this number of bytes. */
   acknowledge(bytes: number): void {
-    this.unacknowledged -= bytes
-    this.flush()
+    this.#unacknowledged -= bytes
+    this.#flush()
   }
 
-  private flush(): void {
-    const part = this.rest.subarray(0, this.windowBytes - this.unacknowledged)
-    this.rest = this.rest.subarray(part.length)
-    this.unacknowledged += part.length
-    if (part.length > 0) this.output.write(part)
-    if (this.rest.length > 0) return
-    const { sent } = this
-    this.sent = undefined
+  #flush(): void {
+    const part = this.#rest.subarray(0, this.#windowBytes - this.#unacknowledged)
+    this.#rest = this.#rest.subarray(part.length)
+    this.#unacknowledged += part.length
+    if (part.length > 0) this.#output.write(part)
+    if (this.#rest.length > 0) return
+    const sent = this.#sent
+    this.#sent = undefined
     sent?.()
   }
 }

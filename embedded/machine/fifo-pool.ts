@@ -45,12 +45,12 @@ const batchSize = 48
  * blocks when it is a FIFO whose writer has closed it.)
  */
 export class FifoPool {
-  private readonly folder: string
-  private free: string[] = []
-  private made = 0
+  readonly #folder: string
+  #free: string[] = []
+  #made = 0
 
   constructor(folder: string) {
-    this.folder = folder
+    this.#folder = folder
     mkdirSync(folder, { recursive: true, mode: 0o700 })
   }
 
@@ -71,14 +71,14 @@ export class FifoPool {
 
   /** A pipe for the output of a process. */
   output(): Pipe {
-    const path = this.take()
+    const path = this.#take()
     const read = openSync(path, O_RDONLY | O_NONBLOCK)
     const theirs = openSync(path, O_WRONLY)
     const ours = new Socket({ fd: read, readable: true, writable: false })
     const output = new PassThrough()
     ours.pipe(output)
     // Another process may get this FIFO only after the end of the stream, when its writing end is closed.
-    ours.once('end', () => this.free.push(path))
+    ours.once('end', () => this.#free.push(path))
     const finish = () => {
       if (output.writableEnded) return
       ours.unpipe(output)
@@ -89,15 +89,15 @@ export class FifoPool {
     return { theirs, output, finish }
   }
 
-  private take(): string {
-    if (this.free.length === 0) {
-      this.free = Array.from({ length: batchSize }, (_, index) =>
-        join(this.folder, String(this.made + index)),
+  #take(): string {
+    if (this.#free.length === 0) {
+      this.#free = Array.from({ length: batchSize }, (_, index) =>
+        join(this.#folder, String(this.#made + index)),
       )
-      this.made += batchSize
-      execFileSync('mkfifo', this.free)
+      this.#made += batchSize
+      execFileSync('mkfifo', this.#free)
     }
-    const path = this.free.pop()
+    const path = this.#free.pop()
     if (path === undefined) throw new Error('no pipe could be created')
     return path
   }

@@ -65,35 +65,35 @@ class GuestMachine implements Machine {
   readonly layer: Kernel['layer']
   readonly ended: Promise<string>
   readonly ready: Promise<undefined>
-  private readonly kernel: Kernel
-  private readonly line: SerialLine
-  private readonly listeners = new Map<number, Listener>()
+  readonly #kernel: Kernel
+  readonly #line: SerialLine
+  readonly #listeners = new Map<number, Listener>()
   /** The port of the host to which connections from the guest are carried. */
-  private hostPort = 0
-  private nextStream = 1
-  private gone: string | undefined
+  #hostPort = 0
+  #nextStream = 1
+  #gone: string | undefined
 
   constructor(kernel: Kernel) {
-    this.kernel = kernel
+    this.#kernel = kernel
     this.ownKernel = kernel.ownKernel
     this.layer = kernel.layer
-    this.line = new SerialLine(kernel.toGuest, kernel.windowBytes)
+    this.#line = new SerialLine(kernel.toGuest, kernel.windowBytes)
     this.ready = new Promise((resolve) =>
-      this.listeners.set(0, ({ type }) => {
+      this.#listeners.set(0, ({ type }) => {
         if (type === FrameType.ready) resolve(undefined)
       }),
     )
     this.ended = new Promise((resolve) => {
       const end = (why: string) => {
-        this.gone ??= why
-        const reason = this.gone
-        for (const [stream, listener] of this.listeners)
+        this.#gone ??= why
+        const reason = this.#gone
+        for (const [stream, listener] of this.#listeners)
           listener({
             stream,
             type: FrameType.error,
             payload: Buffer.from(`the embedded kernel ${reason}`),
           })
-        this.listeners.clear()
+        this.#listeners.clear()
         resolve(reason)
       }
       kernel.process.on('error', (error) => end(`could not be started (${error.message})`))
@@ -105,9 +105,9 @@ class GuestMachine implements Machine {
     const decoder = new FrameDecoder(chunkBytes)
     kernel.fromGuest.on('data', (bytes: Buffer) => {
       try {
-        for (const frame of decoder.push(bytes)) this.dispatch(frame)
+        for (const frame of decoder.push(bytes)) this.#dispatch(frame)
       } catch {
-        this.stopMisuse()
+        this.#stopMisuse()
       }
     })
     kernel.toGuest.on('error', () => {})
@@ -115,49 +115,49 @@ class GuestMachine implements Machine {
   }
 
   /** Ends a kernel whose line carries what its agent never sends. */
-  private stopMisuse(): void {
-    this.gone ??= MISUSED
-    this.kernel.fromGuest.destroy()
-    this.kernel.end()
+  #stopMisuse(): void {
+    this.#gone ??= MISUSED
+    this.#kernel.fromGuest.destroy()
+    this.#kernel.end()
   }
 
   /** Counts what the guest sends of one type of a stream, and returns how it is passed on: `done` is called when it was read. */
-  private receiving(stream: number, type: number): (bytes: number) => () => void {
+  #receiving(stream: number, type: number): (bytes: number) => () => void {
     const window = new ReceiveWindow((bytes) =>
-      this.send(stream, FrameType.credit, creditPayload(type, bytes)),
+      this.#send(stream, FrameType.credit, creditPayload(type, bytes)),
     )
     return (bytes) => {
-      if (!window.receive(bytes)) this.stopMisuse()
+      if (!window.receive(bytes)) this.#stopMisuse()
       return () => window.read(bytes)
     }
   }
 
-  private dispatch(frame: Frame): void {
-    if (frame.type === FrameType.acknowledge) this.line.acknowledge(frame.payload.readUInt32BE())
-    else if (frame.type === FrameType.opened) this.carry(frame)
-    else this.listeners.get(frame.stream)?.(frame)
+  #dispatch(frame: Frame): void {
+    if (frame.type === FrameType.acknowledge) this.#line.acknowledge(frame.payload.readUInt32BE())
+    else if (frame.type === FrameType.opened) this.#carry(frame)
+    else this.#listeners.get(frame.stream)?.(frame)
   }
 
-  private send(stream: number, type: number, payload: Uint8Array | string = ''): void {
-    if (this.gone === undefined) this.line.write(encodeFrame(stream, type, payload))
+  #send(stream: number, type: number, payload: Uint8Array | string = ''): void {
+    if (this.#gone === undefined) this.#line.write(encodeFrame(stream, type, payload))
   }
 
-  private open(listener: Listener): number {
-    if (this.gone !== undefined) throw new Error(`the embedded kernel ${this.gone}`)
-    const stream = this.nextStream++
-    this.listeners.set(stream, listener)
+  #open(listener: Listener): number {
+    if (this.#gone !== undefined) throw new Error(`the embedded kernel ${this.#gone}`)
+    const stream = this.#nextStream++
+    this.#listeners.set(stream, listener)
     return stream
   }
 
   /** Sends a request that is answered by `done` or `error`. */
-  private ask(type: number, payload: Uint8Array | string): Promise<void> {
+  #ask(type: number, payload: Uint8Array | string): Promise<void> {
     return new Promise((resolve, reject) => {
-      const stream = this.open(({ type: answer, payload: reason }) => {
-        this.listeners.delete(stream)
+      const stream = this.#open(({ type: answer, payload: reason }) => {
+        this.#listeners.delete(stream)
         if (answer === FrameType.done) resolve()
         else reject(new Error(reason.toString()))
       })
-      this.send(stream, type, payload)
+      this.#send(stream, type, payload)
     })
   }
 
@@ -166,22 +166,22 @@ class GuestMachine implements Machine {
     placement: Placement = {},
     options: SpawnOptions = {},
   ): Promise<GuestProcess> {
-    return this.start(FrameType.spawn, { ...placement, ...options, command })
+    return this.#start(FrameType.spawn, { ...placement, ...options, command })
   }
 
   /** Resolves when a requested process, or a script in a waiting shell, has started. */
-  private start(type: number, request: object): Promise<GuestProcess> {
+  #start(type: number, request: object): Promise<GuestProcess> {
     return new Promise((resolve, reject) => {
       const stdout = new PassThrough()
       const stderr = new PassThrough()
       const window = new SendWindow()
       const stdin = new Writable({
         write: (bytes: Buffer, _encoding, done) => {
-          const sending = { line: this.line, stream, type: FrameType.data, window }
-          if (this.gone !== undefined || sendData(sending, bytes, done)) done()
+          const sending = { line: this.#line, stream, type: FrameType.data, window }
+          if (this.#gone !== undefined || sendData(sending, bytes, done)) done()
         },
         final: (done) => {
-          this.send(stream, FrameType.end)
+          this.#send(stream, FrameType.end)
           done()
         },
       })
@@ -190,13 +190,13 @@ class GuestMachine implements Machine {
         settle = done
       })
       const finish = (end: ProcessEnd) => {
-        this.listeners.delete(stream)
+        this.#listeners.delete(stream)
         window.release()
         stdout.end()
         stderr.end()
         settle(end)
       }
-      const stream = this.open(({ type: kind, payload }) => {
+      const stream = this.#open(({ type: kind, payload }) => {
         if (kind === FrameType.data) stdout.write(payload, readOutput?.(payload.length))
         else if (kind === FrameType.errorData) stderr.write(payload, readErrors?.(payload.length))
         else if (kind === FrameType.credit) window.grant(readCredit(payload).bytes)
@@ -204,9 +204,9 @@ class GuestMachine implements Machine {
         else if (kind === FrameType.started) {
           const { pid } = JSON.parse(payload.toString()) as { pid: number }
           const kill = (signal: string) =>
-            this.send(stream, FrameType.kill, JSON.stringify({ signal }))
+            this.#send(stream, FrameType.kill, JSON.stringify({ signal }))
           const resize = (columns: number, rows: number) =>
-            this.send(stream, FrameType.resize, JSON.stringify({ columns, rows }))
+            this.#send(stream, FrameType.resize, JSON.stringify({ columns, rows }))
           resolve({ pid, stdin, stdout, stderr, exited, kill, resize })
         } else {
           reject(new Error(payload.toString()))
@@ -214,9 +214,9 @@ class GuestMachine implements Machine {
         }
       })
       const [readOutput, readErrors] = [FrameType.data, FrameType.errorData].map((kind) =>
-        this.receiving(stream, kind),
+        this.#receiving(stream, kind),
       )
-      this.send(stream, type, JSON.stringify(request))
+      this.#send(stream, type, JSON.stringify(request))
     })
   }
 
@@ -227,7 +227,7 @@ class GuestMachine implements Machine {
   ): Promise<ExecResult> {
     const process = await this.spawn(command, placement, { noInput: stdin === undefined })
     if (stdin !== undefined) process.stdin.end(stdin)
-    return this.result(process, `"${command.join(' ')}"`, timeoutMs)
+    return this.#result(process, `"${command.join(' ')}"`, timeoutMs)
   }
 
   async script(
@@ -235,18 +235,14 @@ class GuestMachine implements Machine {
     { pid, netns }: ScriptPlace = {},
     options: { timeoutMs?: number } = {},
   ) {
-    return this.result(
-      await this.start(FrameType.script, { pid, netns, script }),
+    return this.#result(
+      await this.#start(FrameType.script, { pid, netns, script }),
       'a script',
       options.timeoutMs,
     )
   }
 
-  private async result(
-    process: GuestProcess,
-    what: string,
-    timeoutMs?: number,
-  ): Promise<ExecResult> {
+  async #result(process: GuestProcess, what: string, timeoutMs?: number): Promise<ExecResult> {
     let late = false
     const end = () => {
       late = true
@@ -259,7 +255,7 @@ class GuestMachine implements Machine {
       process.exited,
     ])
     clearTimeout(timer)
-    if (this.gone !== undefined) throw new Error(`the embedded kernel ${this.gone}`)
+    if (this.#gone !== undefined) throw new Error(`the embedded kernel ${this.#gone}`)
     if (late) throw new Error(`${what} did not end within ${timeoutMs} ms`)
     return { exitCode, stdout, stderr }
   }
@@ -268,15 +264,15 @@ class GuestMachine implements Machine {
     await Promise.all(
       files.map(({ path, content, mode }) => {
         const head = Buffer.from(`${JSON.stringify({ path, mode })}\0`)
-        return this.ask(FrameType.write, Buffer.concat([head, Buffer.from(content)]))
+        return this.#ask(FrameType.write, Buffer.concat([head, Buffer.from(content)]))
       }),
     )
   }
 
   async forward(netns: string, address: string, port: number, hostPort: number): Promise<void> {
     const socket = `/run/forward-${netns}-${port}`
-    this.hostPort = hostPort
-    await this.ask(FrameType.forward, JSON.stringify({ socket }))
+    this.#hostPort = hostPort
+    await this.#ask(FrameType.forward, JSON.stringify({ socket }))
     const listen = `TCP-LISTEN:${port},bind=${address},fork,reuseaddr,backlog=64`
     const relay = await this.spawn(['socat', listen, `UNIX-CONNECT:${socket}`], { netns })
     relay.stdout.resume()
@@ -284,26 +280,26 @@ class GuestMachine implements Machine {
   }
 
   /** Connects a connection from the guest with a TCP port of the host's loopback interface. */
-  private carry({ stream }: Frame): void {
-    const socket: Socket = connect({ host: '127.0.0.1', port: this.hostPort, allowHalfOpen: true })
+  #carry({ stream }: Frame): void {
+    const socket: Socket = connect({ host: '127.0.0.1', port: this.#hostPort, allowHalfOpen: true })
     const window = new SendWindow()
-    const read = this.receiving(stream, FrameType.data)
-    this.listeners.set(stream, ({ type, payload: bytes }) => {
+    const read = this.#receiving(stream, FrameType.data)
+    this.#listeners.set(stream, ({ type, payload: bytes }) => {
       if (type === FrameType.data) socket.write(bytes, read(bytes.length))
       else if (type === FrameType.credit) window.grant(readCredit(bytes).bytes)
       else if (type === FrameType.end) socket.end()
       else socket.destroy()
     })
-    pump({ line: this.line, stream, type: FrameType.data, window }, socket)
-    socket.on('end', () => this.send(stream, FrameType.end))
+    pump({ line: this.#line, stream, type: FrameType.data, window }, socket)
+    socket.on('end', () => this.#send(stream, FrameType.end))
     socket.on('error', () => socket.destroy())
     socket.on('close', () => {
-      if (this.listeners.delete(stream)) this.send(stream, FrameType.exit)
+      if (this.#listeners.delete(stream)) this.#send(stream, FrameType.exit)
     })
   }
 
   async stop(): Promise<void> {
-    this.kernel.end()
+    this.#kernel.end()
     await this.ended
   }
 }

@@ -13,33 +13,33 @@ export interface ScriptResult {
 
 /** One output of a shell, in which a line that begins with a mark follows the output of each script. */
 class MarkedOutput {
-  private readonly mark: string
-  private parts: Buffer[] = []
+  readonly #mark: string
+  #parts: Buffer[] = []
 
   constructor(mark: string) {
-    this.mark = mark
+    this.#mark = mark
   }
 
   push(bytes: Buffer): void {
-    this.parts.push(bytes)
+    this.#parts.push(bytes)
   }
 
   /** Whether the mark's line has arrived. The shell writes it at once, so it is in the last two parts. */
   get isComplete(): boolean {
-    const end = Buffer.concat(this.parts.slice(-2))
-    const at = end.lastIndexOf(this.mark)
+    const end = Buffer.concat(this.#parts.slice(-2))
+    const at = end.lastIndexOf(this.#mark)
     return at >= 0 && end.includes('\n', at)
   }
 
   /** The output since the last call, and the rest of the mark's line if it has arrived. */
   take(): { output: Buffer; after?: string } {
-    const all = Buffer.concat(this.parts)
-    this.parts = []
-    const at = all.lastIndexOf(this.mark)
+    const all = Buffer.concat(this.#parts)
+    this.#parts = []
+    const at = all.lastIndexOf(this.#mark)
     if (at < 0) return { output: all }
     return {
       output: all.subarray(0, at),
-      after: all.toString('latin1', at + this.mark.length).trim(),
+      after: all.toString('latin1', at + this.#mark.length).trim(),
     }
   }
 }
@@ -49,51 +49,54 @@ class MarkedOutput {
  * A script takes 4 ms in it, and 52 ms in a new shell that first enters the namespaces of a node.
  */
 export class ScriptShell {
-  private readonly child: ChildProcess
-  private readonly mark = `\x1e${randomBytes(12).toString('hex')} `
-  private readonly stdout = new MarkedOutput(this.mark)
-  private readonly stderr = new MarkedOutput(this.mark)
-  private settle: ((result: ScriptResult) => void) | undefined
-  private ended = false
+  readonly #child: ChildProcess
+  readonly #mark = `\x1e${randomBytes(12).toString('hex')} `
+  readonly #stdout = new MarkedOutput(this.#mark)
+  readonly #stderr = new MarkedOutput(this.#mark)
+  #settle: ((result: ScriptResult) => void) | undefined
+  #ended = false
 
   /** `argv` starts the shell, which reads scripts from its standard input. */
   constructor(argv: readonly string[], env: NodeJS.ProcessEnv, pipes: FifoPool) {
     const process = pipes.spawn(argv, env, 'pipe')
-    this.child = process.child
-    this.child.on('error', () => this.gone(127, process))
-    this.child.on('exit', (code, signal) => this.gone(processEnd(code, signal).exitCode, process))
-    for (const name of ['stdout', 'stderr'] as const)
-      process[name].output.on('data', (bytes: Buffer) => {
-        this[name].push(bytes)
-        if (this.stdout.isComplete && this.stderr.isComplete) this.finish()
+    this.#child = process.child
+    this.#child.on('error', () => this.#gone(127, process))
+    this.#child.on('exit', (code, signal) => this.#gone(processEnd(code, signal).exitCode, process))
+    for (const [pipe, marked] of [
+      [process.stdout, this.#stdout],
+      [process.stderr, this.#stderr],
+    ] as const)
+      pipe.output.on('data', (bytes: Buffer) => {
+        marked.push(bytes)
+        if (this.#stdout.isComplete && this.#stderr.isComplete) this.#finish()
       })
   }
 
   get pid(): number | undefined {
-    return this.child.pid
+    return this.#child.pid
   }
 
   /** True until the shell has ended. */
   get alive(): boolean {
-    return !this.ended
+    return !this.#ended
   }
 
   /** Runs one script; not to be called while another one runs. Resolves even if the shell ends. */
   run(script: string): Promise<ScriptResult> {
     // The script is passed to `eval` as one word, so that an unclosed quote affects only the script itself.
-    this.child.stdin?.write(
-      `( eval ${shellWord(script)} ) </dev/null; printf '${this.mark}%d\\n' "$?"; printf '${this.mark}\\n' >&2\n`,
+    this.#child.stdin?.write(
+      `( eval ${shellWord(script)} ) </dev/null; printf '${this.#mark}%d\\n' "$?"; printf '${this.#mark}\\n' >&2\n`,
     )
     return new Promise((resolve) => {
-      this.settle = resolve
+      this.#settle = resolve
     })
   }
 
   /** Signals the shell and everything that it started. */
   kill(signal: NodeJS.Signals): void {
-    if (this.child.pid === undefined || this.ended) return
+    if (this.#child.pid === undefined || this.#ended) return
     try {
-      process.kill(-this.child.pid, signal)
+      process.kill(-this.#child.pid, signal)
     } catch {
       // It has already ended.
     }
@@ -101,21 +104,21 @@ export class ScriptShell {
 
   /** Lets an idle shell end. */
   end(): void {
-    this.child.stdin?.end()
+    this.#child.stdin?.end()
   }
 
-  private finish(codeOfShell?: number): void {
-    const { output: stdout, after: code = codeOfShell } = this.stdout.take()
-    const result = { exitCode: Number(code), stdout, stderr: this.stderr.take().output }
-    this.settle?.(result)
-    this.settle = undefined
+  #finish(codeOfShell?: number): void {
+    const { output: stdout, after: code = codeOfShell } = this.#stdout.take()
+    const result = { exitCode: Number(code), stdout, stderr: this.#stderr.take().output }
+    this.#settle?.(result)
+    this.#settle = undefined
   }
 
   /** A script with a syntax error ends its shell, as does a signal; the remaining output is read first. */
-  private async gone(code: number, { stdout, stderr }: PipedProcess): Promise<void> {
-    this.ended = true
+  async #gone(code: number, { stdout, stderr }: PipedProcess): Promise<void> {
+    this.#ended = true
     await outputEnded([stdout, stderr])
-    this.finish(code)
+    this.#finish(code)
   }
 }
 
@@ -124,25 +127,25 @@ const idleShells = 2
 
 /** Shells that wait for scripts, by place. */
 export class ScriptPool {
-  private readonly pipes: FifoPool
-  private readonly env: NodeJS.ProcessEnv
-  private readonly idle = new Map<string, ScriptShell[]>()
+  readonly #pipes: FifoPool
+  readonly #env: NodeJS.ProcessEnv
+  readonly #idle = new Map<string, ScriptShell[]>()
 
   constructor(pipes: FifoPool, env: NodeJS.ProcessEnv) {
-    this.pipes = pipes
-    this.env = env
+    this.#pipes = pipes
+    this.#env = env
   }
 
   /** Runs a script in an idle shell of that place, or in a new one; the shell can be killed. */
   run(place: ScriptPlace, script: string): { shell: ScriptShell; result: Promise<ScriptResult> } {
     const key = JSON.stringify([place.pid, place.netns])
-    const waiting = (this.idle.get(key) ?? []).filter(({ alive }) => alive)
+    const waiting = (this.#idle.get(key) ?? []).filter(({ alive }) => alive)
     const shell =
-      waiting.pop() ?? new ScriptShell([...enterNamespaces(place), 'sh'], this.env, this.pipes)
-    this.idle.set(key, waiting)
+      waiting.pop() ?? new ScriptShell([...enterNamespaces(place), 'sh'], this.#env, this.#pipes)
+    this.#idle.set(key, waiting)
     const result = shell.run(script).finally(() => {
-      const others = this.idle.get(key) ?? []
-      if (shell.alive && others.length < idleShells) this.idle.set(key, [...others, shell])
+      const others = this.#idle.get(key) ?? []
+      if (shell.alive && others.length < idleShells) this.#idle.set(key, [...others, shell])
       else shell.end()
     })
     return { shell, result }

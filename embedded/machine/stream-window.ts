@@ -12,28 +12,28 @@ const SLACK_BYTES = WINDOW_BYTES
 
 /** The sender's side of a window. */
 export class SendWindow {
-  private room = WINDOW_BYTES
-  private waiting: (() => void)[] = []
+  #room = WINDOW_BYTES
+  #waiting: (() => void)[] = []
 
   /** Counts bytes that are sent. Returns false if the sender must wait until the window is open. */
   take(bytes: number): boolean {
-    this.room -= bytes
-    return this.room > 0
+    this.#room -= bytes
+    return this.#room > 0
   }
 
   /** The reader has taken this number of bytes. */
   grant(bytes: number): void {
-    this.room += bytes
-    if (this.room <= 0) return
-    const { waiting } = this
-    this.waiting = []
+    this.#room += bytes
+    if (this.#room <= 0) return
+    const waiting = this.#waiting
+    this.#waiting = []
     for (const go of waiting) go()
   }
 
   /** Calls back, at once or later, when the window is open. */
   whenOpen(go: () => void): void {
-    if (this.room > 0) go()
-    else this.waiting.push(go)
+    if (this.#room > 0) go()
+    else this.#waiting.push(go)
   }
 
   /** The reader is gone, so nobody waits for it any more. */
@@ -44,29 +44,29 @@ export class SendWindow {
 
 /** The reader's side of a window. */
 export class ReceiveWindow {
-  private readonly grant: (bytes: number) => void
-  private unread = 0
-  private ungranted = 0
+  readonly #grant: (bytes: number) => void
+  #unread = 0
+  #ungranted = 0
 
   /** `grant` tells the sender that so many bytes have been read. */
   constructor(grant: (bytes: number) => void) {
-    this.grant = grant
+    this.#grant = grant
   }
 
   /** Counts received bytes. Returns false if the sender has ignored its window. */
   receive(bytes: number): boolean {
-    this.unread += bytes
-    return this.unread + this.ungranted <= WINDOW_BYTES + SLACK_BYTES
+    this.#unread += bytes
+    return this.#unread + this.#ungranted <= WINDOW_BYTES + SLACK_BYTES
   }
 
   /** Counts bytes that were read; they are granted in large parts, because each grant is a frame on the line. */
   read(bytes: number): void {
-    this.unread -= bytes
-    this.ungranted += bytes
-    if (this.ungranted < WINDOW_BYTES / 2) return
-    const granted = this.ungranted
-    this.ungranted = 0
-    this.grant(granted)
+    this.#unread -= bytes
+    this.#ungranted += bytes
+    if (this.#ungranted < WINDOW_BYTES / 2) return
+    const granted = this.#ungranted
+    this.#ungranted = 0
+    this.#grant(granted)
   }
 }
 

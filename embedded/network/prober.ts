@@ -18,15 +18,15 @@ const script = programText('embedded/network/prober.pl')
 
 /** Connects to TCP ports from one place, as a node's kubelet does for probes. */
 export class Prober {
-  private readonly machine: Machine
-  private readonly placement: Placement
-  private process: Promise<GuestProcess> | undefined
-  private readonly waiting = new Map<number, (answer: ProbeResult) => void>()
-  private next = 1
+  readonly #machine: Machine
+  readonly #placement: Placement
+  #process: Promise<GuestProcess> | undefined
+  readonly #waiting = new Map<number, (answer: ProbeResult) => void>()
+  #next = 1
 
   constructor(machine: Machine, placement: Placement) {
-    this.machine = machine
-    this.placement = placement
+    this.#machine = machine
+    this.#placement = placement
   }
 
   /** Connects, sends `payload` if there is one and waits for the first line of the answer. Only IPv4 addresses are reached. */
@@ -37,13 +37,13 @@ export class Prober {
     payload = '',
   ): Promise<ProbeResult> {
     if (!isIPv4(host)) return { kind: 'refused', line: '' }
-    this.process ??= this.start().catch((error) => {
-      this.process = undefined
+    this.#process ??= this.#start().catch((error) => {
+      this.#process = undefined
       throw error
     })
-    const { stdin } = await this.process
-    const id = this.next++
-    const answer = new Promise<ProbeResult>((resolve) => this.waiting.set(id, resolve))
+    const { stdin } = await this.#process
+    const id = this.#next++
+    const answer = new Promise<ProbeResult>((resolve) => this.#waiting.set(id, resolve))
     stdin.write(
       `${[id, host, port, timeoutSeconds, Buffer.from(payload).toString('hex')].join('\t')}\n`,
     )
@@ -51,26 +51,26 @@ export class Prober {
   }
 
   async stop(): Promise<void> {
-    const process = await this.process?.catch(() => undefined)
+    const process = await this.#process?.catch(() => undefined)
     process?.kill('SIGKILL')
   }
 
-  private async start(): Promise<GuestProcess> {
-    const process = await this.machine.spawn(['perl', '-e', script], this.placement)
+  async #start(): Promise<GuestProcess> {
+    const process = await this.#machine.spawn(['perl', '-e', script], this.#placement)
     process.stderr.resume()
-    createInterface({ input: process.stdout }).on('line', (line) => this.answer(line))
+    createInterface({ input: process.stdout }).on('line', (line) => this.#answer(line))
     void process.exited.then(() => {
-      this.process = undefined
-      for (const resolve of this.waiting.values()) resolve({ kind: 'silent', line: '' })
-      this.waiting.clear()
+      this.#process = undefined
+      for (const resolve of this.#waiting.values()) resolve({ kind: 'silent', line: '' })
+      this.#waiting.clear()
     })
     return process
   }
 
-  private answer(text: string): void {
+  #answer(text: string): void {
     const [, id, kind, line = ''] = /^(\d+) (open|line|refused|silent) ?(.*)$/.exec(text) ?? []
-    this.waiting.get(Number(id))?.({ kind: kind as ProbeResult['kind'], line })
-    this.waiting.delete(Number(id))
+    this.#waiting.get(Number(id))?.({ kind: kind as ProbeResult['kind'], line })
+    this.#waiting.delete(Number(id))
   }
 }
 

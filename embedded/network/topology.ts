@@ -150,10 +150,10 @@ export function podLink(node: NodePlan, podUid: string): PodLink {
 /** The nodes of a cluster as namespaces on one bridge, and the links of the Pods on them. */
 export class Network {
   readonly nodes: readonly NodePlan[]
-  private readonly machine: Machine
-  private readonly processes: ReadonlyMap<string, number>
+  readonly #machine: Machine
+  readonly #processes: ReadonlyMap<string, number>
   /** The free addresses of each node: as in CNI's host-local plugin, a released one is reused as late as possible. */
-  private readonly free: ReadonlyMap<string, string[]>
+  readonly #free: ReadonlyMap<string, string[]>
 
   constructor(
     machine: Machine,
@@ -161,9 +161,9 @@ export class Network {
     processes: ReadonlyMap<string, number>,
   ) {
     this.nodes = nodes
-    this.machine = machine
-    this.processes = processes
-    this.free = new Map(
+    this.#machine = machine
+    this.#processes = processes
+    this.#free = new Map(
       nodes.map(({ name, podCIDR }) => {
         const prefix = podGateway(podCIDR).slice(0, -1)
         return [name, Array.from({ length: 253 }, (_, index) => prefix + (index + 2))]
@@ -173,7 +173,7 @@ export class Network {
 
   /** The namespaces of a node. Throws for an unknown one. */
   placement(node: string): Placement {
-    const pid = this.processes.get(node)
+    const pid = this.#processes.get(node)
     if (pid === undefined) throw new Error(`there is no node "${node}"`)
     return { pid }
   }
@@ -181,10 +181,10 @@ export class Network {
   /** Creates a Pod's namespace with a new address, which it returns. Rejects, and leaves nothing, if the node has none left. */
   async attach(link: PodLink): Promise<string> {
     const { name, podCIDR } = link.node
-    const address = this.free.get(name)?.shift()
+    const address = this.#free.get(name)?.shift()
     if (address === undefined) throw new Error(`no IP addresses available in range set: ${podCIDR}`)
     try {
-      await runInGuest(this.machine, attachScript(link, address))
+      await runInGuest(this.#machine, attachScript(link, address))
     } catch (error) {
       await this.detach(link, address).catch(() => {})
       throw error
@@ -196,11 +196,11 @@ export class Network {
   async detach({ netns, hostInterface, node }: PodLink, address: string): Promise<void> {
     try {
       await runInGuest(
-        this.machine,
+        this.#machine,
         `ip -n ${node.name} link delete ${hostInterface}; ip netns delete ${netns}\n`,
       )
     } finally {
-      this.free.get(node.name)?.push(address)
+      this.#free.get(node.name)?.push(address)
     }
   }
 }

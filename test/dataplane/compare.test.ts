@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { compareNodeState, type Difference } from '../../dataplane/compare.ts'
 import {
   type Chain,
@@ -42,14 +42,14 @@ function chain(actual: NodeState, table: string, name: string): Chain {
 }
 
 describe('compareNodeState', () => {
-  it('finds no difference between a recorded node and itself', () => {
+  test('finds no difference between a recorded node and itself', () => {
     for (const folder of recordedFolders)
       expect(compareNodeState(stateAt(folder), stateAt(folder), { mode: 'ipvs' }), folder).toEqual(
         [],
       )
   })
 
-  it('ignores chains, rules, sets and links of other programs', () => {
+  test('ignores chains, rules, sets and links of other programs', () => {
     const differences = compareWith(iptables, 'iptables', (actual) => {
       const foreign = parseIptablesSave(
         [
@@ -93,7 +93,7 @@ describe('compareNodeState', () => {
     expect(differences).toEqual([])
   })
 
-  it('ignores counters, hash sizes, and the order of Services and virtual servers', () => {
+  test('ignores counters, hash sizes, and the order of Services and virtual servers', () => {
     const shuffle = (actual: NodeState) => {
       for (const set of actual.ipsets.values()) set.options.hashsize = '64'
       for (const { chain } of chainsOf(actual.iptables))
@@ -140,14 +140,14 @@ describe('compareNodeState', () => {
       }).map(({ kind, where }) => ({ kind, where }))
     const stale = (virtualServer: string) => [{ kind: 'stale', where: { virtualServer } }]
 
-    it('is foreign on an address of the node that no packet for a Service reaches', () =>
+    test('is foreign on an address of the node that no packet for a Service reaches', () =>
       expect(added('192.0.2.9', 8080)).toEqual([]))
-    it('is stale at a node port, at a Service address and for a firewall mark', () => {
+    test('is stale at a node port, at a Service address and for a firewall mark', () => {
       expect(added('192.0.2.9', 30_999)).toEqual(stale('TCP 192.0.2.9:30999'))
       expect(added('10.96.200.200', 8080)).toEqual(stale('TCP 10.96.200.200:8080'))
       expect(added('7', 0, 'FWM')).toEqual(stale('FWM 7'))
     })
-    it('is stale at the address and port of an endpoint on the node itself', () => {
+    test('is stale at the address and port of an endpoint on the node itself', () => {
       const real = stateAt(ipvs).virtualServers.find(
         ({ protocol, realServers }) => protocol === 'TCP' && realServers[0],
       )
@@ -157,7 +157,7 @@ describe('compareNodeState', () => {
     })
   })
 
-  it('finds the rule that must be last in another place', () => {
+  test('finds the rule that must be last in another place', () => {
     const differences = compareWith(iptables, 'iptables', (actual) => {
       const { rules } = chain(actual, 'nat', 'KUBE-SERVICES')
       rules.unshift(...rules.splice(-1))
@@ -166,7 +166,7 @@ describe('compareNodeState', () => {
     expect(differences[0]?.text).toContain('must be the last rule')
   })
 
-  it.each([
+  test.each([
     ['iptables', iptables],
     ['ipvs', ipvs],
   ] as const)(
@@ -205,7 +205,7 @@ describe('compareNodeState', () => {
     },
   )
 
-  it('finds two swapped rules of one Service', () => {
+  test('finds two swapped rules of one Service', () => {
     const ordered = chainsOf(stateAt(iptables).iptables).filter(({ chain }) => {
       return (
         /^KUBE-(SVC|EXT|SEP)-/.test(chain.name) &&
@@ -224,7 +224,7 @@ describe('compareNodeState', () => {
     }
   })
 
-  it.each([
+  test.each([
     [
       'a member removed',
       'missing',
@@ -284,7 +284,7 @@ describe('compareNodeState', () => {
     expect(kinds(compareWith(ipvs, 'ipvs', change))).toEqual([kind])
   })
 
-  it('ignores an additional real server of weight 0, which is being terminated', () => {
+  test('ignores an additional real server of weight 0, which is being terminated', () => {
     const add = (weight: number) => (actual: NodeState) => {
       actual.virtualServers[0]?.realServers.push({
         address: '10.9.9.9',
@@ -297,7 +297,7 @@ describe('compareNodeState', () => {
     expect(kinds(compareWith(ipvs, 'ipvs', add(1)))).toEqual(['stale'])
   })
 
-  it('finds only leftovers after a recorded switch from ipvs to iptables', () => {
+  test('finds only leftovers after a recorded switch from ipvs to iptables', () => {
     const differences = compareNodeState(
       stateAt('v1.30.3/iptables/web-nodeport'),
       stateAt('transitions/v1.30.3/3-ipvs-then-iptables'),

@@ -1,16 +1,16 @@
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { parseIpsetSave, printIpsetSave } from '../../dataplane/ipset-save.ts'
 import { ParseError } from '../../dataplane/program-output.ts'
 import { recordedFiles } from './recordings.ts'
 
 describe('ipset save', () => {
-  it('prints every recording unchanged', () => {
+  test('prints every recording unchanged', () => {
     for (const { path, text } of recordedFiles('ipset-save'))
       expect(printIpsetSave(parseIpsetSave(text)), path).toBe(text)
   })
 
-  it('reads type, options and members', () => {
+  test('reads type, options and members', () => {
     const sets = parseIpsetSave(
       'create A hash:ip,port family inet hashsize 1024 maxelem 65536 counters timeout 0\nadd A 10.0.0.1,tcp:80 packets 3 bytes 4\n',
     )
@@ -22,7 +22,7 @@ describe('ipset save', () => {
     })
   })
 
-  it.each([
+  test.each([
     ['10.0.0.0/8 nomatch', '10.0.0.0/8 nomatch'],
     ['30080 timeout 300 comment "a b"', '30080'],
     ['10.0.0.0/24,eth0', '10.0.0.0/24,eth0'],
@@ -35,7 +35,7 @@ describe('ipset save', () => {
     ),
   )
 
-  it.each([
+  test.each([
     ['a member before its set', 'add A 1\n'],
     ['a set twice', 'create A bitmap:port range 0-1\ncreate A bitmap:port range 0-1\n'],
     ['a set without type', 'create A\n'],
@@ -47,7 +47,7 @@ describe('ipset save', () => {
     expect(() => parseIpsetSave(text)).toThrow(ParseError)
   })
 
-  it('reads all members that it prints', () => {
+  test('reads all members that it prints', () => {
     const member = fc.tuple(fc.ipV4(), fc.constantFrom('tcp', 'udp', 'sctp'), fc.nat(65535))
     fc.assert(
       fc.property(fc.array(member), (members) => {

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import {
   type Chain,
   parseIptablesSave,
@@ -49,7 +49,7 @@ function millisecondsSince(start: NodeJS.CpuUsage): number {
 }
 
 describe('iptables-save', () => {
-  it('prints every recording unchanged', () => {
+  test('prints every recording unchanged', () => {
     const recordings = [...recordedFiles('iptables-save'), ...recordedFiles('ip6tables-save')]
     expect(recordings.length).toBeGreaterThan(100)
     for (const { path, text } of recordings) {
@@ -63,7 +63,7 @@ describe('iptables-save', () => {
     }
   })
 
-  it('reads what it prints, with and without counters', () => {
+  test('reads what it prints, with and without counters', () => {
     fc.assert(
       fc.property(ruleset, (rules) => {
         expect(parseIptablesSave(printIptablesSave(rules, { counters: true }))).toEqual(rules)
@@ -71,7 +71,7 @@ describe('iptables-save', () => {
     )
   })
 
-  it('keeps the later of two listings of one table, as iptables-restore does', () => {
+  test('keeps the later of two listings of one table, as iptables-restore does', () => {
     const text =
       '*nat\n:A - [0:0]\n-A A -j ACCEPT\nCOMMIT\n*filter\nCOMMIT\n*nat\n:B - [0:0]\nCOMMIT\n'
     const rules = parseIptablesSave(text)
@@ -79,7 +79,7 @@ describe('iptables-save', () => {
     expect([...(rules.get('nat')?.keys() ?? [])]).toEqual(['B'])
   })
 
-  it('reads rules with counters and warning lines', () => {
+  test('reads rules with counters and warning lines', () => {
     const text = [
       '# Warning: iptables-legacy tables present, use iptables-legacy-save to see them',
       '*nat',
@@ -100,7 +100,7 @@ describe('iptables-save', () => {
     })
   })
 
-  it.each([
+  test.each([
     ['a rule outside a table', '-A INPUT -j DROP\n', 1],
     ['a chain outside a table', ':INPUT ACCEPT [0:0]\n', 1],
     ['a rule of an undeclared chain', '*nat\n-A INPUT -j DROP\nCOMMIT\n', 2],
@@ -114,14 +114,14 @@ describe('iptables-save', () => {
     expect(fault(text).line).toBe(line)
   })
 
-  it('quotes a line that it cannot read, truncated and without control characters', () => {
+  test('quotes a line that it cannot read, truncated and without control characters', () => {
     const error = fault(`*nat\n\x1b[2Jhello ${'x'.repeat(100_000)}\nCOMMIT\n`)
     expect(error.message).toContain('line 2')
     expect(error.message).toContain('\\x1b[2Jhello')
     expect(error.message.length).toBeLessThan(400)
   })
 
-  it('throws no error except ParseError for any text', () => {
+  test('throws no error except ParseError for any text', () => {
     const piece = fc.constantFrom(
       '*nat',
       'COMMIT',
@@ -150,7 +150,7 @@ describe('iptables-save', () => {
     )
   })
 
-  it('reads 430,000 lines in under a second', () => {
+  test('reads 430,000 lines in under a second', () => {
     const chains = 36_000
     const names = Array.from(
       { length: chains },
@@ -174,7 +174,7 @@ describe('iptables-save', () => {
     expect(best).toBeLessThan(1000)
   })
 
-  it('reads one very long line in linear time', () => {
+  test('reads one very long line in linear time', () => {
     const line = `-A A ${'-m comment --comment "'.repeat(200_000)}`
     const started = process.cpuUsage()
     expect(

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import {
   parseIpvsadmSave,
   printIpvsadmSave,
@@ -46,12 +46,12 @@ const byMark = fc.record({
 })
 
 describe('ipvsadm -Sn', () => {
-  it('prints every recording unchanged', () => {
+  test('prints every recording unchanged', () => {
     for (const { path, text } of recordedFiles('ipvsadm-save'))
       expect(printIpvsadmSave(parseIpvsadmSave(text)), path).toBe(text)
   })
 
-  it('reads every virtual server that it prints', () => {
+  test('reads every virtual server that it prints', () => {
     fc.assert(
       fc.property(fc.oneof(byAddress, byMark), (server: VirtualServer) => {
         expect(parseIpvsadmSave(printIpvsadmSave([server]))).toEqual([server])
@@ -59,7 +59,7 @@ describe('ipvsadm -Sn', () => {
     )
   })
 
-  it('reads IPv6 addresses, firewall marks and flags', () => {
+  test('reads IPv6 addresses, firewall marks and flags', () => {
     const text = [
       '-A -f 5 -6 -s rr -p 300 ops',
       '-A -t [fd00::1]:80 -s mh -p 600 -b mh-fallback,mh-port',
@@ -87,7 +87,7 @@ describe('ipvsadm -Sn', () => {
     ])
   })
 
-  it.each([
+  test.each([
     ['names instead of numbers', '-A -t web:http -s rr'],
     ['a port out of range', '-A -t 10.0.0.1:65536 -s rr'],
     ['no scheduler', '-A -t 10.0.0.1:80'],

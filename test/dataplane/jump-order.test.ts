@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { compareNodeState, type Difference } from '../../dataplane/compare.ts'
 import type { Rule } from '../../dataplane/iptables-save.ts'
 import { targetOf } from '../../dataplane/rule.ts'
@@ -36,7 +36,7 @@ const toTop = (target: string) => (rules: Rule[]) => {
 }
 
 describe('the order of jumps in built-in chains', () => {
-  it.each([
+  test.each([
     [iptables, ['filter', 'INPUT'], 'KUBE-PROXY-FIREWALL'],
     [iptables, ['filter', 'FORWARD'], 'KUBE-SERVICES'],
     [iptables, ['filter', 'OUTPUT'], 'KUBE-PROXY-FIREWALL'],
@@ -56,12 +56,12 @@ describe('the order of jumps in built-in chains', () => {
     },
   )
 
-  it('is not compared on a node whose mode was switched or whose jumps were restored', () =>
+  test('is not compared on a node whose mode was switched or whose jumps were restored', () =>
     expect(changed(iptables, ['filter', 'INPUT'], toBottom('KUBE-PROXY-FIREWALL'), false)).toEqual(
       [],
     ))
 
-  it('may have a jump that the kubelet or the other mode also creates below the others, but not above', () => {
+  test('may have a jump that the kubelet or the other mode also creates below the others, but not above', () => {
     for (const [chain, target] of [
       ['FORWARD', 'KUBE-FORWARD'],
       ['INPUT', 'KUBE-FIREWALL'],
@@ -71,7 +71,7 @@ describe('the order of jumps in built-in chains', () => {
     expect(above).toMatchObject({ kind: 'order' })
   })
 
-  it('has KUBE-POSTROUTING above the masquerade agent, which appends its jump', () => {
+  test('has KUBE-POSTROUTING above the masquerade agent, which appends its jump', () => {
     for (const untouched of [true, false]) {
       const append = (rules: Rule[]) => rules.push({ spec: agent })
       expect(changed(iptables, ['nat', 'POSTROUTING'], append, untouched)).toEqual([])
@@ -85,7 +85,7 @@ describe('the order of jumps in built-in chains', () => {
     }
   })
 
-  it('does not depend on rules of other programs between the jumps', () => {
+  test('does not depend on rules of other programs between the jumps', () => {
     const foreign = fc.constantFrom(
       '-d 172.18.0.1/32 -j DOCKER_OUTPUT',
       '-m comment --comment "CNI portfwd requiring masquerade" -j CNI-HOSTPORT-MASQ',
@@ -119,7 +119,7 @@ describe('the order of jumps in built-in chains', () => {
     )
   })
 
-  it('is as predicted on every recorded kind node', () => {
+  test('is as predicted on every recorded kind node', () => {
     const nodes = recordedFolders.filter((folder) => folder.startsWith('kind-'))
     expect(nodes.length).toBeGreaterThan(10)
     for (const folder of nodes) {
@@ -135,7 +135,7 @@ describe('the order of jumps in built-in chains', () => {
 })
 
 describe('the last rules of KUBE-SERVICES', () => {
-  it('jump to KUBE-NODEPORTS for each address of nodePortAddresses, in any order', () => {
+  test('jump to KUBE-NODEPORTS for each address of nodePortAddresses, in any order', () => {
     const tail = (address: string) => ({
       spec: `-d ${address}/32 -m comment --comment "nodeports" -j KUBE-NODEPORTS`,
     })

@@ -1,6 +1,6 @@
 // What this machine's kernel does with kube-proxy's nftables rules and real packets, beside the traces through the same rules.
 
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { KubeProxyConfig } from '../../dataplane/kube-proxy/config.ts'
 import { featuresOf } from '../../dataplane/kube-proxy/versions.ts'
 import { printNftTable, printNftTransactions } from '../../dataplane/nft-transaction.ts'
@@ -189,7 +189,7 @@ describe.skipIf(reason !== undefined)(
     })
     afterAll(() => kernel?.stop())
 
-    it.each(['1.31', '1.32', '1.33', '1.34.1', '1.34.2', '1.35', '1.36'])(
+    test.each(['1.31', '1.32', '1.33', '1.34.1', '1.34.2', '1.35', '1.36'])(
       '%s: the kernel takes every script that the model writes',
       (version) => {
         const scripts = recordedScenarios().flatMap((scenario) => scriptsOf(scenario, version))
@@ -209,7 +209,7 @@ describe.skipIf(reason !== undefined)(
       },
     )
 
-    it.each(LAYOUTS)(
+    test.each(LAYOUTS)(
       '%s: a trace has the matching rules and the destinations of real packets',
       async (version) => {
         const sent: Sent[] = []

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { describe, expect, it, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { parseNftList } from '../../dataplane/nft-list.ts'
 import type { NftChain, NftTable } from '../../dataplane/nft-table.ts'
 import { printNftTransactions } from '../../dataplane/nft-transaction.ts'
@@ -26,7 +26,7 @@ const textOf = (...expr: unknown[]) =>
   parseNftList(rule(...expr))[0]?.chains.get('c')?.rules[0]?.text
 
 describe('nft -j list', () => {
-  it('reads base chains, rules in nft syntax, sets and verdict maps', () => {
+  test('reads base chains, rules in nft syntax, sets and verdict maps', () => {
     const [ip, ip6] = parseNftList(listing)
     expect([ip?.family, ip6?.family]).toEqual(['ip', 'ip6'])
     expect(ip?.chains.get('nat-postrouting')).toEqual({
@@ -42,7 +42,7 @@ describe('nft -j list', () => {
     )
   })
 
-  it.each([
+  test.each([
     [[{ counter: { packets: 7, bytes: 9 } }, { drop: null }], 'drop'],
     [[{ reject: { type: 'icmp', expr: 'port-unreachable' } }], 'reject'],
     [[{ reject: null }], 'reject'],
@@ -175,7 +175,7 @@ describe('nft -j list', () => {
     [[{ constructor: { x: 1 } }], '{"constructor":{"x":1}}'],
   ])('%j is %s', (expr, text) => expect(textOf(...expr)).toBe(text))
 
-  it('reads elements with a comment or an expiry time', () => {
+  test('reads elements with a comment or an expiry time', () => {
     const key = { elem: { val: { concat: ['10.96.0.9', 'tcp', 80] }, comment: 'default/web' } }
     const map = {
       family: 'ip',
@@ -211,7 +211,7 @@ describe('nft -j list', () => {
     })
   })
 
-  it('reads elements with the number of a protocol: nft prints it on a node without /etc/protocols', () => {
+  test('reads elements with the number of a protocol: nft prints it on a node without /etc/protocols', () => {
     const type = ['ipv4_addr', 'inet_proto', 'inet_service']
     const [table] = parseNftList(
       item({
@@ -227,7 +227,7 @@ describe('nft -j list', () => {
     expect([...(table?.maps.get('m')?.elements.keys() ?? [])]).toEqual(['10.0.0.6 . udp . 6'])
   })
 
-  it('ignores other families and objects, and rules of unknown chains', () => {
+  test('ignores other families and objects, and rules of unknown chains', () => {
     expect(parseNftList(item({ table: { family: 'bridge', name: 'firewalld' } }))).toEqual([])
     expect(parseNftList(item({ flowtable: { family: 'ip', name: 'f', table: 't' } }))).toEqual([])
     expect(
@@ -237,7 +237,7 @@ describe('nft -j list', () => {
     expect(parseNftList('{"nftables":[]}')).toEqual([])
   })
 
-  it.each([
+  test.each([
     ['', /not JSON/],
     ['table ip kube-proxy {', /not JSON/],
     ['[]', /the text is not output of nft/],

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { readCapturedNode } from '../../dataplane/capture.ts'
 import { parseConntrack } from '../../dataplane/conntrack.ts'
 import { parseIpAddr, printIpAddr } from '../../dataplane/ip-addr.ts'
@@ -7,7 +7,7 @@ import { ParseError } from '../../dataplane/program-output.ts'
 import { recordedFiles } from './recordings.ts'
 
 describe('ip -j addr', () => {
-  it('reads every recording, and what it prints of it', () => {
+  test('reads every recording, and what it prints of it', () => {
     for (const { path, text } of recordedFiles('ip-addr.json')) {
       const links = parseIpAddr(text)
       const [loopback] = links.find(({ name }) => name === 'lo')?.addresses ?? []
@@ -16,7 +16,7 @@ describe('ip -j addr', () => {
     }
   })
 
-  it('reads the kind, and skips the empty objects of a filtered list', () => {
+  test('reads the kind, and skips the empty objects of a filtered list', () => {
     const text = JSON.stringify([
       {},
       {
@@ -38,7 +38,7 @@ describe('ip -j addr', () => {
     ])
   })
 
-  it.each([
+  test.each([
     ['', 'not JSON'],
     ['1: lo:', 'not JSON'],
     ['[{"ifname":"lo"}', 'not JSON'],
@@ -52,14 +52,14 @@ describe('ip -j addr', () => {
 })
 
 describe('conntrack -L', () => {
-  it('reads every line of every recording', () => {
+  test('reads every line of every recording', () => {
     for (const { path, text } of recordedFiles('conntrack'))
       expect(parseConntrack(text), path).toHaveLength(
         text.split('\n').filter((line) => line !== '').length,
       )
   })
 
-  it('reads both directions', () => {
+  test('reads both directions', () => {
     const line =
       'udp      17 29 src=10.244.1.2 dst=10.96.0.10 sport=40000 dport=53 [UNREPLIED] src=10.244.0.3 dst=172.18.0.3 sport=53 dport=1234 mark=16384 use=1'
     expect(
@@ -85,7 +85,7 @@ describe('conntrack -L', () => {
     expect(parseConntrack(`ipv4     2 ${line}`)).toEqual(parseConntrack(line))
   })
 
-  it.each(['tcp 6 98 TIME_WAIT src=1.2.3.4', 'hello', 'tcp tcp src=a dst=b src=b dst=a'])(
+  test.each(['tcp 6 98 TIME_WAIT src=1.2.3.4', 'hello', 'tcp tcp src=a dst=b src=b dst=a'])(
     'refuses %s',
     (text) => {
       expect(() => parseConntrack(text)).toThrow(ParseError)
@@ -94,7 +94,7 @@ describe('conntrack -L', () => {
 })
 
 describe('ip route', () => {
-  it('reads every line of every recording', () => {
+  test('reads every line of every recording', () => {
     for (const { path, text } of recordedFiles('ip-route')) {
       const routes = parseIpRoute(text)
       expect(routes, path).toHaveLength(
@@ -105,7 +105,7 @@ describe('ip route', () => {
     }
   })
 
-  it('reads types, metrics and the first of several next hops', () => {
+  test('reads types, metrics and the first of several next hops', () => {
     const text = [
       'default proto static metric 100',
       '\tnexthop via 10.0.0.1 dev eth0 weight 1',
@@ -120,13 +120,13 @@ describe('ip route', () => {
     ])
   })
 
-  it('refuses text that is not a route', () => {
+  test('refuses text that is not a route', () => {
     expect(() => parseIpRoute('Command "rout" is unknown')).toThrow(ParseError)
   })
 })
 
 describe('readCapturedNode', () => {
-  it('reports every fault and reads the other files', () => {
+  test('reports every fault and reads the other files', () => {
     const { state, faults } = readCapturedNode(
       new Map([
         ['iptables-save', '*nat\nrubbish\n'],

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import {
   commentOf,
@@ -26,12 +26,12 @@ function read(spec: string): ParsedRule {
 }
 
 describe('parseRule', () => {
-  it('reads every recorded rule, and prints it unchanged', () => {
+  test('reads every recorded rule, and prints it unchanged', () => {
     expect(specs.size).toBeGreaterThan(500)
     expect([...specs].filter((spec) => printRule(read(spec)) !== spec)).toEqual([])
   })
 
-  it('returns typed fields with their negation', () => {
+  test('returns typed fields with their negation', () => {
     const rule = read(
       '! -s 10.244.0.0/16 -d 10.96.0.1/32 -i veth+ -p tcp -m comment --comment "a \\"b\\"" -m tcp ! --dport 443 -j MARK --set-xmark 0x4000/0x4000',
     )
@@ -45,7 +45,7 @@ describe('parseRule', () => {
     expect(rule.target?.options.get('--set-xmark')?.value).toEqual(['0x4000/0x4000'])
   })
 
-  it('reads other spellings and prints that of iptables-save', () => {
+  test('reads other spellings and prints that of iptables-save', () => {
     expect(normaliseSpec('-p tcp -j DROP -s 10.0.0.1/32')).toBe('-s 10.0.0.1/32 -p tcp -j DROP')
     expect(normaliseSpec('-p tcp --dport 80 -j ACCEPT')).toBe('-p tcp -m tcp --dport 80 -j ACCEPT')
     expect(normaliseSpec('-p udp -m comment --comment x --dport 80')).toBe(
@@ -65,7 +65,7 @@ describe('parseRule', () => {
     )
   })
 
-  it('keeps unknown matches and options as text, and refuses text that is not a rule', () => {
+  test('keeps unknown matches and options as text, and refuses text that is not a rule', () => {
     const spec = '-m bpf --bytecode "4,48 0 0 9" -m tcp --novelty 7 -j TEE --gateway 10.0.0.1'
     expect(printRule(read(spec))).toBe(spec)
     for (const text of [
@@ -79,7 +79,7 @@ describe('parseRule', () => {
       expect(parseRule(text)).toBeUndefined()
   })
 
-  it('prints and reads any comment', () => {
+  test('prints and reads any comment', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), (comment) => {
         const rule = read('-m comment --comment x -j DROP')
@@ -92,7 +92,7 @@ describe('parseRule', () => {
     )
   })
 
-  it('throws no error for any text', () => {
+  test('throws no error for any text', () => {
     const word = fc.constantFrom(
       '-m',
       '-j',

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { NftChain, NftTable } from '../../dataplane/nft-table.ts'
 import { drawTrace } from '../../dataplane/trace/draw.ts'
 import { external, node, pod, trace } from './made-node.ts'
@@ -17,7 +17,7 @@ describe('drawTrace', () => {
     '-A POSTROUTING -j MASQUERADE',
   ]
 
-  it('shows the hooks that the packet passed, the actions at each hook, and the destination', () => {
+  test('shows the hooks that the packet passed, the actions at each hook, and the destination', () => {
     expect(drawn(node({ nat }), pod, '10.96.0.9:80')).toEqual([
       '10.244.1.9 → 10.96.0.9:80/tcp',
       '           INPUT    ─────>  process   ─────>   OUTPUT',
@@ -34,7 +34,7 @@ describe('drawTrace', () => {
     ])
   })
 
-  it('marks the hook that stops a packet, and names the rule', () => {
+  test('marks the hook that stops a packet, and names the rule', () => {
     const filter = ['-A FORWARD -d 10.244.2.5/32 -j DROP']
     const lines = drawn(node({ nat, filter }), external, '10.96.0.9:80')
     expect(picture(lines)[2]).toBe(
@@ -47,7 +47,7 @@ describe('drawTrace', () => {
     ])
   })
 
-  it('shows a process of the node, or IPVS, between INPUT and OUTPUT', () => {
+  test('shows a process of the node, or IPVS, between INPUT and OUTPUT', () => {
     expect(picture(drawn(node({}), external, '172.18.0.3:22'))[0]).toBe(
       '          [INPUT]   ━━━━━▶ [process]  ─────>   OUTPUT',
     )
@@ -60,7 +60,7 @@ describe('drawTrace', () => {
     expect(last).toBe('in ━━━▶ [PREROUTING]  ───>  FORWARD   ───> [POSTROUTING]  ━━━▶ out')
   })
 
-  it.each([
+  test.each([
     ['meta mark set meta mark | 0x00004000 goto b', 'mark becomes 0x4000'],
     [
       'meta mark set 0x00000001 ct mark set meta mark',
@@ -93,7 +93,7 @@ describe('drawTrace', () => {
     expect(lines.replace(/\s+/g, ' ')).toContain(`ip kube-proxy: pre → a ${action}`)
   })
 
-  it('prints lines of ASCII text without a drawing with the option plain', () => {
+  test('prints lines of ASCII text without a drawing with the option plain', () => {
     const lines = drawTrace(trace(node({ nat }), pod, '10.96.0.9:80'), {
       width: 80,
       plain: true,
@@ -104,7 +104,7 @@ describe('drawTrace', () => {
     expect(lines.at(-1)).toBe('It stops there.')
   })
 
-  it('fits into 80 columns and 24 lines for recordings of 1.20 and 1.30, and is never wider than the terminal', () => {
+  test('fits into 80 columns and 24 lines for recordings of 1.20 and 1.30, and is never wider than the terminal', () => {
     const flows = ['pod:10.244.1.99', 'pod:10.244.1.6', 'host', 'outside'].flatMap((from) =>
       ['10.96.119.228:80', '172.18.0.3:31730', '172.18.255.200:80'].map(
         (to) => [from, to] as const,

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { external, node, pod, trace } from './made-node.ts'
 
 describe('a rule of a trace', () => {
@@ -64,12 +64,12 @@ describe('a rule of a trace', () => {
     'add ALL PORTS',
   ].join('\n')
 
-  it.each(matches)('%s from %s to %s: %s', (match, from, to, holds) => {
+  test.each(matches)('%s from %s to %s: %s', (match, from, to, holds) => {
     const state = node({ filter: [`-A FORWARD ${match} -j DROP`] }, '', sets)
     expect(trace(state, from, to).verdict).toBe(holds ? 'drop' : 'accept')
   })
 
-  it.each([
+  test.each([
     ['--set-xmark 0x4000/0x4000', 0x4001],
     ['--set-xmark 0x4000/0x0', 0x4001],
     ['--set-mark 0x2/0xf', 0x2],

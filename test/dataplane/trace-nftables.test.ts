@@ -1,6 +1,6 @@
 // Traces through nftables rules; nft-kernel.test.ts compares them with a kernel.
 
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { NftTable } from '../../dataplane/nft-table.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { stoppingPlace } from '../../dataplane/trace/stopping-place.ts'
@@ -58,7 +58,7 @@ const endAt = (rule: string, options: Parameters<typeof nodeWith>[1] = {}, to = 
 
 describe('one rule', () => {
   const SAME = '10.96.0.7:80 1'
-  it.each([
+  test.each([
     ['ip daddr 10.96.0.0/16 accept', SAME],
     ['ip daddr { 10.96.0.1-10.96.0.9, 192.0.2.0/24 } accept', SAME],
     ['ip daddr != 10.96.0.7 accept', 'drop'],
@@ -116,7 +116,7 @@ describe('one rule', () => {
     ['{"xt":null}', 'drop'],
   ])('%s → %s', (rule, end) => expect(endAt(rule)).toBe(end))
 
-  it('looks up values in named sets and maps', () => {
+  test('looks up values in named sets and maps', () => {
     const options = {
       sets: { local: ['10.244.1.0/24'], seen: ['10.244.1.9'] },
       maps: { ips: { '10.96.0.7 . tcp . 80': 'goto marked' } },
@@ -131,7 +131,7 @@ describe('one rule', () => {
 })
 
 describe('base chains', () => {
-  it('are evaluated in the order of their priorities, together with the tables of iptables; accept ends only its own base chain', () => {
+  test('are evaluated in the order of their priorities, together with the tables of iptables; accept ends only its own base chain', () => {
     const state = nodeWith({
       'forward filter 10': ['drop'],
       'forward filter -10': ['accept'],
@@ -147,7 +147,7 @@ describe('base chains', () => {
     expect(verdict).toBe('drop')
   })
 
-  it('show each change of a rule that marks and translates', () => {
+  test('show each change of a rule that marks and translates', () => {
     const state = nodeWith({
       'prerouting nat -101': ['meta mark set 0x00004000 dnat to 10.244.2.9:80'],
     })
@@ -155,14 +155,14 @@ describe('base chains', () => {
     expect(step?.change).toBe('mark becomes 0x4000, to 10.244.2.9:80')
   })
 
-  it('of a dormant table meet no packet', () => {
+  test('of a dormant table meet no packet', () => {
     const state = nodeWith({ 'forward filter 0': ['drop'] })
     expect(trace(state, pod, '10.96.0.7:80').verdict).toBe('drop')
     const nftables = state.nftables?.map((table) => ({ ...table, dormant: true as const })) ?? []
     expect(trace({ ...state, nftables }, pod, '10.96.0.7:80').verdict).toBe('accept')
   })
 
-  it('apply their policy to packets that no rule decides', () => {
+  test('apply their policy to packets that no rule decides', () => {
     expect(
       trace(nodeWith({ 'forward filter 0': [] }, { policy: 'drop' }), pod, '10.96.0.7:80').lost[0]
         ?.rule,
@@ -170,12 +170,12 @@ describe('base chains', () => {
     expect(trace(nodeWith({ 'forward filter 0': [] }), pod, '10.96.0.7:80').hops).toEqual([])
   })
 
-  it('are refused if their rules jump in a cycle', () =>
+  test('are refused if their rules jump in a cycle', () =>
     expect(() =>
       trace(nodeWith({ 'input filter 0': ['jump a'], a: ['goto a'] }), pod, '172.18.0.3:80'),
     ).toThrow(/cycle: .* a → a/))
 
-  it('name the last chain that an untranslated packet reached', () => {
+  test('name the last chain that an untranslated packet reached', () => {
     const place = (state: NodeState, to: string) => {
       const packet = parsePacket(pod, to)
       return stoppingPlace(tracePacket(state, packet), packet, state)

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { familyOf } from '../../dataplane/ip-address.ts'
 import type { VirtualServer } from '../../dataplane/ipvsadm-save.ts'
@@ -15,7 +15,7 @@ describe('a trace through every recorded node', () => {
     .tuple(fc.constantFrom('10.96', '172.18', '10.244', '8.8'), fc.nat(255), fc.nat(255))
     .map((parts) => parts.join('.'))
 
-  it('has outcomes whose probabilities add up to 1 for any packet', () => {
+  test('has outcomes whose probabilities add up to 1 for any packet', () => {
     const port = fc.oneof(fc.integer({ min: 1, max: 65535 }), fc.constantFrom(80, 443, 53))
     const from = fc.oneof(
       fc.constant('host'),
@@ -48,7 +48,7 @@ describe('a trace through every recorded node', () => {
     )
   })
 
-  it('has exactly the real servers of each virtual server as outcomes', () => {
+  test('has exactly the real servers of each virtual server as outcomes', () => {
     const servers = nodes.flatMap(({ folder, state }) =>
       state.virtualServers
         .filter(({ address }) => familyOf(address) === 'ipv4')
@@ -116,7 +116,7 @@ const flows = z
   .parse(JSON.parse(readFileSync(recordingPath('flows.json'), 'utf8')))
 
 describe('a trace has the destinations of real packets', () => {
-  it.each(flows)('$mode $scenario: $from → $to', (flow) => {
+  test.each(flows)('$mode $scenario: $from → $to', (flow) => {
     const state = stateAt(`${flow.version}/${flow.mode}/${flow.scenario}`)
     const trace = tracePacket(state, parsePacket(flow.from, flow.to))
     expect(trace.verdict).toBe(flow.verdict)

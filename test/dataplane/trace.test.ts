@@ -1,10 +1,10 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { explainTrace } from '../../dataplane/trace/draw.ts'
 import { CircleError, PacketError, parsePacket, traceToJson } from '../../dataplane/trace.ts'
 import { external, node, pod, trace } from './made-node.ts'
 
 describe('tracePacket', () => {
-  it('accepts a packet without translation if no rule matches', () => {
+  test('accepts a packet without translation if no rule matches', () => {
     const { verdict, outcomes, hops } = trace(node({}), pod, '8.8.8.8:53/udp')
     expect({ verdict, outcomes, hops }).toEqual({
       verdict: 'accept',
@@ -13,7 +13,7 @@ describe('tracePacket', () => {
     })
   })
 
-  it('follows jumps, returns and gotos as the kernel does', () => {
+  test('follows jumps, returns and gotos as the kernel does', () => {
     const filter = [
       ':A - [0:0]',
       ':B - [0:0]',
@@ -38,7 +38,7 @@ describe('tracePacket', () => {
     expect(trace(node({ filter }), pod, '8.8.8.8:53/udp').verdict).toBe('drop')
   })
 
-  it('reports a policy that drops the packet, and no later rule', () => {
+  test('reports a policy that drops the packet, and no later rule', () => {
     const { verdict, lost } = trace(node({ filter: [':FORWARD DROP [0:0]'] }), pod, '8.8.8.8:53')
     expect(verdict).toBe('drop')
     expect(lost).toEqual([
@@ -54,7 +54,7 @@ describe('tracePacket', () => {
     ])
   })
 
-  it('follows random rules with probabilities that add up to 1, including connections that are stopped', () => {
+  test('follows random rules with probabilities that add up to 1, including connections that are stopped', () => {
     const nat = [
       '-A PREROUTING -m statistic --mode random --probability 0.25000000000 -j DNAT --to-destination 10.244.1.5:8080',
       '-A PREROUTING -m statistic --mode random --probability 0.50000000000 -j DNAT --to-destination 10.244.2.5:8080',
@@ -70,7 +70,7 @@ describe('tracePacket', () => {
     expect(traceToJson(result)).toHaveProperty('lost')
   })
 
-  it('applies nat once to the source and once to the destination of a connection', () => {
+  test('applies nat once to the source and once to the destination of a connection', () => {
     const nat = [
       '-A PREROUTING -d 172.18.0.3/32 -j DNAT --to-destination 127.0.0.1:9',
       '-A OUTPUT -j DNAT --to-destination 172.18.0.3:8',
@@ -84,7 +84,7 @@ describe('tracePacket', () => {
     expect(remote.outcomes).toEqual([{ to: '127.0.0.1:9', probability: 1, masquerade: true }])
   })
 
-  it('passes the hooks in the order of the kernel, for each origin and destination', () => {
+  test('passes the hooks in the order of the kernel, for each origin and destination', () => {
     const log = (table: string) =>
       ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'].map(
         (hook) => `-A ${hook} -j LOG --log-prefix ${table}`,
@@ -145,7 +145,7 @@ describe('tracePacket', () => {
     ])
   })
 
-  it.each([
+  test.each([
     ['rr', { '10.244.1.5:80': 0.5, '10.244.2.5:80': 0.5 }],
     ['wrr', { '10.244.1.5:80': 0.25, '10.244.2.5:80': 0.75 }],
     ['fo', { '10.244.2.5:80': 1 }],
@@ -166,7 +166,7 @@ describe('tracePacket', () => {
     },
   )
 
-  it.each(['', '-a -t 10.96.0.1:80 -r 10.244.1.5:80 -m -w 0'])(
+  test.each(['', '-a -t 10.96.0.1:80 -r 10.244.1.5:80 -m -w 0'])(
     'rejects a packet to a virtual server without usable real servers (%s)',
     (real) => {
       const { verdict, outcomes, lost } = trace(
@@ -179,7 +179,7 @@ describe('tracePacket', () => {
     },
   )
 
-  it('prefers a virtual server for the firewall mark to one for the address', () => {
+  test('prefers a virtual server for the firewall mark to one for the address', () => {
     const ipvs = '-A -f 5 -s rr\n-a -f 5 -r 10.244.1.5:0 -m -w 1\n-A -t 10.96.0.1:80 -s rr'
     const state = node(
       { mangle: ['-A PREROUTING -p tcp -m tcp --dport 80 -j MARK --set-xmark 0x5/0xff'] },
@@ -188,7 +188,7 @@ describe('tracePacket', () => {
     expect(trace(state, pod, '10.96.0.1:80').outcomes).toMatchObject([{ to: '10.244.1.5:80' }])
   })
 
-  it('does not translate a packet that table raw excludes from tracking', () => {
+  test('does not translate a packet that table raw excludes from tracking', () => {
     const state = node({
       raw: ['-A PREROUTING -j CT --notrack'],
       nat: ['-A PREROUTING -j DNAT --to-destination 10.244.1.5:1'],
@@ -196,7 +196,7 @@ describe('tracePacket', () => {
     expect(trace(state, pod, '8.8.8.8:80').verdict).toBe('accept')
   })
 
-  it('refuses chains that jump to each other in a cycle, and packets that the node cannot have', () => {
+  test('refuses chains that jump to each other in a cycle, and packets that the node cannot have', () => {
     const circle = node({
       filter: [':A - [0:0]', ':B - [0:0]', '-A FORWARD -j A', '-A A -j B', '-A B -j A'],
     })
@@ -221,7 +221,7 @@ describe('tracePacket', () => {
     })
   })
 
-  it('explains every evaluated rule and the result', () => {
+  test('explains every evaluated rule and the result', () => {
     const filter = [
       '-A FORWARD -p udp -j ACCEPT',
       '-A FORWARD -d 8.8.8.8/32 -j REJECT --reject-with icmp-port-unreachable',

@@ -1,6 +1,6 @@
 // What is not kube-proxy's on a node, but decides what becomes of Service packets.
 
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { evaluate } from '../../grading/evaluate.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { noise } from '../../instructors/mutation/noise.ts'
@@ -23,10 +23,10 @@ const withRule = (table: string, rule: string) =>
   })
 
 describe('foreign rules', () => {
-  it('a correct node has no foreign rule that affects Service packets', () =>
+  test('a correct node has no foreign rule that affects Service packets', () =>
     expect(taking()).toEqual([]))
 
-  it.each([
+  test.each([
     [
       'mangle',
       '-A PREROUTING -p tcp -m statistic --mode random --probability 0.10000000009 -j DROP',
@@ -48,7 +48,7 @@ describe('foreign rules', () => {
     expect(more).toEqual([])
   })
 
-  it.each([
+  test.each([
     ['mangle', '-A PREROUTING -d 10.96.0.0/16 -j DROP', '(DROP) takes packets to'],
     ['raw', '-A OUTPUT -j NOTRACK', '(NOTRACK) stops the tracking of packets to'],
     ['raw', '-A PREROUTING -j CT --notrack', '(NOTRACK) stops the tracking of packets to'],
@@ -57,7 +57,7 @@ describe('foreign rules', () => {
     expect(taking(withRule(table, rule))[0]?.text).toContain(effect),
   )
 
-  it.each([
+  test.each([
     ['blackhole 10.244.2.0/24', 'DROP', '(DROP) takes packets to'],
     ['unreachable 10.244.2.0/24', 'REJECT', '(REJECT) takes packets to'],
   ])('the route %s to the Pods of another node is found', (route, verdict, effect) => {
@@ -71,14 +71,14 @@ describe('foreign rules', () => {
     expect(found?.text).toContain(verdict)
   })
 
-  it('a blackhole route that no Service uses is ignored', () =>
+  test('a blackhole route that no Service uses is ignored', () =>
     expect(
       taking(
         breakFile(flushedCapture(), NODE, 'ip-route', (text) => `${text}blackhole 192.0.2.0/24\n`),
       ),
     ).toEqual([]))
 
-  it.each([
+  test.each([
     ['mangle', '-A PREROUTING -d 192.0.2.0/24 -j DROP'],
     ['mangle', '-A PREROUTING -p tcp -m tcp --dport 22 -m limit --limit 5/sec -j DROP'],
     ['mangle', '-A PREROUTING -j MARK --set-xmark 0x1/0xffffffff'],
@@ -89,10 +89,10 @@ describe('foreign rules', () => {
   ])('%s %s is ignored', (table, rule) => expect(taking(withRule(table, rule))).toEqual([]))
 
   const foreign = noise(1).filter(({ what }) => what.startsWith('rules of'))
-  it.each(foreign)('$what', ({ apply }) => expect(taking(apply(flushedCapture()))).toEqual([]))
+  test.each(foreign)('$what', ({ apply }) => expect(taking(apply(flushedCapture()))).toEqual([]))
 })
 
-it('a veth that is down is reported, a dummy device that is down is not', () => {
+test('a veth that is down is reported, a dummy device that is down is not', () => {
   const link = (ifname: string, info_kind: string, flags: string[]) => ({
     ifindex: 91,
     ifname,
@@ -141,7 +141,7 @@ describe('tables of other programs in nf_tables', () => {
   const oneInTen = {
     match: { op: '<', left: { numgen: { mode: 'random', mod: 10, offset: 0 } }, right: 1 },
   }
-  it.each([
+  test.each([
     ['drops one packet in ten', 'inet', 'prerouting', [isTcp, oneInTen, { drop: null }]],
     [
       'drops DNS',
@@ -200,12 +200,12 @@ describe('tables of other programs in nf_tables', () => {
     expect(more).toEqual([])
   })
 
-  it('a policy that drops is found', () =>
+  test('a policy that drops is found', () =>
     expect(taking(withTables(guard('inet', 'input', [], 'drop')))[0]?.text).toMatch(
       /inet guard input: its policy \(DROP\)/,
     ))
 
-  it.each([
+  test.each([
     ['another network', 'ip', [matches('ip', 'daddr', prefix('192.0.2.0', 24)), { drop: null }]],
     ['another port', 'inet', [matches('tcp', 'dport', 22), { drop: null }]],
     ['IPv6', 'ip6', [{ drop: null }]],
@@ -215,7 +215,7 @@ describe('tables of other programs in nf_tables', () => {
     expect(taking(withTables(guard(family, 'prerouting', expr)))).toEqual([]),
   )
 
-  it('several tables are read, and an invalid listing is a fault of the capture', () => {
+  test('several tables are read, and an invalid listing is a fault of the capture', () => {
     const tables = withTables(
       guard('ip', 'prerouting', []),
       guard('inet', 'forward', [{ drop: null }]),

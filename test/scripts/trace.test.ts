@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 
 const root = join(import.meta.dirname, '../..')
@@ -41,7 +41,7 @@ function run(...args: string[]) {
 }
 
 describe('scripts/trace.ts', () => {
-  it('prints the documented JSON for a node of a capture', () => {
+  test('prints the documented JSON for a node of a capture', () => {
     const packet = ['--from', 'external:203.0.113.9', '--to', '10.96.0.10:53/udp', '--json']
     const { status, stdout } = run('--capture', kind, '--node', 'k8s-guide-worker', ...packet)
     expect(status).toBe(0)
@@ -56,7 +56,7 @@ describe('scripts/trace.ts', () => {
     )
   })
 
-  it('explains the path through the files of one node', () => {
+  test('explains the path through the files of one node', () => {
     const { status, stdout } = run(
       '--capture',
       join(recordings, 'v1.30.3/ipvs/web-no-endpoints'),
@@ -72,7 +72,7 @@ describe('scripts/trace.ts', () => {
     expect(stdout).toMatch(/^[ -~\n]*$/)
   })
 
-  it('starts outside, and shows every rule with -v or VERBOSE=1', () => {
+  test('starts outside, and shows every rule with -v or VERBOSE=1', () => {
     const flow = [
       '--capture',
       join(recordings, 'v1.30.3/iptables/web-nodeport'),
@@ -91,7 +91,7 @@ describe('scripts/trace.ts', () => {
     delete process.env.VERBOSE
   })
 
-  it('reports where an untranslated packet stops', () => {
+  test('reports where an untranslated packet stops', () => {
     const { status, stdout } = run(
       ...[
         '--capture',
@@ -105,11 +105,11 @@ describe('scripts/trace.ts', () => {
     expect(stdout).toContain('It reaches KUBE-SERVICES and finds no rule for TCP 10.96.200.200:80.')
   })
 
-  it('prints its help', () => {
+  test('prints its help', () => {
     expect(run('--help')).toMatchObject({ status: 0, stderr: '' })
   })
 
-  it.each([
+  test.each([
     ['nothing to trace', [], 'FROM= and TO= must be given: make trace FROM='],
     [
       'no such folder',
@@ -150,7 +150,7 @@ describe('scripts/trace.ts', () => {
     expect(stderr).not.toMatch(/^\s+at /m)
   })
 
-  it('names every file that cannot be read, with the line', () => {
+  test('names every file that cannot be read, with the line', () => {
     cpSync(join(recordings, 'v1.30.3/ipvs/web-lb'), folder, { recursive: true })
     writeFileSync(join(folder, 'iptables-save'), '*nat\nrubbish\n')
     writeFileSync(join(folder, 'ipvsadm-save'), 'rubbish too\n')

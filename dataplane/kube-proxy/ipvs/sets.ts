@@ -81,18 +81,18 @@ export const setNames = (family: Family): string[] => SET_NAMES.map((name) => se
 
 /** Collects the members of kube-proxy's sets in one family. */
 export class SetBuilder {
-  private readonly family: Family
-  private readonly members = new Map<SetName, Set<string>>()
-  private readonly wanted = new Set<SetName>()
+  readonly #family: Family
+  readonly #members = new Map<SetName, Set<string>>()
+  readonly #wanted = new Set<SetName>()
 
   constructor(family: Family, features: Features) {
-    this.family = family
-    for (const name of SET_NAMES) if (exists(name, features)) this.members.set(name, new Set())
+    this.#family = family
+    for (const name of SET_NAMES) if (exists(name, features)) this.#members.set(name, new Set())
   }
 
   add(name: SetName, member: string): void {
-    this.wanted.add(name)
-    this.members.get(name)?.add(member)
+    this.#wanted.add(name)
+    this.#members.get(name)?.add(member)
   }
 
   /**
@@ -100,30 +100,30 @@ export class SetBuilder {
    * value of the CIDR parameter of the IP address is invalid"), so that kube-proxy has a rule but no member.
    */
   addRange(name: SetName, prefix: string, range: string): void {
-    this.wanted.add(name)
+    this.#wanted.add(name)
     if (range.endsWith('/0')) return
-    const single = this.family === 'ipv4' ? '/32' : '/128'
-    this.members
+    const single = this.#family === 'ipv4' ? '/32' : '/128'
+    this.#members
       .get(name)
       ?.add(`${prefix},${range.endsWith(single) ? range.slice(0, -single.length) : range}`)
   }
 
   /** True if kube-proxy considers the set non-empty and therefore writes the rules that match against it. */
   isUsed(name: SetName): boolean {
-    return this.wanted.has(name)
+    return this.#wanted.has(name)
   }
 
   /** The sets as in `ipset save`, without options that depend on the kernel. */
   build(): IpSets {
     const sets: IpSets = new Map()
-    for (const [key, members] of this.members) {
-      const name = setName(key, this.family)
+    for (const [key, members] of this.#members) {
+      const name = setName(key, this.#family)
       const [type] = SETS[key]
       const options: Record<string, string> =
         type === 'bitmap:port'
           ? { range: '0-65535' }
           : {
-              family: this.family === 'ipv4' ? 'inet' : 'inet6',
+              family: this.#family === 'ipv4' ? 'inet' : 'inet6',
               hashsize: '1024',
               maxelem: '65536',
             }

@@ -23,19 +23,20 @@ export class TestCluster {
   readonly backend = createFakeBackend()
   readonly token = 'secret-token'
   readonly folder = mkdtempSync(join(tmpdir(), 'apiserver-test-'))
-  private readonly tls = createServerTls()
-  readonly ca = this.tls.cert
-  private readonly started = new Set<ChildProcessWithoutNullStreams>()
-  private server: ApiServer | undefined
+  readonly #tls = createServerTls()
+  readonly ca = this.#tls.cert
+  readonly #started = new Set<ChildProcessWithoutNullStreams>()
+  #server: ApiServer | undefined
   url = ''
   kubeconfig = ''
 
   async open(): Promise<void> {
-    const { api, backend, token, tls } = this
+    const tls = this.#tls
+    const { api, backend, token } = this
     const schema = await loadSchema()
     const log = (line: string) => process.stderr.write(`${line}\n`)
-    this.server = await startApiServer({ api, backend, schema, token, tls, log })
-    this.url = `https://127.0.0.1:${this.server.port}`
+    this.#server = await startApiServer({ api, backend, schema, token, tls, log })
+    this.url = `https://127.0.0.1:${this.#server.port}`
     this.kubeconfig = kubeconfig({ name: 'test', server: this.url, ca: this.ca, token })
     writeFileSync(join(this.folder, 'kubeconfig'), this.kubeconfig)
   }
@@ -46,8 +47,8 @@ export class TestCluster {
     const child = spawn('kubectl', ['--cache-dir', join(this.folder, 'cache'), ...args], {
       env: { ...process.env, ...own, ...env },
     })
-    this.started.add(child)
-    child.on('close', () => this.started.delete(child))
+    this.#started.add(child)
+    child.on('close', () => this.#started.delete(child))
     return child
   }
 
@@ -90,8 +91,8 @@ export class TestCluster {
   }
 
   async close(): Promise<void> {
-    for (const child of this.started) child.kill('SIGKILL')
-    await this.server?.close()
+    for (const child of this.#started) child.kill('SIGKILL')
+    await this.#server?.close()
     rmSync(this.folder, { recursive: true, force: true })
   }
 }

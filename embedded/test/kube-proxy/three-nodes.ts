@@ -50,13 +50,13 @@ export interface Running {
 export class ThreeNodes {
   readonly api = createClusterApi()
   readonly machine: Machine
-  private readonly folder: string
-  private readonly proxies = new Map<NodeName, Running>()
-  private pods = 0
+  readonly #folder: string
+  readonly #proxies = new Map<NodeName, Running>()
+  #pods = 0
 
   private constructor(machine: Machine, folder: string) {
     this.machine = machine
-    this.folder = folder
+    this.#folder = folder
   }
 
   static async start(): Promise<ThreeNodes> {
@@ -67,17 +67,17 @@ export class ThreeNodes {
       await startMachine({ packages, directory: folder, name, memoryMegabytes: 512 }),
       folder,
     )
-    await nodes.connect()
-    nodes.fillApi()
+    await nodes.#connect()
+    nodes.#fillApi()
     return nodes
   }
 
   async stop(): Promise<void> {
     await this.machine.stop()
-    rmSync(this.folder, { recursive: true, force: true })
+    rmSync(this.#folder, { recursive: true, force: true })
   }
 
-  private async connect(): Promise<void> {
+  async #connect(): Promise<void> {
     const lines = [
       'set -e',
       'modprobe -a bridge veth dummy iptable_nat iptable_filter iptable_mangle xt_comment xt_addrtype',
@@ -106,15 +106,15 @@ export class ThreeNodes {
       [worker2, 2],
     ] as const)
       lines.push(
-        ...this.podLines(node, `web${index}`, index, 5),
-        ...this.podLines(node, `client${index}`, index, 9),
+        ...this.#podLines(node, `web${index}`, index, 5),
+        ...this.#podLines(node, `client${index}`, index, 9),
       )
     const { exitCode, stderr } = await this.machine.script(lines.join('\n'))
     if (exitCode !== 0) throw new Error(`the nodes could not be made: ${stderr}`)
-    for (const index of [1, 2]) await this.serve(`web${index}`, index)
+    for (const index of [1, 2]) await this.#serve(`web${index}`, index)
   }
 
-  private podLines(node: string, pod: string, index: number, host: number): string[] {
+  #podLines(node: string, pod: string, index: number, host: number): string[] {
     return [
       `ip netns add ${pod}`,
       `ip -n ${node} link add v-${pod} type veth peer name eth0 netns ${pod}`,
@@ -129,7 +129,7 @@ export class ThreeNodes {
     ]
   }
 
-  private async serve(pod: string, index: number): Promise<void> {
+  async #serve(pod: string, index: number): Promise<void> {
     const folder = `/run/${pod}`
     const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
       (kind) => `${kind}_temp_path ${folder}/${kind};`,
@@ -147,7 +147,7 @@ export class ThreeNodes {
     server.stderr.resume()
   }
 
-  private fillApi(): void {
+  #fillApi(): void {
     names.forEach((name, index) => {
       this.api.create('nodes', undefined, {
         metadata: { name, labels: { 'kubernetes.io/hostname': name, 'kubernetes.io/os': 'linux' } },
@@ -189,7 +189,7 @@ export class ThreeNodes {
     })
   }
 
-  private get config(): string {
+  get #config(): string {
     const map = this.api.get('configmaps', 'kube-system', 'kube-proxy') as
       | { data?: Record<string, string> }
       | undefined
@@ -199,7 +199,7 @@ export class ThreeNodes {
   /** Edits kube-proxy's config.conf; a running kube-proxy takes no notice. */
   configure(edit: (text: string) => string): void {
     this.api.patch('configmaps', 'kube-system', 'kube-proxy', {
-      data: { 'config.conf': edit(this.config) },
+      data: { 'config.conf': edit(this.#config) },
     })
   }
 
@@ -207,7 +207,7 @@ export class ThreeNodes {
     const log: string[] = []
     const { machine, api } = this
     const { template } = api.list<DaemonSet>('daemonsets')[0]?.spec ?? {}
-    const metadata = { name: `kube-proxy-${++this.pods}` }
+    const metadata = { name: `kube-proxy-${++this.#pods}` }
     const pod = api.create<Pod>('pods', 'kube-system', {
       metadata,
       spec: { ...template?.spec, nodeName: node },
@@ -224,7 +224,7 @@ export class ThreeNodes {
       version,
     )
     const running = { container, log }
-    this.proxies.set(node, running)
+    this.#proxies.set(node, running)
     return running
   }
 
@@ -235,8 +235,8 @@ export class ThreeNodes {
   }
 
   async stopProxies(): Promise<void> {
-    await Promise.all([...this.proxies.values()].map(({ container }) => container.stop()))
-    this.proxies.clear()
+    await Promise.all([...this.#proxies.values()].map(({ container }) => container.stop()))
+    this.#proxies.clear()
   }
 
   /** Runs a shell command in a node's or Pod's network namespace and gives its standard output. */
@@ -262,7 +262,7 @@ export class ThreeNodes {
     const nodeAddresses = state.links
       .filter(({ name }) => name !== 'kube-ipvs0')
       .flatMap(({ addresses }) => addresses.map(({ address }) => address))
-    const config = { ...parseKubeProxyConfiguration(this.config), nfacct: false }
+    const config = { ...parseKubeProxyConfiguration(this.#config), nfacct: false }
     return predict(readObjects({ kind: 'List', items }).objects, {
       node,
       mode,
@@ -294,7 +294,7 @@ export class ThreeNodes {
   /** Asks a Service `count` times, with a connection each, and counts who answered (`web1`, `web2`, or `none`). */
   async ask(netns: string, address: string, count = 1): Promise<Record<string, number>> {
     const curl = `curl -s --max-time 2 -H 'Connection: close' 'http://${address}/?[1-${count}]'`
-    return this.answers(await this.sh(netns, curl), count)
+    return this.#answers(await this.sh(netns, curl), count)
   }
 
   /** Asks as `ask` does, but 20 times a second. */
@@ -310,10 +310,10 @@ export class ThreeNodes {
       { netns },
       { timeoutMs: 60_000 },
     )
-    return this.answers(stdout, count)
+    return this.#answers(stdout, count)
   }
 
-  private answers(printed: string, count: number): Record<string, number> {
+  #answers(printed: string, count: number): Record<string, number> {
     const answers: Record<string, number> = {}
     const lines = printed.split('\n').filter(Boolean)
     const none = Array<string>(count - lines.length).fill('none')

@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { describe, expect, it, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { compareNftables } from '../../../dataplane/compare/compare-nftables.ts'
 import { contains } from '../../../dataplane/ip-address.ts'
 import { defaultConfig } from '../../../dataplane/kube-proxy/config.ts'
@@ -105,7 +105,7 @@ describe('names and rules of genuine clusters', () => {
     ['10.42.0.171'],
   )
 
-  it("chains of Services and endpoints have kube-proxy's names", () => {
+  test("chains of Services and endpoints have kube-proxy's names", () => {
     const table = ipTable(dns, '1.33', { ...recordedConfig(), clusterCIDR: '10.42.0.0/16' })
     expect(table.maps.get('service-ips')?.elements).toEqual(
       new Map([['10.43.0.10 . udp . 53', 'goto service-FY5PMXPG-kube-system/kube-dns/udp/dns']]),
@@ -120,7 +120,7 @@ describe('names and rules of genuine clusters', () => {
     ])
   })
 
-  it('from 1.36 on all rules of a Service are in its own chain', () => {
+  test('from 1.36 on all rules of a Service are in its own chain', () => {
     const http = { name: 'http', protocol: 'TCP', port: 80 }
     const api = clusterOf('kproxy-lab/backend-api', '10.100.192.23', http, 9898, [
       '10.244.0.10',
@@ -139,7 +139,7 @@ describe('names and rules of genuine clusters', () => {
     expect([...table.chains.keys()].filter(isServicePortChain)).toHaveLength(1)
   })
 
-  it.each([
+  test.each([
     ['1.31', 'filter-output', -110, ['service-endpoints-check', 'firewall-check']],
     ['1.31', 'filter-output-post-dnat', -90, ['cluster-ips-check']],
     ['1.34', 'filter-output', 0, ['service-endpoints-check', 'cluster-ips-check']],
@@ -186,7 +186,7 @@ describe('branchesOf', () => {
   const NODE_PORT = 'tcp . 31730'
   const web = (scenario: string) => objectsAt('objects', `${scenario}.json`)
 
-  it.each(LAYOUTS)(
+  test.each(LAYOUTS)(
     '%s: externalTrafficPolicy Local keeps the source address except for Pods and the node itself',
     (version) => {
       const [fromPod, fromNode, others] = ways(
@@ -204,13 +204,13 @@ describe('branchesOf', () => {
     },
   )
 
-  it.each(LAYOUTS)('%s: policy Cluster masquerades every packet to a node port', (version) => {
+  test.each(LAYOUTS)('%s: policy Cluster masquerades every packet to a node port', (version) => {
     expect(ways(web('web-nodeport'), version, 'service-nodeports', NODE_PORT)).toEqual([
       expect.stringMatching(/^dnat to \S+ or \S+, masqueraded$/),
     ])
   })
 
-  it.each(LAYOUTS)(
+  test.each(LAYOUTS)(
     '%s: session affinity is found, and packets from outside the source ranges are dropped',
     (version) => {
       const [first = ''] = ways(
@@ -226,7 +226,7 @@ describe('branchesOf', () => {
     },
   )
 
-  it.each(LAYOUTS)(
+  test.each(LAYOUTS)(
     '%s: packets are rejected without endpoints and dropped without local endpoints',
     (version) => {
       expect(
@@ -242,7 +242,7 @@ describe('branchesOf', () => {
 describe('anonymous sets of addresses', () => {
   const ranges = (...members: string[]) => `ip saddr != ${anonymousSetText(members)} drop`
 
-  it('are sorted, without overlaps and with adjacent ranges joined, as nft lists them', () => {
+  test('are sorted, without overlaps and with adjacent ranges joined, as nft lists them', () => {
     expect(ranges('203.0.113.0/24', '172.18.0.0/16', '172.18.255.200')).toBe(
       'ip saddr != { 172.18.0.0/16, 203.0.113.0/24 } drop',
     )
@@ -266,7 +266,7 @@ describe('anonymous sets of addresses', () => {
     )
   })
 
-  it('contain the same addresses for every division into ranges', () => {
+  test('contain the same addresses for every division into ranges', () => {
     const part = fc.tuple(fc.integer({ min: 0, max: 255 }), fc.integer({ min: 24, max: 32 }))
     fc.assert(
       fc.property(fc.array(part, { minLength: 1, maxLength: 8 }), (parts) => {
@@ -290,7 +290,7 @@ describe('differences of versions and configurations', () => {
     'ip daddr 10.96.119.228 tcp dport 80 ip saddr != 10.244.0.0/16 jump mark-for-masquerade'
   const anyPort = 'ip daddr 10.96.119.228 ip saddr != 10.244.0.0/16 jump mark-for-masquerade'
 
-  it.each([
+  test.each([
     ['v1.33.5', 'filter-prerouting', toPort],
     ['v1.33.6', 'filter-prerouting-pre-dnat', toPort],
     ['v1.33', 'filter-prerouting-pre-dnat', toPort],
@@ -302,7 +302,7 @@ describe('differences of versions and configurations', () => {
     expect(texts(table, chain)?.[0]).toBe(masquerade)
   })
 
-  it('masqueradeAll masquerades every source', () => {
+  test('masqueradeAll masquerades every source', () => {
     const config = { ...recordedConfig(), nftables: { masqueradeAll: true, masqueradeBit: 14 } }
     const first = (version: string) => texts(ipTable(web, version, config), chain)?.[0]
     expect(first('v1.33.6')).toBe('ip daddr 10.96.119.228 tcp dport 80 jump mark-for-masquerade')
@@ -314,7 +314,7 @@ describe('differences of versions and configurations', () => {
     })
   })
 
-  it.each([
+  test.each([
     ['v1.33.5', 'iif'],
     ['v1.33.6', 'iifname'],
     ['v1.34.1', 'iif'],
@@ -331,7 +331,7 @@ describe('differences of versions and configurations', () => {
     )
   })
 
-  it('packets to unallocated addresses of the ServiceCIDRs are dropped from 1.33 on', () => {
+  test('packets to unallocated addresses of the ServiceCIDRs are dropped from 1.33 on', () => {
     const comment = 'Drop traffic to unallocated ClusterIPs'
     const last = (objects: ClusterObjects, version: string) =>
       ipTable(objects, version).chains.get('cluster-ips-check')?.rules.at(-1)
@@ -348,7 +348,7 @@ describe('differences of versions and configurations', () => {
     )
   })
 
-  it('1.37 is reported as newer than the modelled versions', () =>
+  test('1.37 is reported as newer than the modelled versions', () =>
     expect(() => tables(web, 'v1.37.0')).toThrow(
       '"v1.37.0" is newer than the modelled versions; the newest is 1.36',
     ))
@@ -365,7 +365,7 @@ describe('compareNftables', () => {
   const serviceChain = (table: NftTable) =>
     table.chains.get('service-PFISGYVC-default/web/tcp/') ?? { rules: [{ text: 'none' }] }
 
-  it('finds missing and stale elements and chains', () => {
+  test('finds missing and stale elements and chains', () => {
     expect(
       spoil(({ maps }) => maps.get('service-ips')?.elements.delete('10.96.119.228 . tcp . 80')),
     ).toEqual(['missing: map service-ips: missing element 10.96.119.228 . tcp . 80'])
@@ -379,7 +379,7 @@ describe('compareNftables', () => {
     expect(spoil(({ chains }) => chains.set('mine', { rules: [{ text: 'drop' }] }))).toHaveLength(1)
   })
 
-  it('finds an endpoint that is missing behind an element, in any chain', () => {
+  test('finds an endpoint that is missing behind an element, in any chain', () => {
     const shortened = ({ text }: { text: string }) => ({
       text: text.replace(/ \{ 0 : [^,]+, 1 :/, ' { 0 :'),
     })
@@ -395,7 +395,7 @@ describe('compareNftables', () => {
     }
   })
 
-  it('finds a flushed chain, a missing mark and wider source ranges', () => {
+  test('finds a flushed chain, a missing mark and wider source ranges', () => {
     expect(spoil((table) => serviceChain(table).rules.splice(0)).join()).toMatch(
       /leads to nothing, not to/,
     )
@@ -411,7 +411,7 @@ describe('compareNftables', () => {
     ).toMatch(/firewall-ips/)
   })
 
-  it('ignores empty chains of deleted Services, elements of affinity sets and the rule for unallocated addresses', () => {
+  test('ignores empty chains of deleted Services, elements of affinity sets and the rule for unallocated addresses', () => {
     expect(
       spoil(({ chains }) => chains.set('service-XXXXXXXX-default/old/tcp/', { rules: [] })),
     ).toEqual([])
@@ -441,7 +441,7 @@ describe('compareNftables', () => {
     ).toEqual([])
   })
 
-  it('tells another policy of a base chain from a missing chain', () => {
+  test('tells another policy of a base chain from a missing chain', () => {
     const base = ({ chains }: NftTable) => chains.get('filter-forward')?.base
     expect(spoil((table) => Object.assign(base(table) ?? {}, { policy: 'drop' }))).toEqual([
       'wrong: chain filter-forward at hook forward, priority 0 has policy drop, not policy accept',
@@ -449,7 +449,7 @@ describe('compareNftables', () => {
     expect(spoil((table) => Object.assign(base(table) ?? {}, { policy: 'accept' }))).toEqual([])
   })
 
-  it('names the table of a finding about IPv6', () => {
+  test('names the table of a finding about IPv6', () => {
     const expected = tables(objects, '1.34')
     const actual = structuredClone(expected)
     actual[1]?.chains.get('nat-prerouting')?.rules.pop()
@@ -458,7 +458,7 @@ describe('compareNftables', () => {
     ])
   })
 
-  it('finds a missing table, and a table left over from another mode', () => {
+  test('finds a missing table, and a table left over from another mode', () => {
     const both = tables(objects, '1.34')
     expect(differences(both, both.slice(0, 1))).toEqual([
       'missing: table ip6 kube-proxy is missing',
@@ -470,7 +470,7 @@ describe('compareNftables', () => {
     ).toEqual([])
   })
 
-  it('ends for a chain that jumps to itself', () => {
+  test('ends for a chain that jumps to itself', () => {
     const said = spoil((table) =>
       serviceChain(table).rules.splice(0, 9, { text: 'goto service-PFISGYVC-default/web/tcp/' }),
     )
