@@ -5,7 +5,7 @@ import type { Cluster } from '../cluster/driver.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
 import type { CheckedStep, LabSpec } from '../grading/check-context.ts'
 import type { StepOutcome } from '../grading/failure.ts'
-import { judge } from '../grading/judge.ts'
+import { type JudgeOptions, judge } from '../grading/judge.ts'
 import { notesName, writeNotes } from '../grading/lab-notes.ts'
 import { failureLines, measuredLines, outcomeLine } from '../grading/learner-report.ts'
 import { askedLines, learningLines, priceOfWrong } from '../grading/learning-lines.ts'
@@ -44,7 +44,7 @@ export async function answerStep(
   const known = predict && (await storedPrediction(client, lab, id))
   if (predict && (!known || !question)) {
     const kept = await keepPrediction(client, lab, step, text)
-    const outcome = await judgeStepOf(spec, id, source)
+    const outcome = await judgeQuietly(spec, step, source)
     const isFirst = !known
     const lines = [
       ...askedLines('Predict', predict),
@@ -103,10 +103,24 @@ const truthLines = ({ accepts, inspect, because }: Truth): string[] => [
   ...(because === undefined ? [] : [because]),
 ]
 
-async function judgeStepOf(spec: LabSpec, id: string, source: OpenedCluster): Promise<StepOutcome> {
-  const [outcome] = (await judge(spec, source, { only: [id] })).outcomes
+async function judgeStepOf(
+  spec: LabSpec,
+  id: string,
+  source: OpenedCluster,
+  onWait?: JudgeOptions['onWait'],
+): Promise<StepOutcome> {
+  const options = { only: [id], ...(onWait && { onWait }) }
+  const [outcome] = (await judge(spec, source, options)).outcomes
   return outcome ?? { id, verdict: 'could not check', reason: 'the step was not judged' }
 }
+
+/** Judges a step without sending packets, which would be listed and counted beside the learner's own. */
+export const judgeQuietly = (
+  spec: LabSpec,
+  { id }: CheckedStep,
+  source: OpenedCluster,
+  onWait?: JudgeOptions['onWait'],
+): Promise<StepOutcome> => judgeStepOf(spec, id, { ...source, live: source.live.quietly() }, onWait)
 
 /** The verdict, what was learnt, and for an answer that is not right the failure. A first prediction is not told what else is open. */
 function resultLines(

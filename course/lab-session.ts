@@ -16,7 +16,7 @@ import { personalise, type Variant } from '../grading/variant.ts'
 import { reasonOf } from '../host/main.ts'
 import { plainText } from '../host/plain-text.ts'
 import type { Progress } from '../host/progress.ts'
-import { showAnswer } from './answer-step.ts'
+import { judgeQuietly, showAnswer } from './answer-step.ts'
 import { rememberHint, shownHints } from './hints.ts'
 import { LabBench } from './lab-bench.ts'
 import {
@@ -115,6 +115,22 @@ export class LabSession {
     return (
       outcomes[0] ?? { id: step, verdict: 'could not check', reason: 'the step was not judged' }
     )
+  }
+
+  /**
+   * What a step comes to after an answer or a prediction was kept. After a prediction no packets are sent: those of the
+   * grader would be listed beside the learner's, which this step is about.
+   */
+  async checkAnswered(
+    kept: 'prediction' | 'answer',
+    step: string,
+    onWait?: JudgeOptions['onWait'],
+  ): Promise<StepOutcome> {
+    if (kept === 'answer') return this.check(step, onWait)
+    const { spec } = this.#open
+    const checked = spec.steps.find(({ id }) => id === step)
+    if (!checked) throw new Error(`Lab ${spec.lab.number} has no step "${step}".`)
+    return judgeQuietly(spec, checked, this.source, onWait)
   }
 
   /**

@@ -163,7 +163,7 @@ class Guide {
   async #answer(step: string, text: string): Promise<GuideEvent> {
     try {
       const kept = await this.#session.answer(step, text)
-      const { outcome } = await this.#check(step)
+      const outcome = await this.#session.checkAnswered(kept, step)
       return { type: kept === 'prediction' ? 'predicted' : 'checked', outcome }
     } catch (error) {
       const parts = [{ text: safeReason(error) }]

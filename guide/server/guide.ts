@@ -23,6 +23,7 @@ import { type Observed, Watch } from '../../course/watch.ts'
 import { attemptOf } from '../../grading/attempt.ts'
 import { learnerName } from '../../grading/class-key.ts'
 import { CompleteChecks } from '../../grading/complete-checks.ts'
+import type { StepOutcome } from '../../grading/failure.ts'
 import { findStep, type LabDefinition, mustRunHere, readLab } from '../../grading/lab-definition.ts'
 import { scoreLine } from '../../grading/learner-report.ts'
 import { recallLines } from '../../grading/recall.ts'
@@ -185,7 +186,9 @@ export class PageGuide implements GuideHandler {
       findStep(this.#definition, step)
       return this.#doing('Checking the answer', async () => {
         const kept = await this.#session.answer(step, text)
-        const { verdict } = await this.#check(step)
+        const { verdict } = this.#apply(
+          await this.#session.checkAnswered(kept, step, this.#tellWait),
+        )
         return { kept, verdict, lines: answerLines(this.#progress.outcomes.get(step)) }
       })
     },
@@ -337,7 +340,10 @@ export class PageGuide implements GuideHandler {
   }
 
   async #check(step: string) {
-    const outcome = await this.#session.check(step, this.#tellWait)
+    return this.#apply(await this.#session.check(step, this.#tellWait))
+  }
+
+  #apply(outcome: StepOutcome) {
     this.#progress = applyCheck(this.#progress, outcome)
     this.#save()
     return { verdict: outcome.verdict }
