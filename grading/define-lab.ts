@@ -10,6 +10,7 @@ import {
   type Question,
   type StepQuestions,
 } from './check-context.ts'
+import { requireKernel } from './kernel-features.ts'
 import { type LabDefinition, readLab, type StepDefinition } from './lab-definition.ts'
 import { learningCost, learningOf, understandingPoints } from './learning-notes.ts'
 import { questionCheck } from './question.ts'
@@ -98,7 +99,14 @@ function expectSameQuestions(
 
 /** A step with its check around the state, its questions and what they cost. */
 export function checkedStep(lab: number, step: StepDefinition, defined: Defined): CheckedStep {
-  const { check, asked, onlyAsks, cost } = defined
+  const { onlyAsks, cost } = defined
+  const onKernel = whereKernelHas(step.kernel)
+  const check = onKernel(defined.check)
+  const asked = {
+    ...defined.asked,
+    ...(defined.asked.predict && { predict: onKernel(defined.asked.predict) }),
+    ...(defined.asked.question && { question: onKernel(defined.asked.question) }),
+  }
   const understanding = understandingPoints(step, onlyAsks)
   const asking = { lab, step, understanding }
   const { question, predict, evidence } = asked
@@ -111,6 +119,7 @@ export function checkedStep(lab: number, step: StepDefinition, defined: Defined)
   return {
     ...step,
     ...defined,
+    asked,
     check:
       onlyAsks && question
         ? questionCheck(asking, question)
@@ -123,3 +132,14 @@ export function checkedStep(lab: number, step: StepDefinition, defined: Defined)
     cost: asksBeside || cost ? deducted : undefined,
   }
 }
+
+/** Puts the kernel features that a step needs before its check, or before the truth of what it asks. */
+const whereKernelHas =
+  (needs: StepDefinition['kernel']) =>
+  <Result>(judge: (context: CheckContext) => Result | Promise<Result>) =>
+    needs.length === 0
+      ? judge
+      : async (context: CheckContext): Promise<Result> => {
+          await requireKernel(needs, context)
+          return judge(context)
+        }

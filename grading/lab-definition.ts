@@ -11,6 +11,7 @@ import { askedTextSchema } from './asked-text.ts'
 import { Trouble } from './failure.ts'
 
 const sentence = z.string().trim().min(10)
+const kernelNeed = z.enum(['ipvs', 'ipset', 'recent', 'nft'])
 const stepDefinitionSchema = z.strictObject({
   id: z.string().regex(/^[a-z][a-z0-9-]*$/),
   title: sentence,
@@ -23,6 +24,8 @@ const stepDefinitionSchema = z.strictObject({
   understanding: z.number().int().min(0).optional(),
   /** Steps that must pass before this one is judged. */
   needs: z.array(z.string()).default([]),
+  /** The kernel features that only this step requires: on a cluster without them the judge calls it not applicable. */
+  kernel: z.array(kernelNeed).default([]),
   /** About a temporary state: the step is recorded when it passes, and remains passed. */
   moment: z.boolean().default(false),
   why: sentence,
@@ -46,7 +49,6 @@ const partSchema = z.strictObject({
   minutes: z.number().int().positive(),
   first: z.string(),
 })
-const kernelNeed = z.enum(['ipvs', 'ipset', 'recent', 'nft'])
 const labSchema = z.strictObject({
   id: z.number().int().positive(),
   title: sentence,
@@ -56,8 +58,6 @@ const labSchema = z.strictObject({
   unguided: z.number().int().min(0).default(0),
   /** The kernel features that the lab requires in addition to iptables; `make doctor` shows which clusters have them. */
   kernel: z.array(kernelNeed).default([]),
-  /** The kernel features that single steps require; without them, these steps are not applicable. */
-  kernelOfSteps: z.array(kernelNeed).default([]),
   /** Its steps judge a measurement, which `make measure` takes in User-Mode Linux on this machine. */
   measures: z.boolean().default(false),
   recall: z.array(recallSchema).default([]),
@@ -127,7 +127,8 @@ export function readLab(number: number): LabDefinition {
   const { id: _id, steps, ...lab } = parseLab(readFileSync(file, 'utf8'), file)
   const claims = readClaims()
   const withClaims = steps.map((step) => ({ ...step, claims: claimsOf(claims, number, step.id) }))
-  return { number, folder, ...lab, steps: withClaims }
+  const kernelOfSteps = [...new Set(steps.flatMap(({ kernel }) => kernel))]
+  return { number, folder, ...lab, kernelOfSteps, steps: withClaims }
 }
 
 /** Claim id → the steps (`lab/step`) that prove it. */

@@ -4,9 +4,10 @@ import type { CheckContext, WrongAnswer } from '../../grading/check-context.ts'
 import { expectMode } from '../../grading/expect-node.ts'
 import { webService } from '../../grading/expect-object.ts'
 import { expectFound, NotApplicable, onNode } from '../../grading/failure.ts'
+import { missingKernelFeatures, recordedLack } from '../../grading/kernel-features.ts'
 import type { Truth } from '../../grading/question.ts'
 import { kubeProxyVersionOf, stateOf } from '../../grading/snapshot.ts'
-import { hasNftables, missingKernelFeatures, recordedLack } from './nftables.ts'
+import { hasNftables } from './nftables.ts'
 
 const README = 'labs/07-before-and-after/README.md'
 const REQUESTS = 600

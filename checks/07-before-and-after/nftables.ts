@@ -1,61 +1,16 @@
-import { modeLacks } from '../../cluster/kube-proxy/module-check.ts'
 import type { Where } from '../../dataplane/compare.ts'
-import type { KernelMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { newestBefore } from '../../dataplane/kube-proxy/versions.ts'
 import { KUBE_PROXY_TABLE } from '../../dataplane/nft-table.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { featuresOn } from '../../grading/evaluate.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { webService } from '../../grading/expect-object.ts'
-import { expectFound, OutOfReach, onNode, Trouble } from '../../grading/failure.ts'
-import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { expectFound, OutOfReach, onNode } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
 import { sendRequests } from '../../grading/requests.ts'
-import { filesOf, kubeProxyVersionOf, type NodeView, stateOf } from '../../grading/snapshot.ts'
+import { kubeProxyVersionOf, type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { clientOf, expectAllConnect, expectConnections } from './connections.ts'
 import { backInIptablesMode, type ModeVisit, onceInMode } from './mode-visit.ts'
-
-/** A kernel's features do not change while a cluster runs. */
-const known = new WeakMap<LiveCluster['cluster'], Map<KernelMode, string | undefined>>()
-
-/** The features of a mode that the nodes' kernel lacks, as a clause; undefined if none. Throws Trouble if no node can be probed. */
-export async function missingKernelFeatures(
-  { cluster }: LiveCluster,
-  nodes: readonly NodeView[],
-  mode: KernelMode,
-): Promise<string | undefined> {
-  const lacks = known.get(cluster) ?? new Map<KernelMode, string | undefined>()
-  known.set(cluster, lacks)
-  try {
-    const names = nodes.map(({ name }) => name)
-    if (!lacks.has(mode)) lacks.set(mode, await modeLacks(cluster, names, mode, 'rr'))
-    return lacks.get(mode)
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : error
-    throw new Trouble(`the nodes could not be probed for mode ${mode} (${reason})`)
-  }
-}
-
-/**
- * The same from a thorough capture of each node (`kernel-modes`: "nftables: runs", "nftables: no NAT in nf_tables"). `lacks`
- * is undefined if the kernel has all features; the result is undefined if the capture does not contain it.
- */
-export function recordedLack(
-  nodes: readonly NodeView[],
-  mode: KernelMode,
-): { lacks: string | undefined } | undefined {
-  const recorded = nodes.map((node) => {
-    const line = filesOf(node)
-      .get('kernel-modes')
-      ?.match(new RegExp(`^${mode}: (.+)$`, 'm'))?.[1]
-    return { node: node.name, line }
-  })
-  const lacking = recorded.find(({ line }) => line?.startsWith('no '))
-  if (lacking) return { lacks: `the kernel of ${lacking.node} has ${lacking.line}` }
-  return recorded.length > 0 && recorded.every(({ line }) => line === 'runs')
-    ? { lacks: undefined }
-    : undefined
-}
 
 /** Whether this kube-proxy has the mode without a feature gate, as every version after the modelled ones has. */
 export const hasNftables = (node: NodeView): boolean =>
@@ -67,14 +22,8 @@ const visit: ModeVisit = {
   note: 'tables-of-nftables',
   inspect: 'nft list tables',
   back: 'make iptables',
-  async require({ live, nodes }) {
-    const lacks = live
-      ? await missingKernelFeatures(live, nodes, 'nftables')
-      : recordedLack(nodes, 'nftables')?.lacks
-    if (lacks !== undefined)
-      throw new OutOfReach(
-        `mode nftables can't run here: ${lacks}; a cluster with KERNEL=host, or kind, runs it`,
-      )
+  // The kernel's features are in lab.yaml, and required by the judge.
+  require({ nodes }) {
     const old = nodes.find((node) => !hasNftables(node))
     if (old)
       throw new OutOfReach(

@@ -11,6 +11,7 @@ export const madeStep = (given: FakeStep & { id: string }): CheckedStep => {
     title: `The step ${id} is done`,
     points: 2,
     needs: [],
+    kernel: [],
     moment: false,
     why: 'Because a test says so.',
     hints: ['Look at the test.', 'Change the test.'],
