@@ -218,18 +218,6 @@ function Diagnosis({ choices }: Pick<IncidentPush, 'choices'>) {
       )}
       <fieldset hidden={choices.length === 0}>
         <legend>The cause: a wrong one costs 5 points</legend>
-        {choices.length === 0 && (
-          <label>
-            In one sentence: the object, its field or part, what is wrong with it, and the node, if
-            it is only one
-            <textarea
-              rows={3}
-              maxLength={200}
-              value={cause}
-              onInput={(event) => setCause(event.currentTarget.value)}
-            />
-          </label>
-        )}
         {choices.map((choice) => (
           <label key={choice.id} class="choice">
             <input
