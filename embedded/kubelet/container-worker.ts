@@ -17,6 +17,7 @@ import type {
   NodeContext,
   PodSandbox,
 } from './objects.ts'
+import { runPreStop } from './pre-stop.ts'
 
 /** The kubelet's delay before a restart: none at first and after a run of ten minutes, then 10 s, doubled up to five minutes. */
 export function restartDelayMs(earlierEnds: number, ranMs: number): number {
@@ -55,6 +56,8 @@ export class ContainerWorker {
   #ends = 0
   #startedMs = 0
   #attached: LogBuffer | undefined
+  /** The run that was asked to end. */
+  #endingRun: RunningContainer | undefined
   #stopProbes: () => void = () => {}
 
   constructor(
@@ -159,11 +162,29 @@ export class ContainerWorker {
     this.running?.kill()
   }
 
+  /** Its preStop hook, then the signal of its image. Readiness is probed until then, liveness no longer restarts it. */
   async #end(): Promise<void> {
-    if (!this.running) return
-    this.#stopProbes()
-    this.running.stop()
-    await this.running.exited
+    const { running } = this
+    if (!running) return
+    if (this.#endingRun !== running) {
+      this.#endingRun = running
+      await this.#preStop(running)
+      if (this.running === running) this.#stopProbes()
+      running.stop()
+    }
+    await running.exited
+  }
+
+  async #preStop(running: RunningContainer): Promise<void> {
+    const { pod, podIP } = this.#sandbox
+    const { deletionGracePeriodSeconds } = pod.metadata
+    const graceSeconds = deletionGracePeriodSeconds ?? pod.spec.terminationGracePeriodSeconds ?? 30
+    const { container } = this
+    try {
+      await runPreStop({ node: this.#node, container, podIP, running, graceSeconds })
+    } catch (error) {
+      this.#event('Warning', 'FailedPreStopHook', `PreStopHook failed: ${messageOf(error)}`)
+    }
   }
 
   /** One run from the image to its end. Undefined when it could not be created. */
@@ -233,7 +254,9 @@ export class ContainerWorker {
       {
         report: (change) => this.#report(change),
         unhealthy: (message) => this.#event('Warning', 'Unhealthy', message),
-        restart: (message) => void this.#restart(message),
+        restart: (message) => {
+          if (this.#endingRun !== running) void this.#restart(message)
+        },
       },
     )
     if (this.#killed) running.kill()

@@ -175,6 +175,47 @@ describe('ending', () => {
     expect(cluster.events('graceful')).toContain('Normal Killing Stopping container main')
   })
 
+  test('the preStop hook runs before SIGTERM, once, and the Pod stays ready meanwhile', async () => {
+    const command = ['sh', '-c', 'echo hook >>/tmp/order; until [ -e /tmp/go ]; do sleep 0.1; done']
+    const order = 'trap "cat /tmp/order; echo term; exit 0" TERM; while :; do sleep 0.1; done'
+    cluster.create('hooked', worker, {
+      ...shell(order),
+      lifecycle: { preStop: { exec: { command } } },
+    })
+    await cluster.ready('hooked')
+    const log = cluster.logs('hooked', { follow: true })
+    cluster.api.delete('pods', 'default', 'hooked')
+    await expect
+      .poll(async () => (await cluster.exec('hooked', 'cat /tmp/order')).stdout)
+      .toBe('hook\n')
+    await cluster.ready('hooked')
+    await cluster.exec('hooked', 'touch /tmp/go')
+    await cluster.gone('hooked')
+    expect(await log).toBe('hook\nterm\n')
+  })
+
+  test('the grace period also counts for the preStop hook; a hook that fails is an event', async () => {
+    const sleeping = { sleep: { seconds: 60 } }
+    const failing = { exec: { command: ['sh', '-c', 'echo why; exit 3'] } }
+    cluster.create(
+      'overslept',
+      worker,
+      { ...shell('while :; do sleep 0.1; done'), lifecycle: { preStop: sleeping } },
+      { terminationGracePeriodSeconds: 1 },
+    )
+    cluster.create('unhooked', worker, {
+      ...shell('trap "exit 0" TERM; while :; do sleep 0.1; done'),
+      lifecycle: { preStop: failing },
+    })
+    await cluster.ready('overslept', 'unhooked')
+    for (const name of ['overslept', 'unhooked']) cluster.api.delete('pods', 'default', name)
+    await cluster.gone('overslept')
+    await cluster.gone('unhooked')
+    expect(cluster.events('unhooked')).toContainEqual(
+      expect.stringMatching(/^Warning FailedPreStopHook PreStopHook failed: .*exited with 3: why/),
+    )
+  })
+
   test('a process that ignores SIGTERM is killed when the grace period is over', async () => {
     cluster.create(
       'stubborn',
