@@ -5,6 +5,7 @@ import { type FieldErrors, syntaxFaults } from './field-errors.ts'
 import { fill } from './json.ts'
 import { hasNodePorts, needsClusterIP, needsHealthCheckPort } from './service-allocator.ts'
 import { check, type FieldRules, fieldsAt, type Strategy } from './strategy.ts'
+import { trafficDistributions } from './traffic-distribution.ts'
 
 const protocol = check.oneOf('TCP', 'UDP', 'SCTP')
 const ipFault = 'must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)'
@@ -48,6 +49,7 @@ const serviceRules: FieldRules = {
     check.not(isIn('loopback'), 'may not be in the loopback range (127.0.0.0/8, ::1/128)'),
   ],
   'spec.internalTrafficPolicy|externalTrafficPolicy': check.oneOf('Cluster', 'Local'),
+  'spec.trafficDistribution': check.oneOf(...trafficDistributions()),
   'spec.loadBalancerSourceRanges[]': check.not<string>(
     (cidr) => !ipaddr.isValidCIDR(cidr.trim()),
     cidrFault,

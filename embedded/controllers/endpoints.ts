@@ -2,12 +2,14 @@ import { hasLabels } from '../../dataplane/label-selector.ts'
 import type { Api } from '../apiserver/api.ts'
 import { sameJson } from '../apiserver/json.ts'
 import { type ControllerContext, keyOf, splitKey } from './context.ts'
+import { zoneOf } from './endpoint-hints.ts'
 import { controllerReference } from './ownership.ts'
 import {
   type EndpointSliceObject,
   type Endpoints,
   hasReadyCondition,
   isTerminal,
+  type NodeObject,
   type Pod,
   type ServiceObject,
 } from './resources.ts'
@@ -48,6 +50,12 @@ export function startEndpointsController(context: ControllerContext): void {
         selector && state && hasLabels(state.metadata.labels, selector)
       if (isSelected(pod) || isSelected(previous)) queue.add(keyOf(service))
     }
+  })
+  // The zone of an endpoint is a label of its node. A genuine controller reads it at the next change of the Service or its
+  // Pods; here it follows at once, so that the label and the hints of a learner's cluster agree.
+  context.watch<NodeObject>('nodes', (_type, node, previous) => {
+    if (previous && zoneOf(previous) === zoneOf(node)) return
+    for (const service of api.store.all<ServiceObject>('services')) queue.add(keyOf(service))
   })
   // Restores slices that other clients changed or deleted.
   context.watch<EndpointSliceObject>('endpointslices', (type, object, previous) => {
@@ -149,7 +157,9 @@ function subsetOf(
   const addresses = (isReady: boolean) =>
     shown
       .filter(({ conditions }) => conditions?.ready === isReady)
-      .map(({ addresses: [ip = ''], conditions: _conditions, ...own }) => ({ ip, ...own }))
+      .map(({ addresses: [ip = ''], hostname, nodeName, targetRef }) => {
+        return { ip, hostname, nodeName, targetRef }
+      })
   const [ready, notReady] = [addresses(true), addresses(false)]
   // Here, unlike in slices, an unnamed port has no name at all.
   const named = ports.map(({ name, ...port }) => ({ name: name || undefined, ...port }))

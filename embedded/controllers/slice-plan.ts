@@ -1,10 +1,12 @@
 import { hasLabels, type Labels } from '../../dataplane/label-selector.ts'
 import type { Api } from '../apiserver/api.ts'
+import { hintsFor, zoneOf } from './endpoint-hints.ts'
 import {
   type EndpointSliceObject,
   hasReadyCondition,
   isTerminal,
   isTerminating,
+  type NodeObject,
   type Pod,
   type ServiceObject,
   type SliceEndpoint,
@@ -32,13 +34,15 @@ export function endpointsOf(api: Api, service: ServiceObject, selector: Labels):
     const ports = portsOn(pod, service)
     const group = groups.get(portsKey(ports)) ?? { ports, endpoints: [] }
     groups.set(portsKey(ports), group)
-    group.endpoints.push(toEndpoint(pod, service))
+    const node = api.get<NodeObject>('nodes', undefined, pod.spec.nodeName ?? '')
+    const endpoint = toEndpoint(pod, service, zoneOf(node))
+    group.endpoints.push({ ...endpoint, hints: hintsFor(service, endpoint) })
   }
   return [...groups.values()]
 }
 
 /** A Pod as an endpoint: `serving` is its readiness, `ready` leaves out Pods being deleted, unless the Service publishes all. */
-function toEndpoint(pod: Pod, service: ServiceObject): SliceEndpoint {
+function toEndpoint(pod: Pod, service: ServiceObject, zone: string | undefined): SliceEndpoint {
   const { metadata, spec, status } = pod
   const { namespace, name, uid } = metadata
   const [serving, terminating] = [hasReadyCondition(pod), isTerminating(pod)]
@@ -49,6 +53,7 @@ function toEndpoint(pod: Pod, service: ServiceObject): SliceEndpoint {
     hostname: spec.subdomain === service.metadata.name ? spec.hostname : undefined,
     nodeName: spec.nodeName,
     targetRef: { kind: 'Pod', namespace, name, uid },
+    zone,
   }
 }
 

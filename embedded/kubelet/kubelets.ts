@@ -32,11 +32,8 @@ cat /proc/sys/kernel/random/boot_id`)
 }
 
 /** The Node object as kubeadm and the kubelet create it. The first node of a cluster is its control plane. */
-function nodeObject(
-  { name, address, podCIDR }: NodePlan,
-  facts: GuestFacts,
-  controlPlane: boolean,
-): Draft {
+function nodeObject({ name, address, podCIDR }: NodePlan, facts: GuestFacts, index: number): Draft {
+  const controlPlane = index === 0
   const now = timestamp()
   const conditions = [
     [
@@ -67,6 +64,8 @@ function nodeObject(
         'kubernetes.io/arch': architecture,
         'kubernetes.io/hostname': name,
         'kubernetes.io/os': 'linux',
+        // A cloud provider sets it. The last node has a zone of its own, as in kind.yaml.
+        'topology.kubernetes.io/zone': index < 2 ? 'zone-a' : 'zone-b',
         ...(controlPlane && {
           'node-role.kubernetes.io/control-plane': '',
           'node.kubernetes.io/exclude-from-external-load-balancers': '',
@@ -135,7 +134,7 @@ export async function startKubelets(machine: Machine, network: Network, api: Api
   const contexts = new Map<string, NodeContext>()
   const leases: NodeJS.Timeout[] = []
   for (const [index, node] of network.nodes.entries()) {
-    const object = api.create<NodeObject>('nodes', undefined, nodeObject(node, facts, index === 0))
+    const object = api.create<NodeObject>('nodes', undefined, nodeObject(node, facts, index))
     const events = new EventRecorder(api, 'kubelet', node.name)
     const prober = new Prober(machine, network.placement(node.name))
     contexts.set(node.name, { machine, network, api, node, events, prober })
