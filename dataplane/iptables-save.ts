@@ -37,29 +37,39 @@ const RULE = /^(?:\[(\d+):(\d+)\] )?-A ([^ ]*) ?(.*)$/s
 export function parseIptablesSave(text: string): Ruleset {
   const ruleset: Ruleset = new Map()
   let table: Table | undefined
+  const current = (what: string): Table => {
+    if (!table) throw new LineError(`${what} outside any table`)
+    return table
+  }
   const lines = readLines('iptables-save', text, (line) => {
-    const first = line.charAt(0)
-    if (first === '-' || first === '[') {
-      if (!table) throw new LineError('a rule outside any table')
-      readRule(line, table)
-    } else if (first === ':') {
-      if (!table) throw new LineError('a chain outside any table')
-      readChain(line, table)
-    } else if (first === '*') {
-      if (table) throw new LineError('a table begins before the COMMIT of the previous one')
-      const name = line.slice(1).trimEnd()
-      if (!TABLE_NAME.test(name)) throw new LineError('not a table name')
-      table = new Map()
-      ruleset.set(name, table)
-    } else if (line.trimEnd() === 'COMMIT') {
-      if (!table) throw new LineError('COMMIT outside any table')
-      table = undefined
-    } else if (first !== '#' && line.trim() !== '') {
-      throw new LineError('not a line of iptables-save')
+    switch (line.charAt(0)) {
+      case '-':
+      case '[':
+        return readRule(line, current('a rule'))
+      case ':':
+        return readChain(line, current('a chain'))
+      case '*':
+        if (table) throw new LineError('a table begins before the COMMIT of the previous one')
+        table = new Map()
+        ruleset.set(readTableName(line), table)
+        return
+      case '#':
+        return
     }
+    const word = line.trimEnd()
+    if (word === 'COMMIT') {
+      current('COMMIT')
+      table = undefined
+    } else if (word.trim() !== '') throw new LineError('not a line of iptables-save')
   })
   if (table) throw new ParseError('iptables-save', lines + 1, '', 'the text ends before COMMIT')
   return ruleset
+}
+
+function readTableName(line: string): string {
+  const name = line.slice(1).trimEnd()
+  if (!TABLE_NAME.test(name)) throw new LineError('not a table name')
+  return name
 }
 
 function readChain(line: string, table: Table): void {
@@ -89,16 +99,16 @@ export function printIptablesSave(ruleset: Ruleset, options: { counters?: boolea
   const lines: string[] = []
   for (const [name, table] of ruleset) {
     lines.push(`*${name}`)
-    for (const chain of table.values()) {
-      lines.push(`:${chain.name} ${chain.policy} [${chain.packets ?? 0}:${chain.bytes ?? 0}]`)
-    }
-    for (const chain of table.values()) {
+    const chains = [...table.values()]
+    for (const chain of chains) lines.push(`:${chain.name} ${chain.policy} ${printCounters(chain)}`)
+    for (const chain of chains)
       for (const rule of chain.rules) {
-        const counters = options.counters ? `[${rule.packets ?? 0}:${rule.bytes ?? 0}] ` : ''
+        const counters = options.counters ? `${printCounters(rule)} ` : ''
         lines.push(`${counters}-A ${chain.name}${rule.spec === '' ? '' : ` ${rule.spec}`}`)
       }
-    }
     lines.push('COMMIT')
   }
   return lines.map((line) => `${line}\n`).join('')
 }
+
+const printCounters = ({ packets = 0, bytes = 0 }: Rule | Chain): string => `[${packets}:${bytes}]`

@@ -37,8 +37,24 @@ const framesOf = ({ sets, maps }: Pick<NftTable, 'sets' | 'maps'>) =>
  * @param rewrite rewrites every chain, even if it is unchanged
  */
 function changesOf(held: NftTable, wanted: NftTable, rewrite = false): string[] {
+  const chains = chainChanges(held, wanted, rewrite)
+  const elements = elementChanges(held, wanted)
+  const phases = ['make', 'empty', 'fill', 'drop'] as const
+  return phases.flatMap((phase) => [...chains[phase], ...elements[phase]])
+}
+
+/** Lines by the phase of a transaction: what is referred to must exist, what is deleted must be referred to by nothing. */
+interface PhasedLines {
+  make: string[]
+  empty: string[]
+  fill: string[]
+  drop: string[]
+}
+
+function chainChanges(held: NftTable, wanted: NftTable, rewrite: boolean): PhasedLines {
   const table = nftTitle(wanted)
-  const [make, empty, fill, drop]: [string[], string[], string[], string[]] = [[], [], [], []]
+  const lines: PhasedLines = { make: [], empty: [], fill: [], drop: [] }
+  const { make, empty, fill, drop } = lines
   for (const [name, chain] of wanted.chains) {
     const there = held.chains.get(name)
     if (there && !rewrite && there.rules === chain.rules) continue
@@ -54,6 +70,14 @@ function changesOf(held: NftTable, wanted: NftTable, rewrite = false): string[] 
       empty.push(`flush chain ${table} ${name}`)
       drop.push(`delete chain ${table} ${name}`)
     }
+  return lines
+}
+
+/** The changes of sets and maps. */
+function elementChanges(held: NftTable, wanted: NftTable): PhasedLines {
+  const table = nftTitle(wanted)
+  const lines: PhasedLines = { make: [], empty: [], fill: [], drop: [] }
+  const { make, empty, fill, drop } = lines
   const [there, frames] = [framesOf(held), framesOf(wanted)]
   for (const [name, frame] of frames) {
     const old = there.get(name)
@@ -69,7 +93,7 @@ function changesOf(held: NftTable, wanted: NftTable, rewrite = false): string[] 
   }
   for (const [name, frame] of there)
     if (!frames.has(name)) drop.push(`delete ${'flags' in frame ? 'set' : 'map'} ${table} ${name}`)
-  return [...make, ...empty, ...fill, ...drop]
+  return lines
 }
 
 const ELEMENTS_PER_LINE = 100

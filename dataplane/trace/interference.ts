@@ -93,32 +93,52 @@ export function findInterference(
   const found = new Map<string, Difference>()
   for (const packet of packets) {
     for (const step of stepsOf(state, packet)) {
-      const { table, chain, rule, hook, verdict } = step
-      const isNft = foreignTables.has(table)
-      if (!isNft && (table === 'ipvs' || table.includes(' ') || !isForeign(chain))) continue
-      const isPolicy = rule.startsWith(isNft ? 'policy ' : '-P ')
-      const isRoute = table === ROUTES
-      const takes =
-        isRoute || isPolicy
-          ? verdict === 'DROP' || verdict === 'REJECT'
-          : isNft
-            ? isTakingNft(step, masqueradeMark)
-            : isTaking(hook, rule, masqueradeMark)
-      if (!takes) continue
-      const key = `${table} ${chain} ${rule}`
+      const key = `${step.table} ${step.chain} ${step.rule}`
       if (found.has(key)) continue
-      const to = `${packet.destination}:${packet.port}/${packet.protocol}`
-      const what = isRoute
-        ? `the route "${rule}"`
-        : isPolicy
-          ? 'its policy'
-          : "a rule that is not kube-proxy's"
-      const text = `${table} ${chain}: ${what} ${effectOf(step)} packets to ${to}`
-      const where = isNft ? { nft: table, part: `chain ${chain}` } : { table, chain }
-      found.set(key, { kind: 'stale', where, actual: rule, text, interferes: true })
+      const isNft = foreignTables.has(step.table)
+      const origin = originOf(step, isNft)
+      if (!origin || !isInterfering(step, origin, isNft, masqueradeMark)) continue
+      found.set(key, interferenceOf(step, origin, isNft, packet))
     }
   }
   return [...found.values()]
+}
+
+/** What of a node's configuration a step of a trace comes from; undefined for kube-proxy's own. */
+function originOf({ table, chain, rule }: TraceStep, isNft: boolean) {
+  if (!isNft && (table === 'ipvs' || table.includes(' ') || !isForeign(chain))) return undefined
+  if (table === ROUTES) return 'route'
+  return rule.startsWith(isNft ? 'policy ' : '-P ') ? 'policy' : 'rule'
+}
+
+type Origin = NonNullable<ReturnType<typeof originOf>>
+
+function isInterfering(
+  step: TraceStep,
+  origin: Origin,
+  isNft: boolean,
+  masqueradeMark: number,
+): boolean {
+  if (origin !== 'rule') return step.verdict === 'DROP' || step.verdict === 'REJECT'
+  return isNft ? isTakingNft(step, masqueradeMark) : isTaking(step.hook, step.rule, masqueradeMark)
+}
+
+function interferenceOf(
+  step: TraceStep,
+  origin: Origin,
+  isNft: boolean,
+  packet: Packet,
+): Difference {
+  const { table, chain, rule } = step
+  const what = {
+    route: `the route "${rule}"`,
+    policy: 'its policy',
+    rule: "a rule that is not kube-proxy's",
+  }[origin]
+  const to = `${packet.destination}:${packet.port}/${packet.protocol}`
+  const text = `${table} ${chain}: ${what} ${effectOf(step)} packets to ${to}`
+  const where = isNft ? { nft: table, part: `chain ${chain}` } : { table, chain }
+  return { kind: 'stale', where, actual: rule, text, interferes: true }
 }
 
 /** What a step does with packets: a rule without a final verdict changes them. */

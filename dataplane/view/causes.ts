@@ -111,28 +111,32 @@ function predictedCauses(
     )
     for (const having of byKind.values()) {
       // Ports without the aspect would write what several ports share.
-      const rest = write(
-        family,
-        having.map(({ aspect }) => aspect.without),
-      )
-      for (const { own, unexplained, aspect } of having)
-        for (const entry of own) {
-          const left = rest.get(entry.id)
-          if (
-            left?.text === entry.text ||
-            causes.get(entry.id)?.some((cause) => aspect.causes.includes(cause))
-          )
-            continue
-          for (const cause of aspect.causes) add(entry.id, cause)
-          // An aspect of its text is not yet why it exists.
-          if (!left) unexplained.delete(entry)
-        }
+      const without = having.map(({ aspect }) => aspect.without)
+      const rest = write(family, without)
+      for (const port of having) addCausesOfAspect(port, rest, causes, add)
     }
     for (const { unexplained, main } of known) for (const { id } of unexplained) add(id, main)
   }
   for (const entry of [...always.values(), ...entriesById(writeState(proxiers, options)).values()])
     if (!causes.has(entry.id)) causes.set(entry.id, [ofKubeProxy(entry, options.mode)])
   return causes
+}
+
+/** Adds the causes of an aspect to those entries of its port that are missing or different without it. */
+function addCausesOfAspect(
+  { own, unexplained, aspect }: { own: Entry[]; unexplained: Set<Entry>; aspect: Aspect },
+  rest: ReadonlyMap<string, Entry>,
+  causes: ReadonlyMap<string, readonly Cause[]>,
+  add: (id: string, cause: Cause) => void,
+): void {
+  for (const entry of own) {
+    const known = causes.get(entry.id) ?? []
+    if (known.some((cause) => aspect.causes.includes(cause))) continue
+    if (rest.get(entry.id)?.text === entry.text) continue
+    for (const cause of aspect.causes) add(entry.id, cause)
+    // An aspect of its text is not yet why it exists.
+    if (!rest.has(entry.id)) unexplained.delete(entry)
+  }
 }
 
 const entriesById = (state: NodeState): Map<string, Entry> =>

@@ -41,28 +41,30 @@ export function strategicMerge(
     before: JsonObject,
     changes: JsonObject,
   ): JsonObject | undefined {
-    const { $patch: directive = 'merge', $retainKeys: kept } = changes
-    if (directive === 'delete') return undefined
-    if (directive !== 'replace' && directive !== 'merge')
-      throw badRequest(`Unknown patch type found: ${JSON.stringify(directive)}`)
-    const result: JsonObject = directive === 'replace' ? {} : { ...before }
-    // `$retainKeys: [a, b]` keeps only these existing fields, for example when a volume changes its source.
-    if (Array.isArray(kept))
-      for (const key of Object.keys(result)) if (!kept.includes(key)) delete result[key]
+    const result = startingPoint(before, changes)
+    if (result === undefined) return undefined
     for (const [key, value] of Object.entries(changes)) {
       if (key.startsWith('$') || value === undefined) continue
-      const fieldType = schema.get(type ?? '')?.get(key)
-      const inner = fieldType && innermost(fieldType)
-      const innerName = inner?.is === 'object' ? inner.name : undefined
-      let merged: Json | undefined = value
-      if (isJsonObject(value)) merged = mergeObject(innerName, objectOf(result[key]), value)
-      else if (Array.isArray(value))
-        merged = mergeList(`${type}.${key}`, innerName, listOf(result[key]), value)
+      const merged = mergeField(type, key, result[key], value)
       if (merged === undefined || merged === null) delete result[key]
       else result[key] = merged
     }
     applyListDirectives(type, before, result, changes)
     return result
+  }
+
+  function mergeField(
+    type: string | undefined,
+    key: string,
+    before: Json | undefined,
+    value: Json,
+  ): Json | undefined {
+    const fieldType = schema.get(type ?? '')?.get(key)
+    const inner = fieldType && innermost(fieldType)
+    const innerName = inner?.is === 'object' ? inner.name : undefined
+    if (isJsonObject(value)) return mergeObject(innerName, objectOf(before), value)
+    if (!Array.isArray(value)) return value
+    return mergeList(`${type}.${key}`, innerName, listOf(before), value)
   }
 
   function mergeList(
@@ -76,31 +78,50 @@ export function strategicMerge(
       return [...items, ...changes.filter((item) => !items.some((own) => sameJson(own, item)))]
     const key = patchKeys[field]
     if (key === undefined) return changes
-    const replaces = changes.some(
-      (item) => isJsonObject(item) && item.$patch === 'replace' && item[key] === undefined,
-    )
-    let result: Json[] = replaces ? [] : [...items]
+    const isReplacing = (item: Json) => isJsonObject(item) && item.$patch === 'replace'
+    const hasKey = (item: Json) => isJsonObject(item) && item[key] !== undefined
+    const directives = changes.filter((item) => isReplacing(item) && !hasKey(item))
+    let result: Json[] = directives.length > 0 ? [] : [...items]
     for (const item of changes) {
-      const value = isJsonObject(item) ? item[key] : undefined
-      if (!isJsonObject(item) || value === undefined) {
-        if (isJsonObject(item) && item.$patch === 'replace') continue
+      if (directives.includes(item)) continue
+      if (!hasKey(item))
         throw badRequest(
           `map: ${JSON.stringify(item)} in ${field} does not contain declared merge key: ${key}`,
         )
-      }
-      const isSame = (own: Json) => isJsonObject(own) && sameJson(own[key], value)
-      const index = result.findIndex(isSame)
-      const merged = mergeObject(itemType, objectOf(result[index]), item)
-      if (merged === undefined) result = result.filter((own) => !isSame(own))
-      else if (index >= 0) result[index] = merged
-      else result.push(merged)
+      result = mergeItem(itemType, key, result, objectOf(item))
     }
     return result
+  }
+
+  /** A list with one of its items merged, appended or deleted. */
+  function mergeItem(
+    itemType: string | undefined,
+    key: string,
+    items: Json[],
+    change: JsonObject,
+  ): Json[] {
+    const isSame = (own: Json) => isJsonObject(own) && sameJson(own[key], change[key])
+    const index = items.findIndex(isSame)
+    const merged = mergeObject(itemType, objectOf(items[index]), change)
+    if (merged === undefined) return items.filter((own) => !isSame(own))
+    return index >= 0 ? items.with(index, merged) : [...items, merged]
   }
 
   if (!isJsonObject(patch))
     throw badRequest('error decoding patch: json: cannot unmarshal the patch into an object')
   return mergeObject(typeName, target, patch) ?? {}
+}
+
+/** The fields that a patch is applied to: `$patch` and `$retainKeys` decide. Undefined if it deletes the object. */
+function startingPoint(before: JsonObject, changes: JsonObject): JsonObject | undefined {
+  const { $patch: directive = 'merge', $retainKeys: kept } = changes
+  if (directive === 'delete') return undefined
+  if (directive !== 'replace' && directive !== 'merge')
+    throw badRequest(`Unknown patch type found: ${JSON.stringify(directive)}`)
+  const fields = Object.entries(directive === 'replace' ? {} : before)
+  // `$retainKeys: [a, b]` keeps only these existing fields, for example when a volume changes its source.
+  const retained = Array.isArray(kept) ? fields.filter(([key]) => kept.includes(key)) : fields
+  return Object.fromEntries(retained)
 }
 
 const objectOf = (value: Json | undefined) => (isJsonObject(value) ? value : {})

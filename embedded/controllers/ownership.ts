@@ -109,12 +109,16 @@ export function startGarbageCollector(context: ControllerContext): void {
         if (ownerReferences.length > 0) queue.add(`${resource} ${keyOf(object)}`)
         return
       }
-      if (!owners.delete(uid)) return
-      const isOwner = (reference: V1OwnerReference) => reference.uid === uid
-      for (const { name } of collected)
-        for (const other of api.store.all(name))
-          if (other.metadata.ownerReferences?.some(isOwner)) queue.add(`${name} ${keyOf(other)}`)
+      if (owners.delete(uid)) queueOwned(uid)
     })
+
+  /** Queues each object that names this owner. */
+  function queueOwned(uid: string): void {
+    const isOwner = (reference: V1OwnerReference) => reference.uid === uid
+    for (const { name } of collected)
+      for (const other of api.store.all(name))
+        if (other.metadata.ownerReferences?.some(isOwner)) queue.add(`${name} ${keyOf(other)}`)
+  }
 
   /** False only for an owner of a kind that this API serves. */
   function ownerExists(

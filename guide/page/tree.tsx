@@ -63,17 +63,21 @@ export function Tree({ holdings, index, kept, selected, changed, moved, select }
       if (row) select(row.entry.id)
     }
     const jump = entry.refersTo?.[0]
-    if (event.key === 'ArrowDown') go(at + 1)
-    else if (event.key === 'ArrowUp') go(at - 1)
-    else if (event.key === 'Home') go(0)
-    else if (event.key === 'End') go(rows.length - 1)
-    else if (event.key === 'ArrowRight' && open === false) toggle(entry.id)
-    else if (event.key === 'ArrowRight' && open) go(at + 1)
-    else if (event.key === 'ArrowLeft' && open) toggle(entry.id)
-    else if (event.key === 'ArrowLeft' && parent !== undefined) select(parent)
-    else if (event.key === 'Enter' && open !== undefined) toggle(entry.id)
-    else if (event.key === 'j' && jump !== undefined) select(jump)
-    else return
+    const toggleThis = () => toggle(entry.id)
+    /** What each key does to this row; undefined if nothing. */
+    const actions: Record<string, (() => void) | undefined> = {
+      ArrowDown: () => go(at + 1),
+      ArrowUp: () => go(at - 1),
+      Home: () => go(0),
+      End: () => go(rows.length - 1),
+      ArrowRight: open === undefined ? undefined : open ? () => go(at + 1) : toggleThis,
+      ArrowLeft: open ? toggleThis : parent === undefined ? undefined : () => select(parent),
+      Enter: open === undefined ? undefined : toggleThis,
+      j: jump === undefined ? undefined : () => select(jump),
+    }
+    const action = Object.hasOwn(actions, event.key) ? actions[event.key] : undefined
+    if (!action) return
+    action()
     event.preventDefault()
   }
   return (

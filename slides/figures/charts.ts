@@ -128,19 +128,27 @@ export function modeHistoryFigure(): Figure {
     for (const [index, { name, spans, note }] of MODES.entries()) {
       const y = index * step
       const top = isWide ? y : y + 44
-      canvas.text(name, 0, isWide ? y + 38 : y + 30)
+      const baseline = isWide ? y + 38 : y + 30
+      canvas.text(name, 0, baseline)
       for (const { from, to, tone } of spans)
         canvas.bar({ x: at(from), y: top, width: at(to) - at(from), height: 56 }, tone)
-      if (isWide) canvas.text(note, canvas.width - 440, y + 38)
-      else canvas.text(note, canvas.width, y + 30, { anchor: 'end' })
+      if (isWide) canvas.text(note, canvas.width - 440, baseline)
+      else canvas.text(note, canvas.width, baseline, { anchor: 'end' })
     }
     const bottom = MODES.length * step + (isWide ? 18 : 24)
     if (isWide) canvas.text('version', 0, bottom, { tone: 'faint' })
-    for (const version of TICKS) {
-      const anchor = version === 0 ? 'start' : version === NEWEST ? 'end' : 'middle'
-      canvas.text(`1.${version}`, at(version), bottom, { anchor, tone: 'faint' })
-    }
+    for (const version of TICKS)
+      canvas.text(`1.${version}`, at(version), bottom, {
+        anchor: tickAnchor(version),
+        tone: 'faint',
+      })
   })
+}
+
+/** The outermost labels stay within the axis. */
+function tickAnchor(version: number): 'start' | 'middle' | 'end' {
+  if (version === 0) return 'start'
+  return version === NEWEST ? 'end' : 'middle'
 }
 
 const SIZES = [10, 500, 1000]

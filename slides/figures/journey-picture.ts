@@ -264,31 +264,18 @@ class JourneyCanvas {
     y: number,
     node?: string,
   ): void {
-    const isPod = spot === 'sender' || spot === 'receiver'
+    const isPod = isPodSpot(spot)
     if (!passed && (isPod || spot === 'process')) return
     const { x: dx, y: dy, width, height } = AREAS[spot]
     const isStopped = passed?.some(({ station }) => station.isStopped)
-    const tone = !passed
-      ? 'faint'
-      : isStopped
-        ? 'bad'
-        : isPod || spot === 'process'
-          ? 'end'
-          : 'passed'
+    const tone = hopTone(spot, passed !== undefined, isStopped === true)
     const at = passed?.map(({ index }) => index).join(' ') ?? ''
     const [mx, my] = middleOf(spot)
     this.#parts.push(
       `<g class="hop ${tone}"${passed ? ` data-at="${at}" data-x="${x + mx}" data-y="${y + dy}"` : ''}>`,
       `<rect x="${x + dx}" y="${y + dy}" width="${width}" height="${height}" rx="${isPod ? 14 : 8}"/>`,
     )
-    const { packet } = passed?.[0]?.station ?? {}
-    const detail = isPod
-      ? spot === 'sender'
-        ? packet?.source
-        : packet?.destination
-      : spot === 'process' && node
-        ? 'of the node'
-        : undefined
+    const detail = hopDetail(spot, passed?.[0]?.station.packet, node)
     if (detail === undefined)
       this.#text(name, x + mx, y + my + 6, {
         size: sizeFor(name, width - 10, 17, 'bold'),
@@ -535,4 +522,23 @@ function towards([x, y]: Corner, [toX, toY]: Corner): Corner {
   const length = Math.hypot(toX - x, toY - y) || 1
   const share = Math.min(RADIUS, length / 2) / length
   return [x + (toX - x) * share, y + (toY - y) * share]
+}
+
+const isPodSpot = (spot: Spot): boolean => spot === 'sender' || spot === 'receiver'
+
+function hopTone(spot: Spot, isPassed: boolean, isStopped: boolean): string {
+  if (!isPassed) return 'faint'
+  if (isStopped) return 'bad'
+  return isPodSpot(spot) || spot === 'process' ? 'end' : 'passed'
+}
+
+/** The second line of a place: the Pod's address, or on which node a process runs. */
+function hopDetail(
+  spot: Spot,
+  packet: Station['packet'] | undefined,
+  node: string | undefined,
+): string | undefined {
+  if (spot === 'sender') return packet?.source
+  if (spot === 'receiver') return packet?.destination
+  return spot === 'process' && node ? 'of the node' : undefined
 }

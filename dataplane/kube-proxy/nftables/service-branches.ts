@@ -80,28 +80,44 @@ function walk(table: NftTable, name: string, from: Path, depth: number): NftBran
   for (const { text } of chain.rules) {
     const rest = text.replace(SET_MARK, '').trim()
     const marks = rest !== text.trim()
-    const found = RULE.exec(rest)?.groups ?? (marks ? { when: rest } : {})
-    const { chains, pairs, endpoint, set, when = '', jump, chain: target = '', verdict } = found
+    const parts: RuleParts = RULE.exec(rest)?.groups ?? (marks ? { when: rest } : {})
+    const { set, when = '', chain: target } = parts
     const further: Path = {
       ...path,
       when: when === '' ? path.when : [...path.when, when],
       masqueraded: marks ? [...path.masqueraded, ''] : path.masqueraded,
     }
-    if (set !== undefined) path.remembered = table.sets.get(set)?.timeout ?? 0
-    else if (jump === 'goto') branches.push(...walk(table, target, further, depth + 1))
-    else if (chains !== undefined) {
-      const targets = values(chains).map((to) => to.replace(/^goto /, ''))
-      branches.push(chosen(table, further, targets, depth + 1))
-    } else if (endpoint !== undefined) branches.push(translated(further, [endpoint]))
-    else if (pairs !== undefined) branches.push(translated(further, values(pairs).map(joined)))
-    else if (verdict !== undefined) branches.push(end(further, verdict as 'drop' | 'reject'))
+    const final = finalBranches(table, parts, further, depth + 1)
+    if (final) {
+      branches.push(...final)
+      if (when === '') return branches
+    } else if (set !== undefined) path.remembered = table.sets.get(set)?.timeout ?? 0
     else if (marks || target === 'mark-for-masquerade') path.masqueraded.push(when)
     else branches.push(end(further, 'unknown', text))
-    const isFinal =
-      [chains, pairs, endpoint, verdict].some((part) => part !== undefined) || jump === 'goto'
-    if (isFinal && when === '') return branches
   }
   return branches
+}
+
+type RuleParts = Partial<
+  Record<'chains' | 'pairs' | 'endpoint' | 'set' | 'when' | 'jump' | 'chain' | 'verdict', string>
+>
+
+/** The branches of a rule after which no packet that matches it reaches the next rule; undefined for other rules. */
+function finalBranches(
+  table: NftTable,
+  { chains, pairs, endpoint, jump, chain = '', verdict }: RuleParts,
+  path: Path,
+  depth: number,
+): NftBranch[] | undefined {
+  if (jump === 'goto') return walk(table, chain, path, depth)
+  if (chains !== undefined) {
+    const targets = values(chains).map((to) => to.replace(/^goto /, ''))
+    return [chosen(table, path, targets, depth)]
+  }
+  if (endpoint !== undefined) return [translated(path, [endpoint])]
+  if (pairs !== undefined) return [translated(path, values(pairs).map(joined))]
+  if (verdict !== undefined) return [end(path, verdict as 'drop' | 'reject')]
+  return undefined
 }
 
 function translated(path: Path, list: readonly string[]): NftBranch {

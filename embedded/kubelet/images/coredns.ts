@@ -77,20 +77,29 @@ function serviceNames(api: Api): string {
       if (spec.clusterIP) lines.push(`${spec.clusterIP} ${name}`)
       continue
     }
-    for (const slice of slices) {
-      const owner = slice.metadata.labels?.['kubernetes.io/service-name']
-      if (owner !== metadata.name || slice.metadata.namespace !== metadata.namespace) continue
-      if (slice.addressType !== 'IPv4') continue
-      for (const { addresses, hostname, conditions } of slice.endpoints ?? []) {
-        const [address] = addresses
-        if (!address || (conditions?.ready === false && !spec.publishNotReadyAddresses)) continue
-        // The first name of a line is the one a PTR query gets.
-        lines.push(
-          `${address} ${hostname ?? address.replaceAll('.', '-')}.${name}`,
-          `${address} ${name}`,
-        )
-      }
-    }
+    const own = slices.filter(
+      (slice) =>
+        slice.metadata.labels?.['kubernetes.io/service-name'] === metadata.name &&
+        slice.metadata.namespace === metadata.namespace &&
+        slice.addressType === 'IPv4',
+    )
+    for (const endpoint of own.flatMap(({ endpoints }) => endpoints ?? []))
+      lines.push(...endpointNames(endpoint, name, spec.publishNotReadyAddresses === true))
   }
   return lines.map((line) => `${line}\n`).join('')
+}
+
+/** The names of one endpoint of a headless Service. */
+function endpointNames(
+  { addresses, hostname, conditions }: NonNullable<EndpointSliceObject['endpoints']>[number],
+  service: string,
+  publishNotReady: boolean,
+): string[] {
+  const [address] = addresses
+  if (!address || (conditions?.ready === false && !publishNotReady)) return []
+  // The first name of a line is the one a PTR query gets.
+  return [
+    `${address} ${hostname ?? address.replaceAll('.', '-')}.${service}`,
+    `${address} ${service}`,
+  ]
 }

@@ -1,4 +1,4 @@
-import type { Ruleset } from '../../../dataplane/iptables-save.ts'
+import type { Ruleset, Table } from '../../../dataplane/iptables-save.ts'
 import { targetOf } from '../../../dataplane/rule.ts'
 
 /**
@@ -7,26 +7,31 @@ import { targetOf } from '../../../dataplane/rule.ts'
  */
 export function applyRestore(ruleset: Ruleset, input: string): Ruleset {
   const result = structuredClone(ruleset)
-  let table = new Map()
+  let table: Table = new Map()
   for (const line of input.split('\n')) {
-    const [, verb, chain, spec] = /^(-[AIDX]) (\S+)(?: (.*))?$/.exec(line) ?? []
+    const [, verb, chain = '', spec = ''] = /^(-[AIDX]) (\S+)(?: (.*))?$/.exec(line) ?? []
     if (line.startsWith('*')) table = result.get(line.slice(1)) ?? new Map()
     else if (line.startsWith(':')) {
       const name = line.slice(1).split(' ')[0] ?? ''
       table.set(name, { name, policy: '-', rules: [] })
-    } else if (verb === '-D') {
-      const rules = table.get(chain)?.rules ?? []
-      const at = rules.findIndex((rule: { spec: string }) => rule.spec === spec)
-      if (at === -1) throw new Error(`no such rule: ${line}`)
-      rules.splice(at, 1)
-    } else if (verb === '-X') {
-      if (table.get(chain)?.rules.length !== 0) throw new Error(`not an empty chain: ${line}`)
-      for (const other of table.values())
-        for (const rule of other.rules)
-          if (targetOf(rule.spec) === chain)
-            throw new Error(`${chain} is referenced: -A ${other.name} ${rule.spec}`)
-      table.delete(chain)
-    } else if (line !== '' && line !== 'COMMIT') throw new Error(`unexpected line: ${line}`)
+    } else if (verb === '-D') deleteRule(table, chain, spec)
+    else if (verb === '-X') deleteChain(table, chain)
+    else if (line !== '' && line !== 'COMMIT') throw new Error(`unexpected line: ${line}`)
   }
   return result
+}
+
+function deleteRule(table: Table, chain: string, spec: string): void {
+  const rules = table.get(chain)?.rules ?? []
+  const at = rules.findIndex((rule) => rule.spec === spec)
+  if (at === -1) throw new Error(`no such rule: -D ${chain} ${spec}`)
+  rules.splice(at, 1)
+}
+
+function deleteChain(table: Table, name: string): void {
+  if (table.get(name)?.rules.length !== 0) throw new Error(`not an empty chain: -X ${name}`)
+  for (const { name: other, rules } of table.values())
+    for (const { spec } of rules)
+      if (targetOf(spec) === name) throw new Error(`${name} is referenced: -A ${other} ${spec}`)
+  table.delete(name)
 }

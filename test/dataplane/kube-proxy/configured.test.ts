@@ -228,13 +228,13 @@ describe('userspace mode of 1.20', () => {
         const [expected, actual] = [inOrder(services), inOrder(services)]
         expect(compareNodeState(expected, actual, { mode: 'userspace' })).toEqual([])
         const [own, another] = services[0] === web ? ['32768', '32769'] : ['32769', '32768']
-        for (const table of actual.iptables.values())
-          for (const { name, rules } of table.values())
-            for (const rule of chains.test(name) ? rules : [])
-              rule.spec = rule.spec.replace(
-                new RegExp(`(?<=[ :])${own}$`),
-                to === 'other' ? another : to,
-              )
+        const ownPort = new RegExp(`(?<=[ :])${own}$`)
+        const rules = [...actual.iptables.values()]
+          .flatMap((table) => [...table.values()])
+          .filter(({ name }) => chains.test(name))
+          .flatMap((chain) => chain.rules)
+        for (const rule of rules)
+          rule.spec = rule.spec.replace(ownPort, to === 'other' ? another : to)
         expect(compareNodeState(expected, actual, { mode: 'userspace' }).length).toBeGreaterThan(0)
       }
     },

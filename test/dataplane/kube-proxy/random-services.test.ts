@@ -73,17 +73,28 @@ function* targets(objects: ClusterObjects, family: Family = 'ipv4'): Generator<T
       const same = service.ports.filter(
         (other) => other.port === port.port && other.protocol === port.protocol,
       )
-      const [ready, usable] = [new Set<string>(), new Set<string>()]
-      for (const slice of slices)
-        for (const { name, protocol, port: number } of slice.ports)
-          if (name === port.name && protocol === port.protocol)
-            for (const endpoint of slice.endpoints) {
-              const to = printEndpoint(endpoint.addresses[0] ?? '', number)
-              if (endpoint.ready) ready.add(to)
-              if (endpoint.ready || (endpoint.serving && endpoint.terminating)) usable.add(to)
-            }
-      yield { service, port, clusterIP, isAlone: same.length === 1, ready, usable }
+      yield { service, port, clusterIP, isAlone: same.length === 1, ...endpointsOf(port, slices) }
     }
+  }
+}
+
+/** The endpoints of a Service port in its slices, as `ip:port`. */
+function endpointsOf(
+  port: Service['ports'][number],
+  slices: ClusterObjects['endpointSlices'],
+): Pick<Target, 'ready' | 'usable'> {
+  const endpoints = slices.flatMap((slice) =>
+    slice.ports
+      .filter(({ name, protocol }) => name === port.name && protocol === port.protocol)
+      .flatMap(({ port: number }) => slice.endpoints.map((endpoint) => ({ ...endpoint, number }))),
+  )
+  const print = (some: typeof endpoints) =>
+    new Set(some.map(({ addresses, number }) => printEndpoint(addresses[0] ?? '', number)))
+  return {
+    ready: print(endpoints.filter(({ ready }) => ready)),
+    usable: print(
+      endpoints.filter(({ ready, serving, terminating }) => ready || (serving && terminating)),
+    ),
   }
 }
 
@@ -382,46 +393,49 @@ describe('the state of ipvs mode', () => {
     expect(count(1000)).toBe(count(1))
   })
 
+  const isIpv4 = (text: string | undefined) => text !== undefined && !text.includes(':')
+
+  /** Addresses of a load balancer that kube-proxy programs: those in mode Proxy only where it does not know the mode. */
+  const isBalanced =
+    (takesProxyMode: boolean) =>
+    ({ ip, ipMode }: Service['loadBalancerIngress'][number]) =>
+      isIpv4(ip) && (takesProxyMode || ipMode !== 'Proxy')
+
+  /** The sets that contain a node port. */
+  const nodePortSets = ({ protocol, nodePort }: Target['port'], isLocal: boolean): string[] => {
+    if (nodePort === 0 || protocol === 'SCTP') return []
+    const local = isLocal ? [`KUBE-NODE-PORT-LOCAL-${protocol}`] : []
+    return [`KUBE-NODE-PORT-${protocol}`, ...local]
+  }
+
+  /** Whether requests from outside stay on their node. */
+  const isLocalOutside = (service: Service, minor: string) =>
+    service.externalTrafficPolicy === 'Local' &&
+    (service.type !== 'ClusterIP' ||
+      (featuresOf(minor).localPolicyForExternalIPs && service.externalIPs.length > 0))
+
   /** What the API says should be in each set of addresses and ports. */
   function wantedMembers(objects: ClusterObjects, v: string): Map<string, Set<string>> {
     const wanted = new Map<string, Set<string>>()
     const add = (set: string, member: string) =>
       wanted.set(set, (wanted.get(set) ?? new Set()).add(member))
     const features = featuresOf(v)
-    for (const service of objects.services) {
-      const clusterIP = service.clusterIPs.find((address) => !address.includes(':'))
-      if (
-        clusterIP === undefined ||
-        service.type === 'ExternalName' ||
-        Object.keys(service.labels).length > 0
-      )
-        continue
-      const isExposed = service.type !== 'ClusterIP'
-      const isLocal =
-        service.externalTrafficPolicy === 'Local' &&
-        (isExposed || (features.localPolicyForExternalIPs && service.externalIPs.length > 0))
-      for (const { port, protocol, nodePort } of service.ports) {
-        const at = (address: string) => `${address},${protocol.toLowerCase()}:${port}`
-        add('KUBE-CLUSTER-IP', at(clusterIP))
-        for (const address of service.externalIPs)
-          if (!address.includes(':'))
-            add(isLocal ? 'KUBE-EXTERNAL-IP-LOCAL' : 'KUBE-EXTERNAL-IP', at(address))
-        for (const { ip, ipMode } of service.loadBalancerIngress) {
-          if (
-            ip === undefined ||
-            ip.includes(':') ||
-            (ipMode === 'Proxy' && features.ingressIPMode)
-          )
-            continue
-          add('KUBE-LOAD-BALANCER', at(ip))
-          if (isLocal) add('KUBE-LOAD-BALANCER-LOCAL', at(ip))
-          if (service.loadBalancerSourceRanges.some((range) => !range.includes(':')))
-            add('KUBE-LOAD-BALANCER-FW', at(ip))
-        }
-        if (nodePort === 0 || protocol === 'SCTP') continue
-        add(`KUBE-NODE-PORT-${protocol}`, String(nodePort))
-        if (isLocal) add(`KUBE-NODE-PORT-LOCAL-${protocol}`, String(nodePort))
+    for (const { service, port, clusterIP } of targets(objects)) {
+      const { externalIPs, loadBalancerIngress, loadBalancerSourceRanges } = service
+      const isLocal = isLocalOutside(service, v)
+      const { protocol, nodePort } = port
+      const at = (address: string) => `${address},${protocol.toLowerCase()}:${port.port}`
+      add('KUBE-CLUSTER-IP', at(clusterIP))
+      const externalSet = isLocal ? 'KUBE-EXTERNAL-IP-LOCAL' : 'KUBE-EXTERNAL-IP'
+      for (const address of externalIPs.filter(isIpv4)) add(externalSet, at(address))
+      const takesProxyMode = !features.ingressIPMode
+      const balanced = loadBalancerIngress.filter(isBalanced(takesProxyMode))
+      for (const { ip = '' } of balanced) {
+        add('KUBE-LOAD-BALANCER', at(ip))
+        if (isLocal) add('KUBE-LOAD-BALANCER-LOCAL', at(ip))
+        if (loadBalancerSourceRanges.some(isIpv4)) add('KUBE-LOAD-BALANCER-FW', at(ip))
       }
+      for (const set of nodePortSets(port, isLocal)) add(set, String(nodePort))
     }
     return wanted
   }
