@@ -10,6 +10,7 @@ import {
   execOnNode,
   hostKernelTrouble,
   type KernelName,
+  leakingDescriptors,
   provePackages,
   readDaemonState,
   removeClusterFolder,
@@ -118,12 +119,14 @@ export class EmbeddedCluster implements Cluster {
   }
 
   /** Starts the daemon and shows its progress until it is ready. Ctrl-C, or the end of this process, also ends the daemon. */
-  async #startDaemon(options: DaemonOptions, progress: Progress): Promise<void> {
+  async #startDaemon(options: Omit<DaemonOptions, 'inherited'>, progress: Progress): Promise<void> {
     const folder = clusterFolder(this.name)
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     const logFile = join(folder, 'daemon.log')
     const log = openSync(logFile, 'w', 0o600)
-    const daemon = fork(START, ['embedded/daemon.ts', JSON.stringify(options)], {
+    const inherited = leakingDescriptors()
+    const words = ['embedded/daemon.ts', JSON.stringify({ ...options, inherited })]
+    const daemon = fork(START, words, {
       execArgv: [],
       cwd: projectRoot,
       detached: true,

@@ -142,9 +142,9 @@ process.on('disconnect', () => {
 process.on('uncaughtException', (error) => console.log(error))
 process.on('unhandledRejection', (error) => console.log(error))
 
-closeInherited()
 try {
   const options: DaemonOptions = JSON.parse(process.argv[2] ?? '{}')
+  closeInherited(options.inherited)
   await Promise.race([start(options), notInTime(options)])
   ready = true
   report({ type: 'ready' })

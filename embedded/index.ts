@@ -1,6 +1,7 @@
 // The public interface of the embedded cluster; no other file of this folder may be imported. See README.md.
 
 export type { NodeObject, ServiceObject } from './controllers/resources.ts'
+export { leakingDescriptors } from './inherited-descriptors.ts'
 export { assignments } from './load-balancer/assignments.ts'
 export {
   type BalancedAddress,

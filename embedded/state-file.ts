@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { join } from 'node:path'
 import { clusterFolder } from '../host/layout.ts'
 import { isLive, type NotedProcess, notedProcess, noteProcess } from '../host/live-process.ts'
+import type { InheritedDescriptor } from './inherited-descriptors.ts'
 import type { KernelName } from './machine/kernel.ts'
 
 /** What the daemon notes in its folder so that commands find it. A cache: the process itself is the truth. */
@@ -111,6 +112,8 @@ export interface DaemonOptions {
   kernel: KernelName
   /** A genuine kube-proxy to run instead of ours. */
   kubeProxy?: string
+  /** What the daemon inherits and closes. */
+  inherited: InheritedDescriptor[]
 }
 
 /** Messages from the daemon to the process that started it. */
