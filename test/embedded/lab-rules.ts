@@ -1,5 +1,6 @@
 import type { Cluster } from '../../cluster/driver.ts'
 import { removeRules } from '../../course/lab-solution.ts'
+import { alteredCluster } from '../altered-cluster.ts'
 
 /**
  * Writes rules of two labs and a foreign one on a node through a back end of iptables; what is left after the labs removed theirs. As on
@@ -30,8 +31,8 @@ export async function rulesLeft(
   const written = await run(`${writes.join(' && ')} && { ${print}; }`)
   if (written.length !== writes.length)
     throw new Error(`only these rules were written: ${written.join('; ')}`)
-  const asKind: Cluster = Object.create(cluster, {
-    capabilities: { value: { ...cluster.capabilities, ownIptables: false } },
+  const asKind = alteredCluster(cluster, {
+    capabilities: { ...cluster.capabilities, ownIptables: false },
   })
   await removeRules(asKind, ['probe', 'lab-5'])
   const left = await run(print)

@@ -14,6 +14,7 @@ import { type LabDefinition, readLab } from '../../grading/lab-definition.ts'
 import { openCluster } from '../../grading/live-cluster.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { silent } from '../../host/progress.ts'
+import { alteredCluster } from '../altered-cluster.ts'
 
 /** What the tests of one lab have for themselves: its parts and, from the first test on, an embedded cluster of their own. */
 export class LabTest {
@@ -65,7 +66,7 @@ export class LabTest {
 
   /** A snapshot of these nodes alone, which is taken faster. */
   async snapshotOf(nodes: readonly string[]): Promise<Snapshot> {
-    const seen: Cluster = Object.create(this.cluster, { nodes: { value: async () => nodes } })
+    const seen = alteredCluster(this.cluster, { nodes: async () => [...nodes] })
     return new Snapshot(await takeCapture(seen, this.bench.client))
   }
 
