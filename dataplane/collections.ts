@@ -16,14 +16,21 @@ export function groupBy<Item>(
   return groups
 }
 
-/** The values of two maps by key. */
-export const pairsOf = <Value>(
+/** The values of two maps for one key; `undefined` where a map does not have it. */
+interface KeyedPair<Value> {
+  key: string
+  wanted: Value | undefined
+  found: Value | undefined
+}
+
+/** The values of two maps by key, one pair at a time: first the keys of `expected`, then those only `actual` has. */
+export function* pairsOf<Value>(
   expected: ReadonlyMap<string, Value>,
   actual: ReadonlyMap<string, Value>,
-) =>
-  [...new Set([...expected.keys(), ...actual.keys()])].map((key) => {
-    return { key, wanted: expected.get(key), found: actual.get(key) }
-  })
+): Generator<KeyedPair<Value>, void> {
+  for (const [key, wanted] of expected) yield { key, wanted, found: actual.get(key) }
+  for (const [key, found] of actual) if (!expected.has(key)) yield { key, wanted: undefined, found }
+}
 
 /** Whether both contain the same texts in the same order. */
 export function sameSequence(expected: readonly string[], actual: readonly string[]): boolean {

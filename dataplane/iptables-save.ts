@@ -26,7 +26,8 @@ export type Ruleset = Map<string, Table>
 
 const TABLE_NAME = /^[A-Za-z0-9_-]+$/
 const CHAIN = /^:([^ ]+) ([^ ]+)(?: \[(\d+):(\d+)\])?\s*$/
-const RULE = /^(?:\[(\d+):(\d+)\] )?-A ([^ ]*) ?(.*)$/s
+const COUNTERS = /^\[(\d+):(\d+)\] /
+const APPEND = '-A '
 
 /**
  * Reads the output of `iptables-save` or `iptables-save -c` (legacy or nf_tables, v4 or v6). Rules keep their raw text (see
@@ -81,11 +82,19 @@ function readChain(line: string, table: Table): void {
 }
 
 function readRule(line: string, table: Table): void {
-  const [, packets, bytes, name, spec = ''] = RULE.exec(line) ?? []
-  if (name === undefined) throw new LineError('not a rule line of the form "-A CHAIN …"')
-  const chain = table.get(name)
+  const [prefix = '', packets, bytes] = (line.startsWith('[') && COUNTERS.exec(line)) || []
+  if (!line.startsWith(APPEND, prefix.length))
+    throw new LineError('not a rule line of the form "-A CHAIN …"')
+  const start = prefix.length + APPEND.length
+  const space = line.indexOf(' ', start)
+  const end = space === -1 ? line.length : space
+  const chain = table.get(line.slice(start, end))
   if (!chain) throw new LineError('a rule of a chain that this table does not declare')
-  chain.rules.push({ spec, ...counters(packets, bytes) })
+  const spec = line.slice(end + 1)
+  const rule = packets === undefined ? { spec } : { spec, ...counters(packets, bytes) }
+  // The first push to an empty list reserves 17 places (V8); most chains have two rules.
+  if (chain.rules.length === 0) chain.rules = [rule]
+  else chain.rules.push(rule)
 }
 
 const counters = (packets: string | undefined, bytes: string | undefined) =>
@@ -108,7 +117,9 @@ export function printIptablesSave(ruleset: Ruleset, options: { counters?: boolea
       }
     lines.push('COMMIT')
   }
-  return lines.map((line) => `${line}\n`).join('')
+  // The empty text at the end ends the last line.
+  if (lines.length > 0) lines.push('')
+  return lines.join('\n')
 }
 
 const printCounters = ({ packets = 0, bytes = 0 }: Rule | Chain): string => `[${packets}:${bytes}]`

@@ -33,18 +33,18 @@ export function compareIptables(
   options: CompareOptions,
 ): Difference[] {
   const none: Table = new Map()
-  return pairsOf(expected, actual).flatMap(
-    ({ key: table, wanted: wantedChains, found: foundChains }) =>
-      pairsOf(wantedChains ?? none, foundChains ?? none).flatMap(
-        ({ key: chain, wanted, found }) => {
-          if (wanted && found && sameRules(wanted.rules, found.rules)) return []
-          const where = { table, chain }
-          return isKubeProxyChain(chain)
-            ? compareOwnChain(where, wanted, found, options)
-            : compareJumps(where, wanted, found, options)
-        },
-      ),
-  )
+  const differences: Difference[] = []
+  for (const { key: table, ...chains } of pairsOf(expected, actual))
+    for (const { key: chain, wanted, found } of pairsOf(
+      chains.wanted ?? none,
+      chains.found ?? none,
+    )) {
+      if (wanted && found && sameRules(wanted.rules, found.rules)) continue
+      const compareChain = isKubeProxyChain(chain) ? compareOwnChain : compareJumps
+      for (const difference of compareChain({ table, chain }, wanted, found, options))
+        differences.push(difference)
+    }
+  return differences
 }
 
 /** Most chains are equal as text, which needs no parsing and no copy. */

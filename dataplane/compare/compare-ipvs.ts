@@ -34,7 +34,7 @@ export function compareIpsets(
   actual: IpSets,
   { mode }: CompareOptions,
 ): Difference[] {
-  return pairsOf(expected, actual).flatMap(({ key: name, wanted, found }): Difference[] => {
+  return [...pairsOf(expected, actual)].flatMap(({ key: name, wanted, found }): Difference[] => {
     const where = { set: name }
     if (!name.startsWith('KUBE-')) return []
     if (wanted && found) return compareSet(wanted, found)
@@ -103,7 +103,7 @@ export function compareVirtualServers(
   const byKey = (servers: readonly VirtualServer[]) =>
     new Map(servers.map((server) => [virtualServerKey(server), server]))
   const show = (server: VirtualServer) => ({ line: quote(server) })
-  return pairsOf(byKey(expected.virtualServers), byKey(actual.virtualServers)).flatMap(
+  return [...pairsOf(byKey(expected.virtualServers), byKey(actual.virtualServers))].flatMap(
     ({ key, wanted, found }) => {
       const where = { virtualServer: key }
       if (wanted && found) return [...compareServer(key, wanted, found)]

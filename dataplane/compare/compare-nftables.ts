@@ -35,7 +35,7 @@ export function compareNftables(
   const byTitle = (tables: readonly NftTable[]) =>
     new Map(tables.map((table) => [nftTitle(table), table]))
   const own = byTitle(actual.filter(({ name }) => name === KUBE_PROXY_TABLE))
-  return pairsOf(byTitle(expected), own).flatMap(({ key: title, wanted, found }) => {
+  return [...pairsOf(byTitle(expected), own)].flatMap(({ key: title, wanted, found }) => {
     const where = { nft: title, part: 'table' }
     if (wanted && found) return [...compareTable(wanted, found)].map(inFamily)
     const size = found ? ` (${found.chains.size} chains)` : ''

@@ -1,6 +1,8 @@
 import { hash } from 'node:crypto'
 
-const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
+const BASE32 = [...'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567']
+/** The two letters of each number of ten bits. */
+const PAIRS = BASE32.flatMap((first) => BASE32.map((second) => first + second))
 
 /** The first letters of the base32 (RFC 4648) text of the SHA-256 of `text`. */
 export function shortHash(text: string, length: 8 | 16 = 16): string {
@@ -9,7 +11,7 @@ export function shortHash(text: string, length: 8 | 16 = 16): string {
   // Five hexadecimal digits are four letters.
   for (let at = 0; letters.length < length; at += 5) {
     const bits = Number.parseInt(digits.slice(at, at + 5), 16)
-    for (const shift of [15, 10, 5, 0]) letters += BASE32[(bits >> shift) & 31]
+    letters += `${PAIRS[bits >> 10]}${PAIRS[bits & 1023]}`
   }
   return letters
 }

@@ -165,6 +165,16 @@ interface CategoryContext {
   zone: string | undefined
 }
 
+/** The ready endpoints on this node; if there are none, those that are leaving. */
+function localEndpoints(
+  endpoints: readonly TrackedEndpoint[],
+  leaving: (endpoint: TrackedEndpoint) => boolean,
+): readonly TrackedEndpoint[] {
+  const here = endpoints.filter((endpoint) => endpoint.isLocal)
+  const ready = here.filter(isEndpointReady)
+  return ready.length > 0 ? ready : here.filter(leaving)
+}
+
 /**
  * Sorts the endpoints of a Service port by traffic policy, as kube-proxy's CategorizeEndpoints does from 1.24 on
  * (KEP-1669 for terminating endpoints, KEP-2433 and KEP-3015 for hints).
@@ -183,11 +193,8 @@ export function categorizeEndpoints(port: ServicePort, around: CategoryContext) 
     cluster = endpoints.every(isUsable) ? endpoints : endpoints.filter(isUsable)
     if (cluster.length === 0) cluster = endpoints.filter(leaving)
   }
-  const here = usesLocal ? endpoints.filter((endpoint) => endpoint.isLocal) : NONE
-  let local = here.filter(isEndpointReady)
-  if (local.length === 0) local = here.filter(leaving)
-  const wanted = new Set(cluster)
-  for (const endpoint of local) wanted.add(endpoint)
+  const local = usesLocal ? localEndpoints(endpoints, leaving) : NONE
+  const wanted = local.length === 0 ? undefined : new Set([...cluster, ...local])
   return {
     usesCluster,
     usesLocal,
@@ -197,7 +204,7 @@ export function categorizeEndpoints(port: ServicePort, around: CategoryContext) 
     local,
     /** Both without duplicates, in order: the endpoints that get a chain. */
     reachable:
-      wanted.size === cluster.length
+      wanted === undefined || wanted.size === cluster.length
         ? cluster
         : endpoints.filter((endpoint) => wanted.has(endpoint)),
     /** At least one endpoint on any node is usable. */
