@@ -22,6 +22,12 @@ export const clusterFolder = (name: string) => join(cacheFolder, 'clusters', nam
 /** Folder of one kind cluster's files; an embedded cluster of the same name has another folder. */
 export const kindFolder = (name: string) => join(cacheFolder, 'kind', name)
 
+/** The folder of a learner's membership in a room and of what waits to be sent, one for each cluster. */
+export const roomMemberFolder = (name = clusterName()): string => join(cacheFolder, 'room', name)
+
+/** The file that exists while a learner is in a room. */
+export const roomMemberFile = (folder = roomMemberFolder()): string => join(folder, 'member.json')
+
 /** The name and addresses of one node, for every driver. */
 export interface NodePlan {
   name: string

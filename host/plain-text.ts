@@ -22,6 +22,11 @@ export const plainText = (text: string): string => visibleText(text).replaceAll(
 /** Text that may contain line ends, such as a file's name, as a part of one line: none of it can look like another line. */
 export const inOneLine = (text: string): string => plainText(text).replaceAll('\n', '\\n')
 
+/** Untrusted text for one of our messages: short, on one line, with its control characters made visible. */
+export function quoted(text: string): string {
+  return `"${shortened(inOneLine(text.slice(0, 400)), 80)}"`
+}
+
 /** The beginning of a long line, for terminal output. */
 export function shortened(text: string, length = 200): string {
   return text.length <= length ? text : `${text.slice(0, length - 1)}…`

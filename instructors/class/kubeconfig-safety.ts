@@ -2,7 +2,8 @@ import { parseDocument } from 'yaml'
 import * as z from 'zod'
 import type { ClusterAccess } from '../../cluster/api-client.ts'
 import { isNestedDeeply } from '../../dataplane/kube-proxy/config.ts'
-import { quoted, refuse, requireHarmless } from '../submission/untrusted-text.ts'
+import { quoted } from '../../host/plain-text.ts'
+import { refuse, requireHarmless } from '../submission/untrusted-text.ts'
 
 /**
  * A kubeconfig of `kubectl config view --flatten` has a few thousand bytes; with a chain of certificate authorities it is

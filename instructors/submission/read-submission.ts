@@ -1,9 +1,10 @@
 import { hash } from 'node:crypto'
 import type { Capture, NodeFiles } from '../../cluster/capture-folder.ts'
 import { type ClassKey, isSignature } from '../../grading/class-key.ts'
+import { quoted } from '../../host/plain-text.ts'
 import { type Manifest, type ManifestCapture, manifestSchema, readItems } from './manifest.ts'
 import { gunzipFile, readTar } from './tar.ts'
-import { parseUntrustedJson, plainUtf8, quoted, refuse } from './untrusted-text.ts'
+import { parseUntrustedJson, plainUtf8, refuse } from './untrusted-text.ts'
 
 export type SignatureState = 'valid' | 'not checked' | 'none'
 

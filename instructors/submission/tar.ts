@@ -1,6 +1,7 @@
 import { lstatSync, readFileSync } from 'node:fs'
 import { gunzipSync, gzipSync } from 'node:zlib'
-import { type ArchiveLimits, quoted, refuse, SUBMISSION_LIMITS } from './untrusted-text.ts'
+import { quoted } from '../../host/plain-text.ts'
+import { type ArchiveLimits, refuse, SUBMISSION_LIMITS } from './untrusted-text.ts'
 
 const KINDS: Record<string, string> = {
   '1': 'a hard link',

@@ -1,5 +1,5 @@
 import { Refusal } from '../../dataplane/refusal.ts'
-import { plainText, shortened } from '../../host/plain-text.ts'
+import { quoted } from '../../host/plain-text.ts'
 
 /**
  * Limits for a learner's archive; beyond them it is refused. A solved lab has a few hundred kilobytes packed and a few
@@ -26,11 +26,6 @@ export class SubmissionRefusal extends Refusal {}
 /** Ends the reading of a submission. */
 export function refuse(sentence: string): never {
   throw new SubmissionRefusal(sentence)
-}
-
-/** Untrusted text for one of our messages: short, on one line, with its control characters made visible. */
-export function quoted(text: string): string {
-  return `"${shortened(plainText(text.slice(0, 400)).replaceAll('\n', '\\n'), 80)}"`
 }
 
 const decoder = new TextDecoder('utf-8', { fatal: true })

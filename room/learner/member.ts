@@ -1,10 +1,9 @@
 // Which room a learner has joined, remembered for each cluster of a checkout.
 
 import { randomBytes } from 'node:crypto'
-import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import * as z from 'zod'
-import { cacheFolder, clusterName } from '../../host/layout.ts'
+import { roomMemberFile } from '../../host/layout.ts'
 import { Refusal } from '../../host/main.ts'
 import { readPlainFile } from '../../host/plain-file.ts'
 import { parseRoomWord } from '../word.ts'
@@ -20,19 +19,10 @@ export type RoomMember = z.infer<typeof memberSchema>
 /** `ROOM=off` leaves the room. */
 export const ROOM_OFF = 'off'
 
-/** Whether this command has to do with a room: it is told to join or leave one, or one was joined before. */
-export const mayBeInRoom = (): boolean =>
-  Boolean(process.env.ROOM) || existsSync(memberFile(memberFolder()))
-
-/** The folder of a learner's membership and of what waits to be sent. */
-export const memberFolder = (name = clusterName()): string => join(cacheFolder, 'room', name)
-
-const memberFile = (folder: string) => join(folder, 'member.json')
-
 /** The room that was joined; undefined if there is none. */
 export function readMember(folder: string): RoomMember | undefined {
   try {
-    return memberSchema.parse(JSON.parse(readPlainFile(memberFile(folder))))
+    return memberSchema.parse(JSON.parse(readPlainFile(roomMemberFile(folder))))
   } catch {
     return undefined
   }
@@ -60,7 +50,7 @@ export function joinRoom(folder: string, word: string, name = process.env.LEARNE
   const member = { word: word.trim(), name: memberName(own), learner }
   if (!isSame) forgetMember(folder)
   mkdirSync(folder, { recursive: true, mode: 0o700 })
-  writeFileSync(memberFile(folder), `${JSON.stringify(member)}\n`, { mode: 0o600 })
+  writeFileSync(roomMemberFile(folder), `${JSON.stringify(member)}\n`, { mode: 0o600 })
   return member
 }
 

@@ -8,6 +8,7 @@ import type { LabSession } from '../../course/lab-session.ts'
 import type { RoomSeat, RoomView, SeatNotice } from '../../course/room-seat.ts'
 import type { LabDefinition } from '../../grading/lab-definition.ts'
 import type { Report } from '../../grading/report-schema.ts'
+import { roomMemberFolder } from '../../host/layout.ts'
 import { reasonOf } from '../../host/main.ts'
 import { plainText, shortened } from '../../host/plain-text.ts'
 import { isMetWithin } from '../../host/wait.ts'
@@ -30,7 +31,6 @@ import {
 import {
   forgetMember,
   joinRoom,
-  memberFolder,
   memberFromEnvironment,
   ROOM_OFF,
   type RoomMember,
@@ -75,7 +75,7 @@ export class LearnerSeat implements RoomSeat {
    * The seat of this cluster's learner: in the room that `ROOM` names or that was joined before, or in none. Throws Refusal for a
    * word that is not valid.
    */
-  static open(folder = memberFolder()): LearnerSeat {
+  static open(folder = roomMemberFolder()): LearnerSeat {
     const seat = new LearnerSeat(folder)
     const member = memberFromEnvironment(folder)
     if (member) seat.#enter(member)

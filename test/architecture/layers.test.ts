@@ -109,12 +109,27 @@ function loadedBy(file: string): string[] {
   )
 }
 
+/** All that a program loads when it starts. */
+function loadedAtStartOf(program: string): Set<string> {
+  const loaded = new Set([program])
+  for (const file of loaded)
+    if (imports.has(file)) for (const target of loadedBy(file)) loaded.add(target)
+  return loaded
+}
+
+test('a check of a learner goes to grading/ and no further', () => {
+  const loaded = [...loadedAtStartOf('scripts/grade.ts')].filter((file) => imports.has(file))
+  expect(loaded).toContain('grading/grader.ts')
+  const beyond = layers.slice(layers.indexOf('grading') + 1)
+  expect(
+    loaded.filter((file) => file !== 'scripts/grade.ts' && beyond.includes(folderOf(file))),
+  ).toEqual([])
+})
+
 test.each(['down', 'env', 'exec', 'status', 'up'])(
   '%s starts without schemas, YAML and the client of the API',
   (name) => {
-    const loaded = new Set([`scripts/${name}.ts`])
-    for (const file of loaded)
-      if (imports.has(file)) for (const target of loadedBy(file)) loaded.add(target)
+    const loaded = loadedAtStartOf(`scripts/${name}.ts`)
     expect(loaded).toContain('embedded/index.ts')
     expect([...loaded].filter((one) => /^(zod|yaml|@kubernetes\/.*)$/.test(one))).toEqual([])
   },

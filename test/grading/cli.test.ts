@@ -9,6 +9,7 @@ import { evidenceFolder } from '../../grading/grader.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { reportSchema } from '../../grading/report-schema.ts'
 import { projectRoot } from '../../host/layout.ts'
+import { FORMAT_NAMES } from '../../instructors/class/formats/formats.ts'
 import { kindCapture } from './solved-capture.ts'
 
 const run = (script: string, ...args: string[]) => runWith({ CLUSTER: 'embedded' }, script, ...args)
@@ -54,6 +55,12 @@ describe('check.ts', () => {
       new RegExp(`<testsuite .*tests="${readLab(2).steps.length}"`),
     )
     rmSync(folder, { recursive: true })
+  })
+
+  test('--help lists every format', async () => {
+    const { code, stdout } = await run('check.ts', '--help')
+    expect(code).toBe(0)
+    expect(stdout).toContain(`another result file: ${FORMAT_NAMES.join(', ')}\n`)
   })
 
   test('exits 0 when the selected step passes', async () => {

@@ -9,9 +9,9 @@ import { kubeClient } from '../../../cluster/kube-client.ts'
 import { selectCluster } from '../../../cluster/select.ts'
 import { learnerEnvironment } from '../../../course/lint/fence-shell.ts'
 import { notesName, readConfigMap } from '../../../grading/lab-notes.ts'
-import { projectRoot, START } from '../../../host/layout.ts'
+import { projectRoot, roomMemberFolder, START } from '../../../host/layout.ts'
 import { silent } from '../../../host/progress.ts'
-import { forgetMember, memberFolder } from '../../../room/learner/member.ts'
+import { forgetMember } from '../../../room/learner/member.ts'
 import { GuideBrowser } from '../../guide/browser/guide-browser.ts'
 import { RoomBrowser } from './room-browser.ts'
 
@@ -43,7 +43,7 @@ async function run(
 const tileOf = (name: string) => desk.locator('.tile', { hasText: name })
 
 beforeAll(async () => {
-  for (const name of [ADA, BOB, CAROL]) forgetMember(memberFolder(name))
+  for (const name of [ADA, BOB, CAROL]) forgetMember(roomMemberFolder(name))
   room = await RoomBrowser.open('real-learners')
   desk = await room.page()
   guide = await GuideBrowser.open(ADA, 2, { ROOM: room.word, LEARNER: 'ada' })
@@ -55,7 +55,7 @@ afterAll(async () => {
   await guide?.end()
   await Promise.all(others.map((cluster) => cluster.down(silent)))
   await room?.end()
-  for (const name of [ADA, BOB, CAROL]) forgetMember(memberFolder(name))
+  for (const name of [ADA, BOB, CAROL]) forgetMember(roomMemberFolder(name))
 })
 
 test('a step that fails and then passes on a learner’s nodes does so on the tile', async () => {
