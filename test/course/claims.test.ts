@@ -1,7 +1,10 @@
 // The curriculum is taught in full: every claim of it is proven by a step that exists.
 
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { listLabs, readClaims, readLab } from '../../grading/lab-definition.ts'
+import { projectRoot } from '../../host/layout.ts'
 
 /** How many claims each part of the curriculum has: kube-proxy in IPVS mode, Netfilter and LVS, the packet's path, the choice. */
 const PARTS = { A: 29, B: 10, C: 11, D: 8 }
@@ -34,6 +37,17 @@ test('by steps that exist', () => {
   )
   const named = Object.values(readClaims()).flat()
   expect(named.filter((step) => !steps.includes(step))).toEqual([])
+})
+
+test('labs/CURRICULUM.md has a sentence and the same steps for each of them, in the same order', () => {
+  const text = readFileSync(join(projectRoot, 'labs/CURRICULUM.md'), 'utf8')
+  const rows = [...text.matchAll(/^\| ([A-Z]\d+) \| (.+) \| (.+) \|$/gm)]
+  const proven = rows.map(([, id, , steps = '']) => [
+    id,
+    [...steps.matchAll(/`([^`]+)`/g)].map((match) => match[1]),
+  ])
+  expect(proven).toEqual(Object.entries(readClaims()))
+  expect(rows.filter(([, , sentence = '']) => !/^[A-Za-z].*\.$/.test(sentence))).toEqual([])
 })
 
 test.each(Object.entries(ONLY_IN).filter(([lab]) => numbers.includes(Number(lab))))(
