@@ -15,7 +15,8 @@ export const PROTOCOL_NUMBERS: Readonly<Record<string, string>> = {
 export const addressBits = (family: Family): 32 | 128 => (family === 'ipv4' ? 32 : 128)
 
 /** `10.0.0.1/32`, `fd00::1/128`: a single address as iptables-save prints it. */
-export const asHost = (address: string): string => `${address}/${address.includes(':') ? 128 : 32}`
+export const asHost = (address: string): string =>
+  `${address}${address.includes(':') ? '/128' : '/32'}`
 
 export const loopbackRange = (family: Family): string =>
   family === 'ipv4' ? '127.0.0.0/8' : '::1/128'

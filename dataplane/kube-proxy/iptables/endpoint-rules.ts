@@ -36,12 +36,16 @@ export function writeEndpointChains(
 ): void {
   const { protocol } = port
   const comment = proxier.isLarge ? '' : commented(port.name)
+  // The parts that are equal for all endpoints are shared texts: V8 keeps a joined text as a tree of its parts.
+  const masquerade = ` ${comment}-j KUBE-MARK-MASQ`
+  const match = `-p ${protocol} ${comment}`
+  const dnat = `-m ${protocol} -j DNAT --to-destination `
   for (const { endpoint, chain } of endpoints) {
     const remember = port.affinity === undefined ? '' : recent(proxier.family, chain, '--set')
-    const dnat = `-m ${protocol} -j DNAT --to-destination ${printEndpoint(endpoint.ip, endpoint.port)}`
+    const destination = printEndpoint(endpoint.ip, endpoint.port)
     nat.define(chain, [
-      { spec: `-s ${asHost(endpoint.ip)} ${comment}-j KUBE-MARK-MASQ` },
-      { spec: `-p ${protocol} ${comment}${remember}${dnat}` },
+      { spec: `-s ${asHost(endpoint.ip)}${masquerade}` },
+      { spec: `${match}${remember}${dnat}${destination}` },
     ])
   }
 }
