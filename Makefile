@@ -4,7 +4,7 @@ MAKEFLAGS += --no-print-directory
 # `make -j ipvs flush-nat` runs one target after the other; the scripts themselves run independent work in parallel.
 .NOTPARALLEL:
 # `make check-2 step=web` would grade the whole lab: variables are named in capitals.
-SMALL := a after boot class class_key_file cluster cmd dir endpoints from hard hint id incident kernel kube_proxy_version lab learner list max n name next node port q scheduler seed show step svg tier to verbose yes
+SMALL := a after boot class class_key_file cluster cmd dir endpoints from hard hint id incident kernel kube_proxy_version lab learner list max n name next node port q scheduler seed show step svg tier to verbose version yes
 MISSPELT := $(firstword $(foreach name,$(SMALL),$(if $(findstring command line,$(origin $(name))),$(name))))
 ifneq ($(MISSPELT),)
 $(error The names of variables are in capitals: write $(shell echo $(MISSPELT) | tr a-z A-Z)= instead of $(MISSPELT)=)
@@ -148,6 +148,8 @@ e2e-kind: $(NODE_MODULES) ## Test every target and lab 2 on a kind cluster (need
 	@$(RUN) scripts/e2e-kind.ts
 bench: $(NODE_MODULES) ## Measure prediction, parsing, grading, start-up, a class of 1,000, and a room of 300
 	@$(RUN) scripts/bench.ts
+release: $(NODE_MODULES) ## Write a release's sources, SBOM, checksums and tag text to dist/, and tag nothing (VERSION=0.2.0)
+	@$(RUN) scripts/release.ts
 # On a terminal, descriptions are wrapped at words below each other.
 help: ## Show this list
 	@[ -t 1 ] && size=$$(stty size 2>/dev/null); awk -v columns="$${size#* }" ' \
@@ -167,4 +169,4 @@ $(NODE_MODULES): package.json package-lock.json
 	@$(RUN)
 	@sh scripts/install.sh && touch $@
 FORCE:
-.PHONY: FORCE guide room raise-hand room-answer leave-room hint answer incident exam measure up down status doctor env shell exec aliases capture trace migration ipvs iptables nftables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-fast test-incidents lint-labs record-solved new-lab new-step e2e-kind slides present bundle test-bundle bench help
+.PHONY: FORCE guide room raise-hand room-answer leave-room hint answer incident exam measure up down status doctor env shell exec aliases capture trace migration ipvs iptables nftables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-fast test-incidents lint-labs record-solved new-lab new-step e2e-kind slides present bundle test-bundle bench release help

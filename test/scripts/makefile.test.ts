@@ -152,6 +152,7 @@ describe('values typed after make are text', () => {
       '--from=pod/a b',
       '--to=-x',
     ])
+    expect(words(['release', 'VERSION=0.2.0'])).toEqual(['scripts/release.ts'])
     expect(words(['lint-labs', 'BOOT=1'])).toEqual(['scripts/lint-labs.ts', '--run'])
   })
 })
@@ -185,6 +186,7 @@ describe('what is misspelt is refused', () => {
 
   test.each([
     ['check-2', 'step=web', 'STEP='],
+    ['release', 'version=0.2.0', 'VERSION='],
     ['trace', 'from=host', 'FROM='],
     ['ipvs', 'kube_proxy_version=1.20', 'KUBE_PROXY_VERSION='],
   ])('make %s %s: the right spelling is named', (goal, given, right) =>
