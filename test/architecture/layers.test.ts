@@ -1,51 +1,14 @@
 // Who may import whom. docs/ARCHITECTURE.md draws it; types count, tests do not.
 
-import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { projectRoot } from '../../host/layout.ts'
+import { files, folderOf, imports, layers, TOP } from './import-graph.ts'
 
-/** From the bottom to the top: a folder imports from those above it in this list, never from those below. */
-const LAYERS = [
-  'dataplane',
-  'host',
-  'embedded',
-  'cluster',
-  'grading',
-  'course',
-  'labs',
-  'checks',
-  'slides',
-  'instructors',
-  'web',
-  'guide',
-  'room',
-]
-/** Nothing imports from these. */
-const TOP = ['bench', 'scripts']
 /** A product of its own is entered by its front door. */
 const ENTRY = 'embedded/index.ts'
 
-const layers = [...LAYERS, ...TOP]
-const folderOf = (file: string) => file.split('/')[0] ?? ''
-const files = execFileSync(
-  'git',
-  ['ls-files', '--cached', '--others', '--exclude-standard', '*.ts', '*.tsx'],
-  {
-    cwd: projectRoot,
-    encoding: 'utf8',
-  },
-)
-  .split('\n')
-  .filter((file) => layers.includes(folderOf(file)) && !file.startsWith('embedded/test/'))
-const importsOf = (file: string): string[] =>
-  [
-    ...readFileSync(join(projectRoot, file), 'utf8').matchAll(
-      /^(?:import|export) (?:[^'`]*? from )?'(\.[^']+\.tsx?)'|import\('(\.[^']+\.tsx?)'\)/gm,
-    ),
-  ].map(([, named, loaded]) => join(dirname(file), named ?? loaded ?? ''))
-const imports = new Map(files.map((file) => [file, importsOf(file)]))
 const arrows = [...imports].flatMap(([file, targets]) =>
   targets.map((target) => [file, target] as const),
 )
