@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import { $, type ProcessOutput } from '../../host/command.ts'
+import { parseImageReference } from '../../host/image-reference.ts'
 import { projectRoot } from '../../host/layout.ts'
 import type { Progress } from '../../host/progress.ts'
 import { accessImage } from '../context/node-access.ts'
@@ -33,9 +34,7 @@ export function pinnedImage(): string {
 
 /** The name of the image that is baked from another: our repository, with the tag of the base image. */
 export function bakedName(base: string): string {
-  const [bare = ''] = base.split('@')
-  const tag = /:([^:/]+)$/.exec(bare)?.[1] ?? 'latest'
-  return `${bakedRepository}:${tag}`
+  return `${bakedRepository}:${parseImageReference(base).tag ?? 'latest'}`
 }
 
 /**

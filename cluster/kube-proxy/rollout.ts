@@ -5,6 +5,7 @@ import {
   VersionError,
 } from '../../dataplane/kube-proxy/versions.ts'
 import { genuineAnnotation } from '../../embedded/index.ts'
+import { parseImageReference } from '../../host/image-reference.ts'
 import type { Progress } from '../../host/progress.ts'
 import { isMetWithin, timeoutScale } from '../../host/wait.ts'
 import type { Cluster } from '../driver.ts'
@@ -68,11 +69,10 @@ export function chooseImage(
 
 function imageOfVersion(own: string, version: string): string {
   const minor = minorOf(version)
-  const colon = own.lastIndexOf(':')
-  const tag = own.slice(colon + 1)
+  const { repository, tag = '' } = parseImageReference(own)
   if (/^v?\d+\.\d+$/.test(version))
-    return tag.startsWith(`v${minor}.`) ? own : `${own.slice(0, colon)}:v${minor}.0`
-  return `${own.slice(0, colon)}:v${version.replace(/^v/, '')}`
+    return tag.startsWith(`v${minor}.`) ? own : `${repository}:v${minor}.0`
+  return `${repository}:v${version.replace(/^v/, '')}`
 }
 
 function minorOf(version: string): string {

@@ -6,6 +6,7 @@ import type {
   V1Probe,
   V1Toleration,
 } from '@kubernetes/client-node'
+import { parseImageReference } from '../../host/image-reference.ts'
 import { fill, sameJson, wireCopy } from './json.ts'
 import {
   check,
@@ -15,6 +16,12 @@ import {
   type Strategy,
   under,
 } from './strategy.ts'
+
+/** An image that is named by its digest, or by a tag other than latest, is not pulled again. */
+function pullPolicyOf(image: string): string {
+  const { tag = 'latest', digest } = parseImageReference(image)
+  return digest !== undefined || tag !== 'latest' ? 'IfNotPresent' : 'Always'
+}
 
 const containers = 'containers|initContainers|ephemeralContainers[]'
 const probes = 'livenessProbe|readinessProbe|startupProbe'
@@ -35,8 +42,7 @@ export const podSpecDefaults: Defaults = {
     },
   }),
   [containers]: ({ image = '' }: V1Container) => ({
-    imagePullPolicy:
-      image.includes('@') || /:(?!latest$)[^:/]+$/.test(image) ? 'IfNotPresent' : 'Always',
+    imagePullPolicy: pullPolicyOf(image),
     ...{
       resources: {},
       terminationMessagePath: '/dev/termination-log',

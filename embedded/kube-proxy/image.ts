@@ -1,5 +1,6 @@
 import { createInterface } from 'node:readline'
 import { $ } from '../../host/command.ts'
+import { parseImageReference } from '../../host/image-reference.ts'
 import { kubeconfig } from '../apiserver/certificate.ts'
 import { gitVersion } from '../apiserver/documents.ts'
 import type { BuiltinContainer, BuiltinImage } from '../kubelet/images/registry.ts'
@@ -7,8 +8,10 @@ import { KubeProxy, type KubeProxyContext } from './kube-proxy.ts'
 import { mountedConfig } from './settings.ts'
 
 /** The version that the image's tag names: `registry.k8s.io/kube-proxy:v1.34.11` is `v1.34.11`. */
-const versionOfImage = (image = ''): string =>
-  /:(v\d+\.\d+[^@:]*)(@|$)/.exec(image)?.[1] ?? gitVersion
+function versionOfImage(image = ''): string {
+  const { tag = '' } = parseImageReference(image)
+  return /^v\d+\.\d+/.test(tag) ? tag : gitVersion
+}
 
 /** The image of kube-proxy's DaemonSet: ours in the version that the tag names, or a genuine program. */
 export function kubeProxyImage(genuine?: GenuineOptions): BuiltinImage {

@@ -1,3 +1,4 @@
+import { parseImageReference } from '../../../host/image-reference.ts'
 import type { Api } from '../../apiserver/api.ts'
 import type { GuestFile, Machine, Placement } from '../../machine/machine.ts'
 import type { ContainerContext } from '../objects.ts'
@@ -58,14 +59,14 @@ export function registerImage(image: Image): void {
 
 /** The repository of a reference: `docker.io/library/nginx:1.27@sha256:…` is `nginx`. */
 export function repositoryOf(reference: string): string {
-  const bare = reference.replace(/@.*$/, '').replace(/:[^:/]*$/, '')
-  return bare.replace(/^(index\.)?docker\.io\//, '').replace(/^library\//, '')
+  const { repository } = parseImageReference(reference)
+  return repository.replace(/^(index\.)?docker\.io\//, '').replace(/^library\//, '')
 }
 
 /** The image that a reference names. Undefined if the repository or tag does not exist. */
 export function findImage(reference: string): Image | undefined {
   const image = images.get(repositoryOf(reference))
-  const tag = /:([^:/]*)$/.exec(reference.replace(/@.*$/, ''))?.[1] ?? 'latest'
+  const { tag = 'latest' } = parseImageReference(reference)
   return tag === 'latest' || image?.tags.test(tag) ? image : undefined
 }
 
