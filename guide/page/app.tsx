@@ -155,7 +155,7 @@ function TabList({ tabs, shown }: { tabs: readonly Tab[]; shown: TabId }) {
 
 function Troubles({ state: { connected, progress, fault } }: { state: PageState }) {
   return (
-    <div class="troubles">
+    <section class="troubles" aria-label="State of the guide">
       {!connected && (
         <p class="trouble" role="alert">
           ! No connection to the guide: is <code>make guide</code> still running? Your progress is
@@ -174,7 +174,7 @@ function Troubles({ state: { connected, progress, fault } }: { state: PageState 
           <Button onClick={() => update({ fault: undefined })}>Close</Button>
         </p>
       )}
-    </div>
+    </section>
   )
 }
 

@@ -24,6 +24,8 @@ function LabChoice({ state: { lab, progress, incident } }: { state: PageState })
       ] as const,
   )
   const isBegun = recordOf(Number(chosen))?.isBegun
+  // The server refuses to open a lab during other work, such as grading at the end of one.
+  const isBusy = progress?.busy !== undefined
   return (
     <>
       <Select
@@ -36,10 +38,8 @@ function LabChoice({ state: { lab, progress, incident } }: { state: PageState })
         <>
           <Button
             aria-describedby="what-start-does"
-            onClick={() => {
-              choose(shown)
-              void performAction('lab', { number: Number(chosen) })
-            }}
+            aria-disabled={isBusy}
+            onClick={() => void (!isBusy && performAction('lab', { number: Number(chosen) }))}
           >
             {isBegun ? 'Continue' : 'Start'} lab {chosen}
           </Button>

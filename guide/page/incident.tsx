@@ -177,7 +177,7 @@ function Repair({
       {diagnosis?.verdict === 'passed' ? (
         <p>✓ That is the cause. Repair it so that it stays repaired.</p>
       ) : (
-        <Diagnosis choices={incident.choices} />
+        <Diagnosis choices={incident.choices} isBusy={progress?.busy !== undefined} />
       )}
       <div class="buttons">
         {incident.hintsLeft > 0 && (
@@ -195,14 +195,19 @@ function Repair({
   )
 }
 
-function Diagnosis({ choices }: Pick<IncidentPush, 'choices'>) {
+interface DiagnosisProps extends Pick<IncidentPush, 'choices'> {
+  /** During other work the server refuses an answer: the report is shown while its incident still starts. */
+  isBusy: boolean
+}
+
+function Diagnosis({ choices, isBusy }: DiagnosisProps) {
   const [cause, setCause] = useState('')
   const [wrong, setWrong] = useState('')
   return (
     <Form
       send={async () => {
-        const reply =
-          cause === '' ? undefined : await performAction('answer', { step: DIAGNOSIS, text: cause })
+        if (cause === '' || isBusy) return
+        const reply = await performAction('answer', { step: DIAGNOSIS, text: cause })
         setWrong(reply && reply.verdict !== 'passed' ? cause : '')
       }}
     >
@@ -231,7 +236,7 @@ function Diagnosis({ choices }: Pick<IncidentPush, 'choices'>) {
           </label>
         ))}
       </fieldset>
-      <button type="submit" class="main">
+      <button type="submit" class="main" aria-disabled={isBusy}>
         This is the cause
       </button>
       <p role="status">

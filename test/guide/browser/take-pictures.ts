@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { projectRoot } from '../../../host/layout.ts'
 import { GuideBrowser } from './guide-browser.ts'
+import { act } from './learner.ts'
 
 const FOLDER = join(projectRoot, 'docs/pictures')
 const SOLVED = [
@@ -59,17 +60,6 @@ const scenes: Record<
       await page.locator('.drawing svg').first().waitFor()
     },
   },
-}
-
-function act(page: Page, name: string, words: object): Promise<unknown> {
-  const request = {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(words),
-  }
-  return page.evaluate(
-    `fetch('/api/${name}', ${JSON.stringify(request)}).then((reply) => reply.json())`,
-  )
 }
 
 await mkdir(FOLDER, { recursive: true })
