@@ -10,7 +10,7 @@ export interface InheritedDescriptor {
 }
 
 /**
- * The descriptors above the standard three that a process started by this one inherits, because whoever started this one left them open.
+ * The descriptors above the standard three that a process started by this one inherits, because the process that started this one left them open.
  * Node.js closes them for its children only up to the first unused number above 16 (libuv 1.51, uv_disable_stdio_inheritance). Empty where
  * there is no /proc.
  */

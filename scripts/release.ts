@@ -19,15 +19,15 @@ function changesOf(changelog: string, version: string): string {
 
 /** Everything that is against a release of this version, one sentence each. */
 async function faultsOf(version: string, changes: string): Promise<string[]> {
+  const isVersion = /^\d+\.\d+\.\d+$/.test(version)
+  const ofVersion = isVersion
+    ? await versionFaults(version, changes)
+    : [`VERSION="${version}" is not a version: write it as in make release VERSION=0.2.0.`]
+  return [...(await changeFaults()), ...ofVersion]
+}
+
+async function versionFaults(version: string, changes: string): Promise<string[]> {
   const faults: string[] = []
-  if (!/^\d+\.\d+\.\d+$/.test(version))
-    faults.push(`VERSION="${version}" is not a version: write it as in make release VERSION=0.2.0.`)
-  const status = (await $`git status --porcelain`).stdout.trimEnd()
-  const changed = status.split('\n').filter(Boolean)
-  if (changed.length > 0)
-    faults.push(
-      `The tree has ${changed.length} uncommitted changes, the first of them "${changed[0]}": git status lists them.`,
-    )
   for (const file of ['package.json', 'package-lock.json']) {
     const named: { version?: string } = JSON.parse(readFileSync(file, 'utf8'))
     if (named.version !== version)
@@ -40,6 +40,13 @@ async function faultsOf(version: string, changes: string): Promise<string[]> {
   if ((await $`git tag --list ${`v${version}`}`).stdout.trim() !== '')
     faults.push(`The tag "v${version}" exists already: git show v${version} shows it.`)
   return faults
+}
+
+async function changeFaults(): Promise<string[]> {
+  const { stdout } = await $`git status --porcelain`
+  const [first] = stdout.trimEnd().split('\n')
+  if (!first) return []
+  return [`The tree has uncommitted changes, the first of them "${first}": git status lists them.`]
 }
 
 await main(async () => {

@@ -8,7 +8,7 @@ import { blockLines, statusLine } from './guide-lines.ts'
 import type { GuideEvent, GuideState } from './guide-state.ts'
 import { PLAIN, type Style } from './terminal-text.ts'
 
-/** Prose is wrapped at words in at most so many columns. */
+/** The widest line of prose, in columns; it is wrapped at words. */
 const WIDEST_PROSE = 100
 const NARROWEST_PROSE = 40
 

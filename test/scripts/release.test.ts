@@ -67,7 +67,7 @@ test('all that is against a release is told at once, and nothing is written', ()
   const { status, stderr } = release('1.3.0')
   expect(status).toBe(2)
   expect(stderr.trimEnd().split('\n')).toEqual([
-    expect.stringContaining('The tree has 1 uncommitted changes, the first of them "?? new"'),
+    expect.stringContaining('The tree has uncommitted changes, the first of them "?? new"'),
     expect.stringContaining('package.json has the version "1.2.3", not "1.3.0"'),
     expect.stringContaining('package-lock.json has the version "1.2.3", not "1.3.0"'),
     expect.stringContaining('CHANGELOG.md has no text below "## 1.3.0"'),
@@ -79,5 +79,6 @@ test('what is not a version is refused as text', () => {
   const { status, stderr } = release('../1; touch canary')
   expect(status).toBe(2)
   expect(stderr).toContain('VERSION="../1; touch canary" is not a version')
+  expect(stderr).not.toContain('package.json')
   expect(existsSync(join(folder, 'dist'))).toBe(false)
 })
