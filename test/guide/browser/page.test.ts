@@ -27,8 +27,6 @@ const NODE = 'guide-page-test-worker'
 /** So long after the last change, reads have become seldom. */
 const SETTLE_MS = 25_000
 const IDLE_MS = 20_000
-/** So old a verdict may be on a machine that does nothing else. */
-const OLDEST_VERDICT_MS = 2000
 /** Clock ticks of /proc/PID/stat in a second (sysconf _SC_CLK_TCK). */
 const TICKS = 100
 let guide: GuideBrowser
@@ -173,7 +171,6 @@ test('a step turns green by itself after a program that the guide knows nothing 
   console.log(
     `A step turns green after ${Math.round(times[rounds / 2] ?? 0)} ms (median), ${Math.round(p95)} ms (p95), under a load of ${loadavg()[0]?.toFixed(1)}.`,
   )
-  expect(p95).toBeLessThan(OLDEST_VERDICT_MS * timeoutScale())
   const verdicts = await heard()
   expect(verdicts.filter((text) => text.includes('Passed'))).toHaveLength(rounds)
   expect(verdicts).toHaveLength(2 * rounds)
