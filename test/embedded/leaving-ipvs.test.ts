@@ -22,6 +22,7 @@ import { waitFor } from '../../host/wait.ts'
 const FOLDER = 'docs/leaving-ipvs'
 const PAGE = join(projectRoot, FOLDER, 'README.md')
 const NAMESPACE = 'default'
+const SAME_PORT = readFileSync(join(import.meta.dirname, 'same-port.pl'), 'utf8')
 
 describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
   ['uml', 'ipvs', 'iptables'],
@@ -31,6 +32,7 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
   const cluster = new EmbeddedCluster(`leaving-${kernel}`)
   let client: KubeClient
   let shell: FenceShell
+  let nodePortAndPod: string[]
 
   /** The counts of all clients, and the requests that failed. */
   async function traffic() {
@@ -56,6 +58,16 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
     }
   }
 
+  /**
+   * What becomes of two connections of the control plane from one port: to the node port of a Pod's
+   * node, then to the Pod itself, as a ClusterIP's masqueraded one would.
+   */
+  async function fromOnePort(port: number) {
+    const [node] = await cluster.nodes()
+    const command = ['perl', '-e', SAME_PORT, String(port), ...nodePortAndPod]
+    return (await cluster.exec(node as string, command, { timeoutMs: 20_000 })).stdout.split('\n')
+  }
+
   beforeAll(async () => {
     if (skipped) return
     vi.stubEnv('KERNEL', kernel)
@@ -72,7 +84,8 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
     }
     const [shop, stock] = [await service('shop'), await service('stock')]
     const [web] = await bench.pods('web')
-    const node = `${shop.address} ${web?.status?.hostIP}:${shop.nodePort}`
+    nodePortAndPod = [`${web?.status?.hostIP}:${shop.nodePort}`, `${web?.status?.podIP}:80`]
+    const node = `${shop.address} own-node:${shop.nodePort}`
     // On a node without an endpoint, only IPVS mode answers for stock.
     const pod = from === 'ipvs' ? `${shop.address} ${stock.address}` : shop.address
     await bench.create('ConfigMap', 'traffic', { app: 'traffic' }, { data: { pod, node } })
@@ -94,6 +107,14 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
     vi.unstubAllEnvs()
     await cluster.down(silent)
   })
+
+  test.skipIf(skipped)(
+    'a port that is in use at a node port is lost for the Pod in IPVS mode only',
+    async () => {
+      expect(await fromOnePort(40_001)).toEqual(['open', from === 'ipvs' ? 'lost' : 'open', ''])
+    },
+    30_000,
+  )
 
   test.skipIf(skipped)(
     'no request fails, and nothing of the old mode is left',
@@ -118,6 +139,7 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
       const { clients, failed, counts } = await traffic()
       expect(failed).toEqual([])
       expect(clients).toBe(6)
+      expect(await fromOnePort(40_002)).toEqual(['open', 'open', ''])
       console.log(
         `${from} to ${to}: ${counts.new} requests over new connections, ${counts.kept} over kept ones`,
       )
