@@ -6,6 +6,7 @@ import { describe, expect, test } from 'vitest'
 import type { Capture } from '../../../cluster/capture-folder.ts'
 import { asApiObjects } from '../../../grading/api-object.ts'
 import { loadSpec } from '../../../grading/grader.ts'
+import { listLabs } from '../../../grading/lab-definition.ts'
 import { Snapshot } from '../../../grading/snapshot.ts'
 import { type JudgedFile, judgeFile } from '../../../instructors/class/judge-file.ts'
 import { readSubmission } from '../../../instructors/submission/read-submission.ts'
@@ -34,7 +35,7 @@ async function changed(lab: number, edit: (capture: Capture) => void): Promise<J
 
 test('every lab has been recorded', () => {
   const labs = new Set(files.map((name) => Number(/^lab-(\d+)-/.exec(name)?.[1])))
-  expect([...labs].sort()).toEqual([1, 2, 3, 4, 5, 6, 7, 8])
+  expect([...labs].sort((a, b) => a - b)).toEqual(listLabs().map(({ number }) => number))
 })
 
 test.each(files)('%s: every step that passed passes again, without a flag', async (name) => {
