@@ -108,11 +108,8 @@ export interface StepProgress {
   learnt: string[]
 }
 
-/** A finding as `make check` prints it, with its differences as lines and always a next command. */
-export type ShownFinding = Omit<Finding, 'differences'> & {
-  differences: string[]
-  next: string
-}
+/** A finding as `make check` prints it, with its differences as lines. */
+export type ShownFinding = Omit<Finding, 'differences'> & { differences: string[] }
 
 /** What the nodes hold now, and the changes since the previous moment. */
 export interface DataplanePush {

@@ -51,36 +51,7 @@ export function FenceView({ text, place }: { text: string; place?: string | unde
   const first = text.split('\n')[0]
   return (
     <div class="fence">
-      {run ? (
-        <ol class="run-lines">
-          {run.lines.map((line, index) => {
-            const { sign, tone, tell } = STATES[line.state]
-            return (
-              <li
-                key={`${index}`}
-                class={`${tone} ${line.state === 'running' ? 'running' : ''}`}
-                title={tell(line)}
-              >
-                <span class="sign" aria-hidden="true">
-                  {sign}
-                </span>
-                <code>{line.text}</code>
-                <span class="hidden">: {tell(line)}</span>
-                {line.state === 'failed' && <small>status {line.status}</small>}
-              </li>
-            )
-          })}
-        </ol>
-      ) : (
-        <pre>
-          {text.split('\n').map((line, index) => (
-            <span key={`${index}`} class="line">
-              {line}
-              {'\n'}
-            </span>
-          ))}
-        </pre>
-      )}
+      {/* Before the lines, which flow around them. */}
       <div class="fence-buttons">
         {place !== undefined && <RunButton place={place} text={text} lines={run?.lines ?? []} />}
         <Button
@@ -94,9 +65,59 @@ export function FenceView({ text, place }: { text: string; place?: string | unde
           Copy<span class="hidden">: {first}</span>
         </Button>
       </div>
+      {run ? (
+        <ol class="run-lines">
+          {run.lines.map((line, index) => {
+            const { sign, tone, tell } = STATES[line.state]
+            return (
+              <li
+                key={`${index}`}
+                class={`${tone} ${line.state === 'running' ? 'running' : ''}`}
+                title={tell(line)}
+              >
+                <span class="sign" aria-hidden="true">
+                  {sign}
+                </span>
+                <code>
+                  <CommandLine text={line.text} />
+                </code>
+                <span class="hidden">: {tell(line)}</span>
+                {line.state === 'failed' && <small>status {line.status}</small>}
+              </li>
+            )
+          })}
+        </ol>
+      ) : (
+        <pre>
+          {text.split('\n').map((line, index, lines) => (
+            <span
+              key={`${index}`}
+              class={
+                place !== undefined && line !== '' && !lines[index - 1]?.endsWith('\\')
+                  ? 'line typed'
+                  : 'line'
+              }
+            >
+              <CommandLine text={line} />
+              {'\n'}
+            </span>
+          ))}
+        </pre>
+      )}
     </div>
   )
 }
+
+/** A line in which a word that does not fit goes to the next row whole: no path or option is broken at its hyphen. */
+const CommandLine = ({ text }: { text: string }) => (
+  <>
+    {text.split(/(?<= )(?=\S)/).map((word, index) => (
+      <span key={`${index}`} class="word">
+        {word}
+      </span>
+    ))}
+  </>
+)
 
 /** Run, and while it waits or runs what ends it. */
 function RunButton({

@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { ActionReplies, StepContent } from '../protocol.ts'
 import { Blocks } from './blocks.tsx'
 import { performAction } from './connection.ts'
-import { Form } from './controls.tsx'
+import { CodeText, Form } from './controls.tsx'
 import { INCIDENTS, StepState } from './step-state.tsx'
 import { StepNavigation, Steps } from './steps.tsx'
 import type { PageState } from './store.ts'
@@ -98,7 +98,9 @@ function IncidentStep({ step, report }: { step: StepContent; report: string }) {
       <h2>{step.title}</h2>
       <p>{step.why}</p>
       <p>The report:</p>
-      <blockquote>{report}</blockquote>
+      <blockquote>
+        <CodeText text={report} />
+      </blockquote>
       <p>
         The tab Incident has the possible causes, the hints, and the check of your repair. The text
         that was here goes through another incident.

@@ -100,6 +100,11 @@ export function Header({ state }: { state: PageState }) {
           <span class="soft">{durationText(progress.minutes)}</span>
           <Button
             aria-pressed={progress.paused}
+            title={
+              progress.paused
+                ? 'Count the minutes again'
+                : 'Stop counting the minutes, for a break; everything else goes on'
+            }
             onClick={() => void performAction('pause', { paused: !progress.paused })}
           >
             {progress.paused ? '▶ Resume' : '❙❙ Pause'}

@@ -32,7 +32,9 @@ export function IncidentPanel({ state: { incident, progress, lab } }: { state: P
             <h3>
               The report <span class="soft">seed {incident.seed}</span>
             </h3>
-            <blockquote>{incident.report}</blockquote>
+            <blockquote>
+              <CodeText text={incident.report} />
+            </blockquote>
           </section>
           {incident.debrief ? (
             <Debrief debrief={incident.debrief} progress={progress} />
@@ -232,7 +234,7 @@ function Diagnosis({ choices, isBusy }: DiagnosisProps) {
               checked={cause === choice.id}
               onChange={() => setCause(choice.id)}
             />{' '}
-            <code>{choice.id}</code> {choice.cause}
+            <code>{choice.id}</code> <CodeText text={choice.cause} />
           </label>
         ))}
       </fieldset>

@@ -41,7 +41,7 @@ export function StepState({ lab, index, step, done, busy, asOf, hasIncident }: S
         </span>
         <strong>{word}</strong>
         <span class="soft">
-          step {index + 1} of {lab.steps.length} · {done.kept}/{step.points} points
+          step {index + 1} · {done.kept}/{step.points} points
           {isKept && ', kept'}
           {asOf !== undefined &&
             ` · as of ${new Date(asOf).toLocaleTimeString()}, the nodes are read again`}
@@ -158,7 +158,7 @@ function FindingView({ finding }: { finding: ShownFinding }) {
         </p>
         <p class="soft">Look:</p>
         <FenceView text={inspect} place={`finding/${inspect}`} />
-        {next !== inspect && (
+        {next !== undefined && next !== inspect && (
           <>
             <p class="soft">Next:</p>
             <FenceView text={next} place={isCommand(next) ? `finding/${next}` : undefined} />
@@ -205,7 +205,9 @@ function AnswerForm({ step }: { step: StepContent }) {
       }}
     >
       <label>
-        <span>{step.question}</span>
+        <span>
+          <CodeText text={step.question ?? ''} />
+        </span>
         <input
           name="answer"
           autocomplete="off"

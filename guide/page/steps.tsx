@@ -25,8 +25,13 @@ export function StepNavigation({
   return (
     <div class="walk">
       {back && (
-        <Button aria-keyshortcuts="Alt+B" onClick={() => void performAction('go', { to: back })}>
-          ← Back
+        <Button
+          aria-label="Back"
+          title="Back"
+          aria-keyshortcuts="Alt+B"
+          onClick={() => void performAction('go', { to: back })}
+        >
+          ←
         </Button>
       )}
       {next && (
@@ -48,9 +53,16 @@ export function Steps({ lab, progress }: { lab: LabContent; progress: ProgressPu
   const index = lab.steps.findIndex(({ id }) => id === progress.at)
   return (
     <nav class={open ? 'steps open' : 'steps'} aria-label="Steps">
-      <Button class="plain" aria-expanded={open} onClick={() => setOpen(!open)}>
-        {index === -1 ? `${lab.steps.length} steps` : `Step ${index + 1} of ${lab.steps.length}`}{' '}
+      <Button
+        class="plain"
+        aria-expanded={open}
+        title={open ? 'Numbers only' : 'Titles of the steps'}
+        onClick={() => setOpen(!open)}
+      >
         {open ? '▴' : '▾'}
+        <span class="hidden">
+          {index === -1 ? `${lab.steps.length} steps` : `Step ${index + 1} of ${lab.steps.length}`}
+        </span>
       </Button>
       <ol>
         {lab.steps.map(({ id, title }, at) => {

@@ -103,13 +103,22 @@ export function answerLines(outcome: StepOutcome | undefined): string[] {
   return [actual, why, hint].flatMap((line) => (line === undefined ? [] : [plainText(line)]))
 }
 
-/** The paragraph about the guide in the terminal. */
-const TERMINAL = /^`make lab-\d+` guides you[\s\S]*?(?=\n\n|$)/m
+/** In the paragraph about the guide in the terminal: the sentences about what the page has buttons for. */
+const TERMINAL = /`make (lab|check|hint|answer|solve)\b/
+const RESET = /`make reset-\d+`/
 const PAGE =
-  'This page checks each step while you work: *Run* types the commands of the text into the terminal beside it. Every verdict is based on the state of the nodes at that moment, so it does not matter how you reached it.'
+  'This page checks each step while you work. *Run* types the commands of the text into the terminal beside it; answers are given where the text asks. *Check*, *Hint* and *Reset* are buttons, and what you type yourself counts as much.'
 
 /** What the text says about the terminal's guide, in the words of the page. */
-const inPage = (intro: string): string => intro.replace(TERMINAL, PAGE)
+const inPage = (intro: string): string =>
+  intro
+    .split('\n\n')
+    .map((paragraph) => {
+      if (!/`make lab-\d+`\s+guides\s+you/.test(paragraph)) return paragraph
+      const own = paragraph.split(/(?<=[.?!])\s+/).filter((sentence) => !TERMINAL.test(sentence))
+      return [...own, PAGE].join(' ').replace(RESET, '*Reset*')
+    })
+    .join('\n\n')
 
 /** The constant content of a lab, in the learner's names. `places` are those of terminals. */
 export function labContent({ definition, intro, steps }: GuideLab, places: string[]): LabContent {
@@ -172,7 +181,7 @@ function stepProgress(
   { definition: step, hints: texts }: GuideLab['steps'][number],
   kept: KeptPoints,
 ): StepProgress {
-  const { lab, held, hints } = progress
+  const { held, hints } = progress
   const outcome = outcomeOf(progress, step.id)
   const { verdict, reason, waitsFor, measured, failure } = outcome ?? {}
   const points = verdict === 'passed' ? pointsWith(step.points, outcome) : 0
@@ -184,7 +193,7 @@ function stepProgress(
     unsent: outcome?.unsent === true && !isDone(outcome),
     hints: texts.slice(0, hints.get(step.id) ?? 0),
     verdict,
-    finding: failure && findingFor(lab.definition.number, step, failure),
+    finding: failure && findingFor(step, failure),
     reason,
     waitsFor,
     measured,
@@ -195,18 +204,13 @@ function stepProgress(
   }
 }
 
-/** A finding as `make check` prints it. */
+/** A finding as `make check` prints it; instead of naming `make hint`, the page has a button. */
 function findingFor(
-  lab: number,
   step: StepDefinition,
   failure: NonNullable<StepOutcome['failure']>,
 ): ShownFinding {
   const finding = findingOf(step, failure)
-  return {
-    ...finding,
-    differences: differencesOf(finding),
-    next: finding.next ?? `make hint LAB=${lab} STEP=${step.id}`,
-  }
+  return { ...finding, differences: differencesOf(finding) }
 }
 
 /** The incident whose solution lab 8's text shows. */

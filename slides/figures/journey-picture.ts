@@ -10,6 +10,7 @@ import { type Drawing, escapeText, textWidth } from './canvas.ts'
 import {
   AREAS,
   type Corner,
+  isTagEnd,
   KERNEL_AREA,
   lineBetween,
   middleOf,
@@ -302,7 +303,7 @@ class JourneyCanvas {
       changed.map((field) => `${SHORT[field]} ${packet[field]}`),
     )
     for (const [index, [tx, ty]] of tagPlaces(spot, changes.length).entries())
-      this.#tag(changes[index] ?? '', x + tx, y + ty)
+      this.#tag(changes[index] ?? '', x + tx, y + ty, isTagEnd(spot) ? 'end' : 'middle')
     if (isStopped)
       this.#text('✗ stopped', x + mx, y + dy + height + (changes.length + 1) * 22, {
         size: 16,
@@ -321,10 +322,10 @@ class JourneyCanvas {
     this.#text(name, x, y + 4, { size: 13, face: 'mono', anchor: 'middle', tone: 'port' })
   }
 
-  #tag(text: string, x: number, y: number, anchor: 'middle' | 'start' = 'middle'): void {
+  #tag(text: string, x: number, y: number, anchor: 'middle' | 'start' | 'end' = 'middle'): void {
     const size = sizeFor(text, 250, 14, 'mono')
     const width = textWidth(text, size, 'mono') + 12
-    const left = anchor === 'middle' ? x - width / 2 : x - 6
+    const left = { start: x - 6, middle: x - width / 2, end: x - width }[anchor]
     this.#parts.push(
       `<rect class="tag" x="${left}" y="${y - 10}" width="${width}" height="20" rx="5"/>`,
     )

@@ -105,9 +105,14 @@ export function spotOf({ place }: Station, isFirst: boolean): Spot {
   return place === 'wire' || place === 'outside' ? 'left' : place
 }
 
-/** Where the tags of a place are: below it, for INPUT and OUTPUT above it. */
+/** The right edge of the tags above OUTPUT: at their right is the interface of the Pod that receives. */
+const LEFT_OF_VETH = 476
+
+/**
+ * Where the tags of a place are: below it, for INPUT and OUTPUT above it. Their middles, but for OUTPUT their right edges.
+ */
 export function tagPlaces(spot: Spot, count: number): Corner[] {
-  const [x] = middleOf(spot)
+  const x = isTagEnd(spot) ? LEFT_OF_VETH : middleOf(spot)[0]
   const isAbove = spot === 'INPUT' || spot === 'OUTPUT'
   const below = spot === 'IPVS' ? 246 : 340
   return Array.from({ length: count }, (_, index) => [
@@ -115,6 +120,9 @@ export function tagPlaces(spot: Spot, count: number): Corner[] {
     isAbove ? 168 - (count - 1 - index) * 22 : below + index * 22,
   ])
 }
+
+/** Whether the places of tags are their right edges. */
+export const isTagEnd = (spot: Spot): boolean => spot === 'OUTPUT'
 
 /** The size at which a line of text fits into a width, in px. */
 export function sizeFor(

@@ -52,6 +52,53 @@ describe.each(['iptables', 'ipvs', 'nftables'])('in %s mode', (mode) => {
   )
 })
 
+interface Box {
+  x: number
+  y: number
+  width: number
+  height: number
+}
+
+/** The tags of changed fields and the labels of interfaces. */
+const labelsOf = (svg: string): Box[] =>
+  [
+    ...svg.matchAll(
+      /<rect class="(?:tag|port)" x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"/g,
+    ),
+  ].map(([, ...numbers]) => {
+    const [x = 0, y = 0, width = 0, height = 0] = numbers.map(Number)
+    return { x, y, width, height }
+  })
+
+const overlap = (one: Box, other: Box): boolean =>
+  one.x < other.x + other.width &&
+  other.x < one.x + one.width &&
+  one.y < other.y + other.height &&
+  other.y < one.y + one.height
+
+/** The same path, whose end is a Pod of the node itself. */
+function toPodOfNode(path: PacketPath): PacketPath {
+  const journey = (path.journey ?? []).filter(({ node }) => node === NODE)
+  const last = journey.at(-1)
+  if (!last) throw new Error('the path is on no node')
+  const end = { ...last, place: 'Pod' as const, device: 'veth0fc127a0', changed: [] }
+  return { ...path, journey: [...journey, end] }
+}
+
+test.each(['iptables', 'ipvs', 'nftables'])('no label covers another in %s mode', (mode) => {
+  for (const from of ['pod:10.244.1.99', 'host', 'external:203.0.113.9'])
+    for (const path of [pathIn(mode, from), toPodOfNode(pathIn(mode, from))]) {
+      const picture = journeyPicture(path)
+      for (const svg of [picture?.wide ?? '', picture?.tall ?? '']) {
+        const labels = labelsOf(svg)
+        expect(labels.length).toBeGreaterThan(1)
+        for (const [index, one] of labels.entries())
+          for (const other of labels.slice(index + 1))
+            expect(overlap(one, other), `${from}: ${JSON.stringify([one, other])}`).toBe(false)
+      }
+    }
+})
+
 test('a file has its own colours, its title, and the header at each place', () => {
   const path = pathIn('ipvs', 'pod:10.244.1.99')
   const file = journeyFile(path, 'pod/<client> → "web"') ?? ''

@@ -1,0 +1,29 @@
+import { expect, test } from 'vitest'
+import { readLabText } from '../../course/lab-text.ts'
+import { listLabs, readLab } from '../../grading/lab-definition.ts'
+import { labContent } from '../../guide/server/lab-view.ts'
+
+/** What the page shows before the first step of a lab, as HTML. */
+function introOf(number: number): string {
+  const definition = readLab(number)
+  const { intro, outro, card } = readLabText(definition.folder)
+  const content = labContent({ definition, intro, outro, card, steps: [] }, [])
+  return content.intro.map((block) => (block.kind === 'html' ? block.html : '')).join('\n')
+}
+
+test('the page introduces a lab in its own words, and keeps what is true of the lab alone', () => {
+  const withGuide = listLabs().filter(({ number }) => number !== 8)
+  expect(withGuide.length).toBeGreaterThan(6)
+  for (const { number } of withGuide) {
+    const html = introOf(number)
+    expect(html, `lab ${number}`).toContain('This page checks each step while you work.')
+    expect(html, `lab ${number}`).not.toMatch(
+      /second terminal|read on here|make (hint|check|reset)/,
+    )
+    expect(html, `lab ${number}`).not.toMatch(/guides you\s+through/)
+  }
+  expect(introOf(1)).toContain('A <strong>prediction</strong> is asked before the commands')
+  expect(introOf(4)).toContain('The kernel needs IPVS')
+  expect(introOf(5)).toMatch(/<em>Reset<\/em> starts over; it also deletes every rule/)
+  expect(introOf(6)).toContain('what a median is')
+})
