@@ -17,7 +17,7 @@ export function clientPod({ snapshot }: Pick<CheckContext, 'snapshot'>, lab: str
   const pod = expectReadyPod(snapshot.find('Pod', WEB_NAMESPACE, 'client'), 'client', {
     inspect: 'kubectl get pod client -o wide',
     expected: 'a Pod client that is ready to send requests',
-    hint: `kubectl apply -f labs/${lab}/manifests/client.yaml`,
+    next: `kubectl apply -f labs/${lab}/manifests/client.yaml`,
   })
   return fromPod('client', pod)
 }

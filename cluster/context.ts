@@ -18,7 +18,7 @@ import {
 } from './context/node-access.ts'
 import { contextFolder, ownKubeconfig, ownObjects } from './context/own-objects.ts'
 import { execInPod } from './context/pod-exec.ts'
-import type { Cluster, KubeClient } from './driver.ts'
+import { type Cluster, ClusterNotReady, type KubeClient } from './driver.ts'
 import { execScript } from './node-script.ts'
 import { kubectlPath } from './programs.ts'
 
@@ -201,7 +201,7 @@ export class ContextCluster implements Cluster {
     if (!this.#accessPods?.has(node)) this.#accessPods = await readyAccessPods(await this.client())
     const pod = this.#accessPods.get(node)
     if (pod) return pod
-    throw new Error(
+    throw new ClusterNotReady(
       `Node "${node}" has no node-access Pod: run \`make up\` with CLUSTER="context:${this.name}" first.`,
     )
   }

@@ -95,14 +95,19 @@ export function downText(cluster: EndedCluster): string {
   return `The cluster "${cluster.name}" is not up${end ? `: ${endText(end)}; the log is "${end.log}"` : ''}`
 }
 
+/** The cluster, or a part of it, does not run, and `make up` starts it. */
+export class ClusterNotReady extends Refusal {
+  readonly next = 'make up'
+}
+
 /** The error of a command that needs a running cluster. */
-export const notUp = (cluster: EndedCluster): Refusal =>
-  new Refusal(
+export const notUp = (cluster: EndedCluster): ClusterNotReady =>
+  new ClusterNotReady(
     downText(cluster) +
       (cluster.unexpectedEnd() ? '. Run `make up` to start a new one.' : ': run `make up`.'),
   )
 
-/** @throws Refusal from notUp when a cluster is not up */
+/** @throws ClusterNotReady from notUp when a cluster is not up */
 export async function requireUp(cluster: Cluster): Promise<void> {
   if (!(await cluster.running())) throw notUp(cluster)
 }

@@ -1,7 +1,7 @@
 import type { V1Pod } from '@kubernetes/client-node'
-import { Refusal, reasonOf } from '../host/main.ts'
+import { reasonOf } from '../host/main.ts'
 import type { Capture, NodeFiles } from './capture-folder.ts'
-import { type Cluster, type NodeAccess, requireUp } from './driver.ts'
+import { type Cluster, ClusterNotReady, type NodeAccess, requireUp } from './driver.ts'
 import { type KubeClient, listObjects } from './kube-client.ts'
 import { kubeProxyPods, readLog } from './kube-proxy/kube-proxy-pods.ts'
 import { nodeReportRequest, type ReportDepth } from './node-report.ts'
@@ -40,7 +40,7 @@ export async function takeObjects(
 
 const troubleOf = (cluster: Cluster) => async (error: unknown) => {
   await requireUp(cluster)
-  throw new Refusal(
+  throw new ClusterNotReady(
     `The cluster "${cluster.name}" does not respond (${reasonOf(error)}): run \`make up\`.`,
   )
 }

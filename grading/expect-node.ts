@@ -9,7 +9,7 @@ import type { KernelMode } from '../dataplane/kube-proxy/mode-ownership.ts'
 import { type Advice, LEFT_BY_OTHER_MODE, otherMode } from './advice.ts'
 import type { CheckContext } from './check-context.ts'
 import { ChainExpectation } from './expect-chain.ts'
-import { NotApplicable, type Words } from './failure.ts'
+import { NotApplicable, onNode, type Words } from './failure.ts'
 import { type PacketTarget, type Sender, traceCommand, tracedTo } from './packet-trace.ts'
 import {
   type Concerns,
@@ -56,7 +56,10 @@ export class NodeExpectation extends OnNodes {
       const runs = modeOf(node)
       if (runs === mode) return undefined
       const advice = runs === undefined ? NO_KUBE_PROXY : otherMode(node.name, runs, mode)
-      return { actual: runs ?? SILENT, ...(words.hint === undefined && advice) }
+      return {
+        actual: runs ?? SILENT,
+        ...(words.hint === undefined && words.next === undefined && advice),
+      }
     }
     this.each(PROXY_MODE, `kube-proxy in ${mode} mode`, mismatchOf, words)
   }
@@ -187,7 +190,7 @@ export class NodeExpectation extends OnNodes {
           ? undefined
           : {
               actual: 'no interface has it',
-              hint: `ip addr add ${address}/32 dev lo, on ${node.name}`,
+              next: onNode(node.name, `ip addr add ${address}/32 dev lo`),
             },
       words,
     )

@@ -153,6 +153,7 @@ function tellMissing(wanted: OwnRequest, other: Logged | undefined): never {
     actual: other
       ? `the last request with a word of yours, "${other.marker}", came from ${other.client}`
       : 'none',
-    hint: `Send one, with the address that you want to reach: \`${COMMANDS[from](wanted)}\`.`,
+    hint: 'Send one, with the address that you want to reach in place of ADDRESS:',
+    next: COMMANDS[from](wanted),
   })
 }

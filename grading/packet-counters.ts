@@ -2,7 +2,7 @@ import { parseIptablesSave, type Rule, type Ruleset } from '../dataplane/iptable
 import { ParseError } from '../dataplane/program-output.ts'
 import { commentOf, targetOf } from '../dataplane/rule.ts'
 import { HOOKS, type Hook } from '../dataplane/trace/step.ts'
-import { expectOnNode, Trouble } from './failure.ts'
+import { expectOnNode, onNode, Trouble } from './failure.ts'
 import type { LiveCluster } from './live-cluster.ts'
 import { type NodeView, stateOf } from './snapshot.ts'
 
@@ -99,13 +99,16 @@ export class HookProbes {
         text: `no probe in ${hook}`,
         expected: this.#ruleIn(hook),
       })),
-      ...(first && { hint: this.addTo(first) }),
+      ...(first && { next: onNode(name, this.addTo(first)) }),
     })
     const odd = this.#mismatched(iptables)
     expectOnNode(name, LOOK_AT_PROBES, odd === undefined, {
       expected: `probes that all count new connections to port ${this.#port}`,
       actual: `-A ${odd?.hook} ${odd?.spec}`,
-      ...(odd && { hint: `Delete it, with -D in place of -A, and add: ${this.addTo(odd.hook)}` }),
+      ...(odd && {
+        hint: 'Delete it, with -D in place of -A, and add:',
+        next: onNode(name, this.addTo(odd.hook)),
+      }),
     })
     return counts
   }

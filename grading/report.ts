@@ -103,19 +103,16 @@ function stepReport(
   }
 }
 
-/** A hint that consists only of a command. */
-const COMMAND = /^(?:make|kubectl) \S[^.;,]*$/
-
 /**
  * Completes a failure with the step's texts where the check gave none. If the learner has not started the step, the
  * command that solves it is omitted, because hints reveal it in tiers. The advice for a difference is always included.
  */
 export function findingOf(step: StepDefinition, failure: FailureDetail): Finding {
-  const command = failure.next ?? (COMMAND.test(failure.hint ?? '') ? failure.hint : undefined)
   const nudge = step.hints[0] ?? ''
   const isSolution =
-    command !== undefined && !failure.differences?.length && step.hints.at(-1)?.includes(command)
-  const hint = isSolution || failure.hint === command ? nudge : (failure.hint ?? nudge)
+    failure.next !== undefined &&
+    !failure.differences?.length &&
+    step.hints.at(-1)?.includes(failure.next)
   return {
     node: failure.node,
     inspect: failure.inspect,
@@ -123,8 +120,8 @@ export function findingOf(step: StepDefinition, failure: FailureDetail): Finding
     actual: failure.actual,
     differences: (failure.differences ?? []).map(withoutPlace),
     why: failure.why ?? step.why,
-    hint,
-    next: isSolution ? undefined : command,
+    hint: isSolution ? nudge : (failure.hint ?? nudge),
+    next: isSolution ? undefined : failure.next,
   }
 }
 

@@ -72,8 +72,8 @@ export interface ProgressPush {
   paused: boolean
   /** Long work in progress: its name, or the part of it that is done now, and since when (ms since 1970). */
   busy: { name: string; since: number } | undefined
-  /** Why the nodes could not be read, with the next command. */
-  trouble: string | undefined
+  /** Why the nodes could not be read. `next`: the command that a button offers to run. */
+  trouble: { text: string; next: string | undefined } | undefined
   /** The time (ms since 1970) of which the verdicts are, while the next read of the nodes takes long or waits for work. */
   asOf: number | undefined
   steps: StepProgress[]

@@ -205,7 +205,7 @@ export const entriesOfServices: Question = (context): Truth => {
     inspect: 'kubectl get services',
     expected: `the Services ${SERVICES.join(', ')}`,
     actual: `${addresses.length} of them`,
-    hint: 'kubectl apply -f labs/01-iptables/manifests/three-services.yaml',
+    next: 'kubectl apply -f labs/01-iptables/manifests/three-services.yaml',
   })
   return {
     accepts: [String(entries.length)],
@@ -236,7 +236,7 @@ export const clientOfHairpin: Question = (context): Truth => {
   const { snapshot } = context
   const { address, port } = clusterService(snapshot, 'mirror', {
     expected: 'a Service mirror with a ClusterIP',
-    hint: 'kubectl apply -f labs/01-iptables/manifests/three-services.yaml',
+    next: 'kubectl apply -f labs/01-iptables/manifests/three-services.yaml',
   })
   const pod = snapshot.find('Pod', 'default', 'mirror')
   const node = snapshot.node(pod?.spec?.nodeName ?? '')
@@ -266,7 +266,7 @@ export const clientOfHairpin: Question = (context): Truth => {
 export const resultWithoutEndpoints: Question = ({ nodes, snapshot }): Truth => {
   const { address } = clusterService(snapshot, 'nobody', {
     expected: 'a Service nobody with a ClusterIP',
-    hint: 'kubectl apply -f labs/01-iptables/manifests/three-services.yaml',
+    next: 'kubectl apply -f labs/01-iptables/manifests/three-services.yaml',
   })
   const rejects = nodes.every((node) =>
     stateOf(node)

@@ -167,7 +167,7 @@ export function probabilityOfSecondRule({ nodes, snapshot }: CheckContext): Trut
     inspect,
     expected: 'three ready Pods or more, so that the second rule has a probability',
     actual: `${backends.length}`,
-    hint: personalise('kubectl scale deployment web --replicas=5', variantIn(snapshot)),
+    next: personalise('kubectl scale deployment web --replicas=5', variantIn(snapshot)),
   })
   const count = backends.length
   return {
@@ -204,7 +204,7 @@ export const rulesFollowScaling = onceNoted('scaled', count, (context) => {
     inspect: 'kubectl get endpointslices -l app=web',
     expected: `a number of ready Pods other than the previous ${before}`,
     actual: `${backends.length}, as before`,
-    hint: personalise('kubectl scale deployment web --replicas=5', variantIn(snapshot)),
+    next: personalise('kubectl scale deployment web --replicas=5', variantIn(snapshot)),
   })
   inIptablesMode(chainsLeadToPods)(context)
   return backends.length
@@ -218,7 +218,7 @@ export function portsCostEntries({ nodes, snapshot }: CheckContext): void {
   const { service, address } = clusterService(snapshot, NAME, {
     ports: PORTS,
     expected: `a Service ${NAME} with a ClusterIP and ${PORTS} ports`,
-    hint: 'kubectl apply -f labs/01-iptables/manifests/three-services.yaml',
+    next: 'kubectl apply -f labs/01-iptables/manifests/three-services.yaml',
   })
   const chains = serviceChains(service)
   expectNodes(nodes)

@@ -87,7 +87,7 @@ function emptyService(snapshot: Snapshot): { address: string; port: number } {
   return clusterService(snapshot, EMPTY_SERVICE, {
     inspect: `kubectl get service,endpointslices -l app=${EMPTY_SERVICE}`,
     expected: `a Service ${EMPTY_SERVICE} with a ClusterIP, and no Pod behind it`,
-    hint: `kubectl apply -f ${MANIFEST}`,
+    next: `kubectl apply -f ${MANIFEST}`,
   })
 }
 
@@ -191,7 +191,7 @@ function mirrorOf(snapshot: Snapshot): { address: string; node: string; service:
   const words = {
     inspect: `kubectl get pods,services -l app=${MIRROR} -o wide`,
     expected: `a Pod ${MIRROR} that is ready, and a Service ${MIRROR} in front of it`,
-    hint: `kubectl apply -f ${MANIFEST}`,
+    next: `kubectl apply -f ${MANIFEST}`,
   }
   const { address, node } = expectReadyPod(
     snapshot.find('Pod', WEB_NAMESPACE, MIRROR),

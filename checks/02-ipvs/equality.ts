@@ -81,7 +81,7 @@ export const schedulerChosen = onceNoted(
       inspect: "kubectl -n kube-system get configmap kube-proxy -o yaml | grep 'scheduler:'",
       expected: "another scheduler than rr in kube-proxy's configuration",
       actual: 'rr, the default',
-      hint: 'make ipvs SCHEDULER=lc',
+      next: 'make ipvs SCHEDULER=lc',
     })
     expectNodes(nodes)
       .virtualServers()
@@ -103,7 +103,7 @@ export function dummyDeviceOwnsClusterIPs({ nodes }: CheckContext): void {
     `${DEVICE} as a dummy device, down and with NOARP`,
     {
       why: 'The device only holds addresses. If it took part in ARP, every node would claim every ClusterIP on the wire.',
-      hint: `ip link set ${DEVICE} down arp off on that node puts it right.`,
+      hint: `Run on that node: \`ip link set ${DEVICE} down arp off\`.`,
     },
   )
 }

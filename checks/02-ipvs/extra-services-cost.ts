@@ -111,7 +111,7 @@ function countsAround(snapshot: Snapshot, before: CountNote | undefined) {
     inspect: 'kubectl get services -l lab=crowd',
     expected: `${EXTRA_SERVICES} Services crowd-01 … crowd-${EXTRA_SERVICES}`,
     actual: size === 0 ? 'none of them' : `${size} of them`,
-    hint: `kubectl apply -f ${MANIFEST}`,
+    next: `kubectl apply -f ${MANIFEST}`,
   })
   expectThat(before, {
     inspect: 'kubectl get configmap lab-2 -o yaml',

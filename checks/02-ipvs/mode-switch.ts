@@ -116,7 +116,8 @@ export async function nothingLeft(context: CheckContext): Promise<void> {
   for (const { name } of nodes)
     await expectAnswers(context, live, fromNode(name), service, 1, {
       expected: 'an answer of the Service web',
-      hint: 'The virtual server or the return path is broken: make check-2 shows which of the later steps fails.',
+      hint: 'The virtual server or the return path is broken. The check of the whole lab shows which of the later steps fails:',
+      next: 'make check-2',
     })
 }
 

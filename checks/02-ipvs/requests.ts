@@ -220,7 +220,8 @@ async function expectListed(
   expectOnNode(node, list, flows.length > 0, {
     expected: 'tracked connections from the Pod to the ClusterIP',
     actual: 'none of the four that were just made',
-    hint: 'net.ipv4.vs.conntrack must be 1 on the node; kube-proxy sets it when it starts in IPVS mode (make ipvs FORCE=1).',
+    hint: 'net.ipv4.vs.conntrack must be 1 on the node; kube-proxy sets it when it starts in IPVS mode:',
+    next: 'make ipvs FORCE=1',
   })
   const isBackend = (source: string) =>
     service.backends.some((backend) => backend.address === source)

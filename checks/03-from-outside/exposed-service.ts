@@ -69,7 +69,7 @@ export function expectPolicy(
     inspect: `kubectl get service ${name} -o yaml | grep externalTrafficPolicy`,
     expected: `externalTrafficPolicy: ${wanted} on ${name}`,
     actual: `externalTrafficPolicy: ${externalTrafficPolicy}`,
-    hint: `kubectl patch service ${name} -p '{"spec":{"externalTrafficPolicy":"${wanted}"}}'`,
+    next: `kubectl patch service ${name} -p '{"spec":{"externalTrafficPolicy":"${wanted}"}}'`,
   })
 }
 
@@ -97,7 +97,7 @@ function expectExposed(
     inspect: 'kubectl get services',
     expected: `a Service of type ${type} in the default namespace, in front of the Pods of web`,
     actual: 'no such Service',
-    hint: personalise(
+    next: personalise(
       `kubectl expose deployment web --name web-${suffix} --type ${type} --port 80`,
       variant,
     ),

@@ -236,7 +236,7 @@ export async function sharesAreEven(context: CheckContext): Promise<void> {
       inspect: `kubectl get pod ${pod} -o yaml | grep -A 9 podAntiAffinity`,
       expected: `a podAntiAffinity term with topologyKey ${HOSTNAME} that selects the Pods of web, in every Pod of web`,
       actual: `${pod} has none`,
-      hint: `kubectl patch deployment ${web.name} --patch-file ${MANIFEST}`,
+      next: `kubectl patch deployment ${web.name} --patch-file ${MANIFEST}`,
     })
   }
   const pods = podsByNode(snapshot)

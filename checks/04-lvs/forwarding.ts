@@ -1,6 +1,6 @@
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
-import { expectThat, NotApplicable } from '../../grading/failure.ts'
+import { expectThat, NotApplicable, onNode } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { PacketTarget } from '../../grading/packet-trace.ts'
 import type { Truth } from '../../grading/question.ts'
@@ -76,7 +76,7 @@ export async function tunnelAnswers(context: CheckContext): Promise<void> {
           link ? (link.flags.includes('UP') ? undefined : 'it is down') : 'no such device',
         ],
         'tunl0 as a device that is up: it unpacks IP in IP',
-        { hint: `modprobe ipip; ip link set tunl0 up, on ${node}` },
+        { next: onNode(node, 'modprobe ipip; ip link set tunl0 up') },
       )
   }
   await sharedAddressAnswers(context, lvs, 'tunnel')
@@ -103,7 +103,7 @@ async function sharedAddressAnswers(
   if (!live) return
   const hint =
     'The answering node must have the address, and the answer goes directly to the client, not through the director.'
-  await expectAnswered(live, lvs, requestTimes(2, to), hint)
+  await expectAnswered(live, lvs, requestTimes(2, to), { hint })
   await expectForwardedBy(context, lvs, method)
 }
 

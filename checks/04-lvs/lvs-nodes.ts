@@ -82,7 +82,7 @@ export async function lvsNodes(context: CheckContext): Promise<LvsNodes> {
     inspect: 'kubectl get pods -l app=real-server -o wide',
     expected: 'a real server that is ready on each of two workers',
     actual: ready.length === 0 ? 'none' : `one, on ${ready[0]?.node}`,
-    hint: `kubectl apply -f ${MANIFEST}`,
+    next: `kubectl apply -f ${MANIFEST}`,
   })
   const directorAddress = nodeAddressOf(snapshot, director.name)
   return { director, directorAddress, realServers }

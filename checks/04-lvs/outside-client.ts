@@ -1,5 +1,6 @@
 // Connections of the machine outside the cluster to virtual servers: single requests, and connections that stay open.
 
+import type { Advice } from '../../grading/advice.ts'
 import { fail } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { fromOutside, typedRequest } from '../../grading/requests.ts'
@@ -53,7 +54,7 @@ export async function expectAnswered(
   live: LiveCluster,
   { director }: LvsNodes,
   acts: readonly ClientAction[],
-  hint: string,
+  advice: Partial<Advice>,
 ): Promise<string[]> {
   const answers = await perform(live, acts)
   const request = acts.filter(isRequest)[answers.length]
@@ -63,7 +64,7 @@ export async function expectAnswered(
     inspect: typedRequest(fromOutside, { ...request, seconds: 2 }),
     expected: `an answer of a real server through ${request.address}:${request.port}`,
     actual: 'no answer',
-    hint,
+    ...advice,
   })
 }
 

@@ -22,6 +22,7 @@ import {
   tally,
 } from './outside-client.ts'
 import {
+  CHECK_FIRST,
   compareSchedulers,
   expectScheduling,
   expectVirtualServer,
@@ -50,8 +51,7 @@ export async function schedulersTakeTurns(context: CheckContext): Promise<void> 
   const weighted = expectVirtualServer(lvs, wrr)
   if (!context.live) return
   const acts = [...requestTimes(REQUESTS, at('rr')), ...requestTimes(REQUESTS, at('wrr'))]
-  const hint = 'make check-4 STEP=virtual-server shows whether the path works.'
-  const answers = await expectAnswered(context.live, lvs, acts, hint)
+  const answers = await expectAnswered(context.live, lvs, acts, CHECK_FIRST)
   const [turns, shares] = [answers.slice(0, REQUESTS), answers.slice(REQUESTS)]
   const bars = Object.entries({ rr: turns, wrr: shares }).flatMap(([scheduler, all]) =>
     lvs.realServers.map(({ node }) => ({
@@ -171,7 +171,7 @@ async function expectCounting(
     ...open(AFTERWARDS),
     'release all',
   ]
-  const answers = await expectAnswered(live, lvs, acts, hint)
+  const answers = await expectAnswered(live, lvs, acts, { hint })
   const [opened, afterwards] = [answers.slice(0, OPENED), answers.slice(OPENED)]
   const draw = (some: readonly string[]) =>
     some.map((one) => (nodeOf(one) === heavy ? 'H' : 'L')).join(' ')
@@ -291,7 +291,7 @@ async function expectHashing(
     }))
   const acts = [...from(CLIENTS, port), ...from(AGAIN, port), ...from(CLIENTS, withoutOne(port))]
   const hint = `Outside must have the clients' addresses (ip route add local 198.18.0.0/16 dev lo), and the director a route back to them.`
-  const answers = await expectAnswered(live, lvs, acts, hint)
+  const answers = await expectAnswered(live, lvs, acts, { hint })
   const [first, second] = [answers.slice(0, CLIENTS), answers.slice(CLIENTS, CLIENTS + AGAIN)]
   const of = `-t ${VIP}:${port}`
   const moved = second.findIndex((answer, index) => answer !== first[index])

@@ -6,7 +6,7 @@ import { NotApplicable, onNode } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { type LvsNodes, lvsNodes, VIP } from './lvs-nodes.ts'
 import { answersFrom, expectAnswered, requestTimes, tally } from './outside-client.ts'
-import { expectScheduling, expectVirtualServer } from './virtual-server.ts'
+import { CHECK_FIRST, expectScheduling, expectVirtualServer } from './virtual-server.ts'
 
 /** The ports of the virtual servers in the lab's text. */
 const SHORT_PORT = { wlc: 8114, sed: 8115, nq: 8116 } as const
@@ -47,8 +47,7 @@ export const shortRequestsStayAtOne: Check = async (context) => {
 
 async function expectShares(live: LiveCluster, lvs: LvsNodes, scheduler: Short) {
   const to = { address: VIP, port: SHORT_PORT[scheduler] }
-  const hint = 'make check-4 STEP=virtual-server shows whether the path works.'
-  const answered = await expectAnswered(live, lvs, requestTimes(SHORT_REQUESTS, to), hint)
+  const answered = await expectAnswered(live, lvs, requestTimes(SHORT_REQUESTS, to), CHECK_FIRST)
   const most = Math.max(...lvs.realServers.map(({ node }) => answersFrom(answered, node)))
   const line = `${scheduler.padEnd(3)}  ${SHORT_REQUESTS} short requests: ${tally(answered, lvs)}`
   const isOne = scheduler !== 'wlc'

@@ -7,6 +7,7 @@ import {
   virtualServerKey,
 } from '../../dataplane/ipvsadm-save.ts'
 import { HOOKS, type Hook } from '../../dataplane/trace/step.ts'
+import type { Advice } from '../../grading/advice.ts'
 import { type Check, type CheckContext, onceNoted } from '../../grading/check-context.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { expectMode, expectNode } from '../../grading/expect-node.ts'
@@ -60,7 +61,7 @@ export function expectVirtualServer(
     actual: found
       ? printIpvsadmSave([found]).trim().replaceAll('\n', '; ')
       : 'no such virtual server',
-    hint: `ipvsadm on ${director.name}: -A and ${option} ${place} -s ${scheduler} for the virtual server, -a … -r ADDRESS:PORT ${OPTION[forward]} -w WEIGHT for each real server; -E and -e change what is there.`,
+    hint: `Use ipvsadm on ${director.name}: -A and ${option} ${place} -s ${scheduler} for the virtual server, -a … -r ADDRESS:PORT ${OPTION[forward]} -w WEIGHT for each real server; -E and -e change what is there.`,
   })
   return found
 }
@@ -121,7 +122,12 @@ const FIRST_SERVER: Wanted = {
   forward: 'masq',
   weights: [1, 1],
 }
-const CHECK_FIRST = 'make check-4 STEP=virtual-server shows why.'
+
+/** Advice for a request through a virtual server that has no answer. */
+export const CHECK_FIRST: Advice = {
+  hint: 'The check of the step virtual-server shows whether the path works:',
+  next: 'make check-4 STEP=virtual-server',
+}
 
 /** The learner's first virtual server, as later steps need it. */
 export const expectFirstServer = (lvs: LvsNodes): VirtualServer =>
@@ -141,7 +147,7 @@ export async function virtualServerAnswers(context: CheckContext): Promise<void>
   expectAddress(lvs, VIP)
   if (!context.live) return
   const hint = `Outside needs a route to ${VIP} via the director, and the director net.ipv4.vs.conntrack=1, so that answers return through it.`
-  const answers = await expectAnswered(context.live, lvs, requestTimes(REQUESTS, FIRST), hint)
+  const answers = await expectAnswered(context.live, lvs, requestTimes(REQUESTS, FIRST), { hint })
   expectScheduling(lvs, {
     holds: lvs.realServers.every(({ node }) => answersFrom(answers, node) === REQUESTS / 2),
     expected: `${REQUESTS} answers to ${REQUESTS} requests, ${REQUESTS / 2} of each real server`,
@@ -171,7 +177,7 @@ export const kubeProxySparesOthers = onceNoted(
       actual: excludeCIDRs.length === 0 ? 'no range at all' : excludeCIDRs.join(', '),
       hint: 'Put 192.0.2.0/24 there before kube-proxy runs in IPVS mode; what it has deleted does not come back.',
     })
-    expectMode(context, 'ipvs', { hint: 'make ipvs' })
+    expectMode(context, 'ipvs', { next: 'make ipvs' })
     expectFirstServer(lvs)
     if (live) await requestFirstServer(live, lvs, 1)
     return true
@@ -219,7 +225,7 @@ export async function unseenHook(context: CheckContext): Promise<Truth> {
     {
       expected: 'probes that have counted a request',
       actual: 'all of them are at 0',
-      hint: `make exec NODE=outside CMD='curl -s ${VIP}:${REAL_PORT.masq}'`,
+      next: `make exec NODE=outside CMD='curl -s ${VIP}:${REAL_PORT.masq}'`,
     },
   )
   return {

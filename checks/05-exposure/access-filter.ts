@@ -1,4 +1,5 @@
 import { targetOf } from '../../dataplane/rule.ts'
+import type { Advice } from '../../grading/advice.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { featuresOn } from '../../grading/evaluate.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
@@ -23,17 +24,19 @@ import { expectPacket } from './packet-path.ts'
 export const ACCESS_FILTER = 'KUBE-IPVS-FILTER'
 
 /** How to get the older rules on either kind of cluster. */
-export const OLD_RULES =
-  'make iptables, then make ipvs KUBE_PROXY_VERSION=1.20. On a cluster that runs one version only, remove the jump to KUBE-IPVS-FILTER from INPUT; kube-proxy adds it again at its next periodic sync.'
+export const OLD_RULES: Advice = {
+  hint: `On a cluster that runs one version only, remove the jump to ${ACCESS_FILTER} from INPUT; kube-proxy adds it again at its next periodic sync. On the others, switch to the older version:`,
+  next: `make iptables && ${WITH_OLD_RULES}`,
+}
 
 const LIST_FILTER = `iptables -nvL ${ACCESS_FILTER}`
 
 /** A kube-proxy since 1.26: its own chain rejects the agent's port on every ClusterIP, and lets Services through. */
 export async function accessFilterRejects(context: CheckContext): Promise<void> {
   const { nodes, snapshot, live } = context
-  expectMode(context, 'ipvs', { hint: WITH_CURRENT_RULES })
+  expectMode(context, 'ipvs', { next: WITH_CURRENT_RULES })
   for (const node of nodes) expectAccessFilter(node)
-  const place = agentInIpvsMode(context, WITH_CURRENT_RULES)
+  const place = agentInIpvsMode(context, { next: WITH_CURRENT_RULES })
   await expectListenerEverywhere(context, place)
   expectNodes(nodes)
     .where(
@@ -61,7 +64,7 @@ export async function accessFilterRejects(context: CheckContext): Promise<void> 
   }).isStopped(({ chain }) => chain === ACCESS_FILTER)
   if (!live) return
   const closed = async () => {
-    await expectClosed(live, clusterIPs(snapshot), place, { hint: WITH_CURRENT_RULES, service })
+    await expectClosed(live, clusterIPs(snapshot), place, { next: WITH_CURRENT_RULES, service })
     return 0
   }
   const expected = `packets on the rule of ${ACCESS_FILTER} that rejects`
@@ -76,13 +79,13 @@ function expectAccessFilter(node: NodeView): void {
     inspect: 'kubectl -n kube-system get daemonset kube-proxy -o wide',
     expected: 'a kube-proxy of 1.26 or newer on every node',
     actual: `${kubeProxyVersionOf(node)} runs`,
-    hint: WITH_CURRENT_RULES,
+    next: WITH_CURRENT_RULES,
   })
 }
 
 /** Question: the set that the rejecting rule matches. */
 export function rejectedSet(context: CheckContext): Truth {
-  expectMode(context, 'ipvs', { hint: WITH_CURRENT_RULES })
+  expectMode(context, 'ipvs', { next: WITH_CURRENT_RULES })
   const { node } = clientAndAgent(context)
   const chain = stateOf(node).iptables.get('filter')?.get(ACCESS_FILTER)
   const rule = chain?.rules.find(({ spec }) => targetOf(spec) === 'REJECT')
@@ -93,7 +96,7 @@ export function rejectedSet(context: CheckContext): Truth {
     inspect,
     expected: `a rule in ${ACCESS_FILTER} that rejects packets to the addresses of a set`,
     actual: chain ? 'no such rule' : 'no such chain',
-    hint: WITH_CURRENT_RULES,
+    next: WITH_CURRENT_RULES,
   })
   const passing = (chain?.rules ?? []).flatMap(
     ({ spec }) => / --match-set (\S+) /.exec(` ${spec}`)?.[1] ?? [],
@@ -120,7 +123,7 @@ export function rejectedSet(context: CheckContext): Truth {
 
 /** Question: the number of addresses that IPVS mode adds to a listener on 0.0.0.0. */
 export function gainedAddresses(context: CheckContext): Truth {
-  expectMode(context, 'ipvs', { hint: WITH_OLD_RULES })
+  expectMode(context, 'ipvs', { next: WITH_OLD_RULES })
   const { node } = clientAndAgent(context)
   const link = stateOf(node).links.find(({ name }) => name === 'kube-ipvs0')
   const own = (link?.addresses ?? []).filter(({ family }) => family === 'inet')

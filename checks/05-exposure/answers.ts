@@ -29,7 +29,7 @@ const apiService = ({ snapshot }: CheckContext) =>
 
 /** Predict: what a request to the agent's port on web's ClusterIP gets in iptables mode. */
 export function agentInIptablesMode(context: CheckContext): Truth {
-  expectMode(context, 'iptables', { hint: FROM_IPTABLES_MODE })
+  expectMode(context, 'iptables', FROM_IPTABLES_MODE)
   const { client, node, service } = clientNode(context)
   const { end } = packetPathOf(node, client, agentAt(service.address))
   return {
@@ -54,7 +54,7 @@ export function agentInIptablesMode(context: CheckContext): Truth {
 
 /** Predict: which destination a packet to web has when it passes FORWARD. */
 export function destinationInForward(context: CheckContext): Truth {
-  expectMode(context, 'iptables', { hint: FROM_IPTABLES_MODE })
+  expectMode(context, 'iptables', FROM_IPTABLES_MODE)
   const { client, node, service } = clientNode(context)
   const { hops } = traceOf(node, client.sender, service)
   const isTranslated = hops.some(
@@ -173,7 +173,7 @@ const fromBackend = ({ service }: ClientNode) => ({
 
 /** Question: the destination of the reply to the node's own request to the API server, in INPUT. */
 export function destinationOfReply(context: CheckContext): Truth {
-  expectMode(context, 'ipvs', { hint: WITH_OLD_RULES })
+  expectMode(context, 'ipvs', { next: WITH_OLD_RULES })
   const { node } = clientNode(context)
   const { address } = apiService(context)
   const { links, routes } = stateOf(node)

@@ -20,14 +20,17 @@ export function clientNode(context: CheckContext): ClientNode {
   return { client, node: context.snapshot.node(client.node), service: webService(context.snapshot) }
 }
 
-export const FROM_IPTABLES_MODE =
-  'make iptables, then make flush-nat; this lab begins in that mode (make reset-5).'
+/** Advice for a step that needs iptables mode without leftovers. */
+export const FROM_IPTABLES_MODE = {
+  hint: 'This part of the lab is about iptables mode. Bring it back, and remove what the other mode left:',
+  next: 'make iptables && make flush-nat',
+}
 export const WITH_OLD_RULES = 'make ipvs KUBE_PROXY_VERSION=1.20'
 export const WITH_CURRENT_RULES = 'make ipvs KUBE_PROXY_VERSION=own'
 
 /** The same in IPVS mode with the rules of 1.20, if the node equals the prediction. */
 export function clientInIpvsMode(context: CheckContext): ClientNode {
-  expectMode(context, 'ipvs', { hint: WITH_OLD_RULES })
+  expectMode(context, 'ipvs', { next: WITH_OLD_RULES })
   const place = clientNode(context)
   expectPredictedIpvs(context, place.node)
   return place

@@ -1,5 +1,6 @@
 // Lab 5: who reaches the agent of a node through ClusterIPs: with each mode, and after each mitigation.
 
+import type { Advice } from '../../grading/advice.ts'
 import { type CheckContext, type LiveContext, onceSeen } from '../../grading/check-context.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { podsWithLabel, webService } from '../../grading/expect-object.ts'
@@ -23,10 +24,15 @@ import {
 import { nodesAreServed, repliesPassRules, withoutAccessFilter } from './node-requests.ts'
 import { expectPacket } from './packet-path.ts'
 
+const LEFT_BY_IPVS_MODE: Advice = {
+  hint: 'The addresses are leftovers of IPVS mode. Remove them:',
+  next: 'make flush-nat',
+}
+
 /** iptables mode: the agent listens on all addresses of its node, which do not include ClusterIPs. */
 export const clusterIPsLeadNowhere = onceSeen('closed-in-iptables-mode', async (context) => {
   const { live } = context
-  expectMode(context, 'iptables', { hint: FROM_IPTABLES_MODE })
+  expectMode(context, 'iptables', FROM_IPTABLES_MODE)
   const place = clientAndAgent(context)
   const { client, node, service } = place
   const { address } = service
@@ -35,11 +41,11 @@ export const clusterIPsLeadNowhere = onceSeen('closed-in-iptables-mode', async (
   expectPacket(node, client, agentAt(address), {
     inspect: 'ip -brief address',
     expected: `that no interface of ${node.name} has a ClusterIP`,
-    hint: 'The addresses are leftovers of IPVS mode: make flush-nat removes them.',
+    ...LEFT_BY_IPVS_MODE,
   }).isNotDelivered()
   if (live)
     await expectClosed(live, [address], place, {
-      hint: 'make flush-nat removes the leftovers of IPVS mode.',
+      ...LEFT_BY_IPVS_MODE,
     })
   return { address }
 })
@@ -55,7 +61,8 @@ export const everyClusterIPLeadsToAgent = onceSeen('exposed-in-ipvs-mode', async
     expectPacket(node, client, agentAt(address), {
       inspect: 'iptables -nvL INPUT; ip -brief address show kube-ipvs0',
       expected: `a packet of the client for ${address}:${AGENT_PORT} delivered to a listener on the node`,
-      hint: `Remove the rules that you added yourself. If it is stopped by ${ACCESS_FILTER}: ${OLD_RULES}`,
+      hint: `Remove the rules that you added yourself. If ${ACCESS_FILTER} stops it: ${OLD_RULES.hint}`,
+      next: OLD_RULES.next,
     }).isDelivered()
   if (live) await expectOpen(live, client, addresses)
   return { version: node.kubeProxyVersion, addresses }
@@ -108,7 +115,7 @@ export const boundAgentIsClosed = onceSeen('bound-agent-closed', async (context:
     (listening) => listening.join() === own,
     {
       expected: `an agent that listens on ${own}:${AGENT_PORT} and nowhere else`,
-      hint: "kubectl set env daemonset/node-agent 'BIND=$(HOST_IP)'",
+      next: "kubectl set env daemonset/node-agent 'BIND=$(HOST_IP)'",
     },
   )
   expectPacket(withoutAccessFilter(node), client, agentAt(address), {
@@ -141,7 +148,7 @@ const leftByOldVersion = inChain('nat KUBE-FIREWALL')
 /** At the end: no rule of the learner is left, and kube-proxy's state on every node equals the prediction. */
 export function nothingIsLeft(context: CheckContext): void {
   const { nodes, snapshot } = context
-  expectMode(context, 'ipvs', { hint: WITH_CURRENT_RULES })
+  expectMode(context, 'ipvs', { next: WITH_CURRENT_RULES })
   webService(snapshot)
   expectNodes(nodes).noRuleWhere(
     ({ spec }) => OWN_COMMENT.test(spec),

@@ -73,7 +73,7 @@ const REQUESTS = 3
 /** iptables mode: a rule in FORWARD of the client's node stops its requests to web. */
 export const forwardRuleStops = onceSeen(NOTE, async (context) => {
   const { live } = context
-  expectMode(context, 'iptables', { hint: FROM_IPTABLES_MODE })
+  expectMode(context, 'iptables', FROM_IPTABLES_MODE)
   const { client, node, service } = clientNode(context)
   const { name } = node
   chainsLeadToPods({ ...context, nodes: [node] })
@@ -159,7 +159,7 @@ export const stoppedInEitherMode = onceSeen('stopped-in-either-mode', async (con
 
 /** Question: the chain of filter that the client's packet to web traverses before IPVS. */
 export function chainBeforeIpvs(context: CheckContext): Truth {
-  expectMode(context, 'ipvs', { hint: WITH_OLD_RULES })
+  expectMode(context, 'ipvs', { next: WITH_OLD_RULES })
   const { client, node, service } = clientNode(context)
   return {
     accepts: filterHooks(node, client, service),

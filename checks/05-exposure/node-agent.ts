@@ -1,3 +1,4 @@
+import type { Advice } from '../../grading/advice.ts'
 import type { ApiObject } from '../../grading/api-object.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectMode } from '../../grading/expect-node.ts'
@@ -38,13 +39,13 @@ function expectAgent(agent: ApiObject | undefined, node: string, expected: strin
     node,
     inspect,
     expected,
-    hint: `kubectl apply -f ${MANIFEST}`,
+    next: `kubectl apply -f ${MANIFEST}`,
   })
 }
 
 /** The same in IPVS mode, if its node equals the prediction. */
-export function agentInIpvsMode(context: CheckContext, hint: string): ClientNode {
-  expectMode(context, 'ipvs', { hint })
+export function agentInIpvsMode(context: CheckContext, advice: Partial<Advice>): ClientNode {
+  expectMode(context, 'ipvs', advice)
   const place = clientAndAgent(context)
   expectPredictedIpvs(context, place.node)
   return place
@@ -73,7 +74,7 @@ export async function expectListenerEverywhere(
   if (live)
     await expectListener(live, { node: client.node, port: AGENT_PORT }, isAny, {
       expected: `an agent that listens on 0.0.0.0:${AGENT_PORT}`,
-      hint: 'kubectl set env daemonset/node-agent BIND=0.0.0.0',
+      next: 'kubectl set env daemonset/node-agent BIND=0.0.0.0',
     })
 }
 
@@ -139,7 +140,7 @@ export async function expectClosed(
   live: LiveCluster,
   addresses: readonly string[],
   place: Pick<ClientNode, 'client' | 'node'>,
-  { hint, service }: { hint: string; service?: WebService },
+  { service, ...advice }: Partial<Advice> & { service?: WebService },
 ): Promise<void> {
   const { client, node } = place
   const replies = await requestAgents(live, client, addresses, DROPPED_SECONDS)
@@ -152,7 +153,7 @@ export async function expectClosed(
       actual: wrong.node
         ? `the agent of ${wrong.node} answers`
         : 'a connection was accepted there, without an answer in time',
-      hint,
+      ...advice,
     })
   await expectOpen(live, client, [ownAddress(place)])
   if (service)

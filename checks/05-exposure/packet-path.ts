@@ -1,6 +1,6 @@
 import { NodeNetwork } from '../../dataplane/trace/node-network.ts'
 import type { Hook } from '../../dataplane/trace/step.ts'
-import { expectFound, expectThat, onNode } from '../../grading/failure.ts'
+import { expectFound, expectThat, type FailureDetail, onNode } from '../../grading/failure.ts'
 import { type NodeTables, type PacketTarget, traceOf } from '../../grading/packet-trace.ts'
 import type { Requester } from '../../grading/requests.ts'
 import { stateOf } from '../../grading/snapshot.ts'
@@ -51,7 +51,7 @@ export function expectPacket(
   node: NodeTables,
   source: RequestSource,
   to: PacketTarget,
-  { inspect, ...words }: { inspect: string; expected: string; why?: string; hint?: string },
+  { inspect, ...words }: Pick<FailureDetail, 'inspect' | 'expected' | 'why' | 'hint' | 'next'>,
 ) {
   const path = packetPathOf(node, source, to)
   const actual = `a packet for ${to.address}:${to.port} ${describePath(path, node.name)}`

@@ -44,7 +44,7 @@ export async function measuredRun({ notes, live }: CheckContext): Promise<Measur
     inspect: SHOW,
     expected: 'one run in which both modes were measured at the same sizes',
     actual: 'no such run in the ConfigMap lab-6',
-    hint: 'make measure',
+    next: 'make measure',
   })
 }
 
@@ -69,7 +69,7 @@ export async function bothModesMeasured(context: CheckContext): Promise<void> {
   expectRun(sizes >= MIN_SIZES, {
     expected: `${MIN_SIZES} sizes or more: through fewer points any curve can be drawn`,
     actual: `${sizes}`,
-    hint: 'make measure MAX=1000',
+    next: 'make measure MAX=1000',
   })
   for (const mode of ['iptables', 'ipvs'] as const)
     for (const point of run[mode])
@@ -106,7 +106,7 @@ const countsArePredicted = (mode: SwitchedMode) => async (context: CheckContext)
       expectRun(point[what] === count, {
         expected: `${count} ${what} for ${point.services} Services in ${mode} mode`,
         actual: `${point[what]}`,
-        hint: 'make measure',
+        next: 'make measure',
       })
     }
 }

@@ -96,13 +96,18 @@ export const keptAliveFlat = (run: Measurement): Shape[] =>
 
 /** A wrong shape fails; one that noise hides is Trouble, never a failure. */
 function judgeShapes(shapes: readonly Shape[]): void {
-  const again = 'Run make measure again on a quieter machine, or with a larger MAX.'
   const wrong = shapes.find(({ result }) => result === 'wrong')
-  if (wrong) expectRun(false, { expected: wrong.wanted, actual: wrong.figures, hint: again })
+  if (wrong)
+    expectRun(false, {
+      expected: wrong.wanted,
+      actual: wrong.figures,
+      hint: 'Measure again on a quieter machine, or with a larger MAX:',
+      next: 'make measure',
+    })
   const unclear = shapes.find(({ result }) => result === 'unclear')
   if (unclear)
     throw new Trouble(
-      `the noise hides whether it is ${unclear.wanted}: ${unclear.figures}. ${again}`,
+      `the noise hides whether it is ${unclear.wanted}: ${unclear.figures}. Run \`make measure\` again on a quieter machine, or with a larger MAX.`,
     )
 }
 

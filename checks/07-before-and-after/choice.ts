@@ -58,7 +58,7 @@ export function failuresByMode({ snapshot }: CheckContext): Truth {
 
 /** Question: with how many rules a packet for no Service is compared: all of KUBE-SERVICES, on a node of this cluster. */
 export function comparedInVain(context: CheckContext): Truth {
-  expectMode(context, 'iptables', { hint: 'make iptables, then make flush-nat' })
+  expectMode(context, 'iptables', { next: 'make iptables && make flush-nat' })
   const node = expectFound(context.nodes.at(-1), {
     inspect: 'kubectl get nodes',
     expected: 'a node',

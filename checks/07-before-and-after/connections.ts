@@ -92,7 +92,7 @@ function expectDeafProbed({ snapshot }: CheckContext): void {
     inspect: 'kubectl get pod deaf -o wide',
     expected: 'a Pod deaf with a readiness probe that keeps it not ready',
     actual: pod ? (probed ? 'it is ready' : 'it has no probe') : 'no Pod of that name',
-    hint: `kubectl delete pod deaf, then kubectl apply -f ${FOLDER}/deaf-probed.yaml`,
+    next: `kubectl delete pod deaf && kubectl apply -f ${FOLDER}/deaf-probed.yaml`,
   })
 }
 
@@ -146,7 +146,7 @@ const RETURN_COMMAND = 'make iptables KUBE_PROXY_VERSION=own'
 
 /** iptables mode: the rules choose deaf as often as the others, and connections to it fail. */
 export const connectionsFail = onceSeen('connections-that-failed', async (context: LiveContext) => {
-  expectMode(context, 'iptables', { hint: RETURN_COMMAND })
+  expectMode(context, 'iptables', { next: RETURN_COMMAND })
   const { service, deaf } = deafEndpoint(context)
   chainsLeadToPods(context)
   const { sent, failed } = await openConnections(context, context.live, service, CONNECTIONS)
@@ -200,7 +200,7 @@ export function whatTheClientSees(context: CheckContext): Truth {
 
 /** Question: the share of connections that fail. */
 export function shareThatFails(context: CheckContext): Truth {
-  expectMode(context, 'iptables', { hint: RETURN_COMMAND })
+  expectMode(context, 'iptables', { next: RETURN_COMMAND })
   const { service, healthy } = deafEndpoint(context)
   return {
     accepts: [`1/${service.backends.length}`],
@@ -255,7 +255,7 @@ const CONNECTIONS_AFTER = 12
 /** iptables mode, and no connection fails: the readiness probe has removed deaf from the rules. */
 export const probeKeepsItOut = onceSeen('deaf-and-probed', async (context) => {
   expectDeafProbed(context)
-  expectMode(context, 'iptables', { hint: `${RETURN_COMMAND}, then make flush-nat` })
+  expectMode(context, 'iptables', { next: `${RETURN_COMMAND} && make flush-nat` })
   chainsLeadToPods(context)
   if (context.live)
     await expectAllConnect(context, context.live, webService(context.snapshot), CONNECTIONS_AFTER)

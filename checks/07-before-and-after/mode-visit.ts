@@ -25,7 +25,7 @@ export function onceInMode<Context extends CheckContext>(
   prove: (context: Context) => Promise<object>,
 ): Check<Context> {
   const check = onceSeen(note, (context: Context) => {
-    expectMode(context, mode, { hint: `make ${mode}` })
+    expectMode(context, mode, { next: `make ${mode}` })
     return prove(context)
   })
   return async (context) => {
@@ -47,9 +47,9 @@ export const backInIptablesMode =
       inspect: onNode(nodes.at(-1)?.name ?? '', inspect),
       expected: `that ${mode} mode was seen on every node before the return`,
       actual: 'the grader has not seen it',
-      hint: `make ${mode}, then make check-7 STEP=${step}.`,
+      next: `make ${mode} && make check-7 STEP=${step}`,
     })
-    expectMode(context, 'iptables', { hint: `${back}, then make flush-nat` })
+    expectMode(context, 'iptables', { next: `${back} && make flush-nat` })
     expectNodes(nodes).nothingOfOtherModes('iptables', {
       inspect: 'iptables-save | grep "^:KUBE-"',
     })

@@ -101,7 +101,7 @@ export async function tablesOnNode(context: CheckContext): Promise<Truth> {
 /** Question: the number of elements of the map of Services. */
 export async function elementsOfMap(context: CheckContext): Promise<Truth> {
   await visit.require(context)
-  expectMode(context, 'nftables', { hint: 'make nftables' })
+  expectMode(context, 'nftables', { next: 'make nftables' })
   const node = context.nodes.at(-1)
   const table = node && ownTables(node).find(({ family }) => family === 'ip')
   const elements = expectFound(table?.maps.get('service-ips')?.elements.size, {

@@ -121,7 +121,7 @@ export async function portOnTheNode(context: CheckContext): Promise<Truth> {
     node: client.node,
     inspect: onNode(client.node, LIST_PORTALS),
     expected: `a rule that redirects ${service.address}:${service.port}`,
-    hint: 'make userspace',
+    next: 'make userspace',
   })
   const others = Object.entries(ports ?? {}).filter(
     ([name, other]) => name !== client.node && other !== port,
@@ -222,7 +222,7 @@ async function refusalsInLog(
 /** Question: the client that web logs when kube-proxy relays: an address of the client's node. */
 export async function addressThatWebSees(context: CheckContext): Promise<Truth> {
   await visit.require(context)
-  expectMode(context, 'userspace', { hint: 'make userspace' })
+  expectMode(context, 'userspace', { next: 'make userspace' })
   const { client } = deafEndpoint(context)
   const addresses = stateOf(context.snapshot.node(client.node))
     .links.filter(({ name }) => name !== 'lo')

@@ -100,7 +100,8 @@ export async function causeByName(context: CheckContext): Promise<Truth> {
       inspect,
       expected: `one of ${choices.join(', ')}`,
       actual: `"${typed}", which is not on the list; it costs nothing`,
-      hint: `make answer Q=${DIAGNOSIS} A=… with an id of the list`,
+      hint: 'Answer with an id of the list:',
+      next: `make answer Q=${DIAGNOSIS} A=…`,
     },
   )
   return failWrong(context, { id: wrong, typed: wrong, expected: 'the id of the cause' })
@@ -127,7 +128,8 @@ async function causeInWords(
       actual: named
         ? 'a sentence that can mean several causes; it costs nothing'
         : `a sentence that names no cause, because ${describeMissing(given.text, table, names)}; it costs nothing`,
-      hint: `make answer Q=${DIAGNOSIS} A='…' with one cause, as precisely as in a report to colleagues`,
+      hint: 'Name one cause, as precisely as in a report to colleagues:',
+      next: `make answer Q=${DIAGNOSIS} A='…'`,
     })
   const place = facts.node?.(environment)
   if (named.id === id && named.node === place) return { accepts: [given.text], inspect }

@@ -1,6 +1,7 @@
 import { $ } from '../../host/command.ts'
 import type { ExecOptions, ExecResult } from '../../host/shell-word.ts'
 import { timeoutScale } from '../../host/wait.ts'
+import { ClusterNotReady } from '../driver.ts'
 import type { EngineName } from './engine.ts'
 import { inspect, STATE } from './node-containers.ts'
 
@@ -48,7 +49,7 @@ export async function execInContainer(
     const state = (await inspect(engine, STATE, [container])).get(container)
     // The command was interrupted and did not fail by itself.
     if (state !== undefined && state !== 'running')
-      throw new Error(
+      throw new ClusterNotReady(
         `${node} is ${state}, so the command was interrupted; \`make up\` starts it again`,
       )
   }

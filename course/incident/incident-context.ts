@@ -101,7 +101,7 @@ export class IncidentContext {
         inspect: 'kubectl get pods -o wide',
         expected: 'the Pod customer',
         actual: 'no Pod of that name',
-        hint: `kubectl apply -f ${SHOP_OBJECTS.manifest}`,
+        next: `kubectl apply -f ${SHOP_OBJECTS.manifest}`,
       })
     const { customer: address, node } = this.environment
     return fromPod(name, { address, node })

@@ -164,7 +164,7 @@ function Troubles({ state: { connected, progress, fault } }: { state: PageState 
       )}
       {progress?.trouble && (
         <p class="trouble" role="alert">
-          ! <CodeText text={progress.trouble} /> <Remedy sentence={progress.trouble} />
+          ! <CodeText text={progress.trouble.text} /> <Remedy command={progress.trouble.next} />
         </p>
       )}
       {progress?.busy && <Busy key={progress.busy.since} busy={progress.busy} />}
@@ -194,9 +194,8 @@ function Busy({ busy: { name, since } }: { busy: NonNullable<ProgressPush['busy'
   )
 }
 
-/** A button for the command that a sentence names: targets and variables only, as the sentence may quote what a cluster replied. */
-function Remedy({ sentence }: { sentence: string }) {
-  const command = /`(make [\w =.-]+)`/.exec(sentence)?.[1]
+/** A button for the command that repairs a trouble. */
+function Remedy({ command }: { command: string | undefined }) {
   if (command === undefined) return null
   return <Button onClick={() => void runOnHost(`remedy/${command}`, command)}>Run {command}</Button>
 }

@@ -2,7 +2,7 @@
 
 import { join } from 'node:path'
 import type { WebSocket } from 'ws'
-import { type Cluster, notUp, requireUp } from '../../cluster/driver.ts'
+import { type Cluster, ClusterNotReady, notUp, requireUp } from '../../cluster/driver.ts'
 import { openNext, takeHint } from '../../course/incident/open.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import {
@@ -34,7 +34,7 @@ import { plainText } from '../../host/plain-text.ts'
 import type { Progress } from '../../host/progress.ts'
 import { handIn } from '../../instructors/submission/hand-in.ts'
 import { Hub } from '../../web/hub.ts'
-import type { ActionArguments, ActionName, Pushes, Reply } from '../protocol.ts'
+import type { ActionArguments, ActionName, ProgressPush, Pushes, Reply } from '../protocol.ts'
 import { CommandLog } from './command-log.ts'
 import { DataplaneView } from './dataplane-view.ts'
 import { watchFolder } from './folder-watch.ts'
@@ -78,7 +78,7 @@ export class PageGuide implements GuideHandler {
   #seat: RoomSeat | undefined
   #session!: LabSession
   #progress!: LabProgress
-  #trouble: string | undefined
+  #trouble: ProgressPush['trouble']
   /** When the nodes were read last, and whether the pages are told. */
   #readAt: number | undefined
   #isStale = false
@@ -398,7 +398,7 @@ export class PageGuide implements GuideHandler {
       return await this.#show(snapshot, fresh, readAt)
     } catch (error) {
       const runs = await this.#cluster.running().catch(() => false)
-      this.#trouble = runs ? safeReason(error) : notUp(this.#cluster).message
+      this.#trouble = troubleOf(runs ? error : notUp(this.#cluster))
       this.#tell()
       return 'unread'
     }
@@ -477,3 +477,9 @@ export class PageGuide implements GuideHandler {
     this.#hub.push('progress', progressPush(this.#progress, kept, circumstances))
   }
 }
+
+/** Why the nodes could not be read, and the command that repairs it if the error has one. */
+const troubleOf = (error: unknown): ProgressPush['trouble'] => ({
+  text: safeReason(error),
+  next: error instanceof ClusterNotReady ? error.next : undefined,
+})

@@ -6,9 +6,10 @@ import type { Capture } from '../../cluster/capture-folder.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { judgeRound } from '../../grading/judge.ts'
 import { findStep, readLab } from '../../grading/lab-definition.ts'
-import { findingLines } from '../../grading/learner-report.ts'
+import { findingLines, findingParts } from '../../grading/learner-report.ts'
 import { findingOf } from '../../grading/report.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
+import { files, textOf } from '../architecture/import-graph.ts'
 import { breakFile, flushedCapture } from './solved-capture.ts'
 
 const NODE = 'k8s-guide-worker'
@@ -116,6 +117,44 @@ describe('a step that was not started', () => {
     expect(last).toBe('make hint LAB=2 STEP=web')
     expect(text).toContain('The lab needs a Deployment of nginx')
     expect(text).not.toContain('make web')
+  })
+})
+
+describe('a command is only what a check has declared as one', () => {
+  const step = findStep(lab, 'web')
+  const failure = { inspect: 'kubectl get services', expected: 'a Service', actual: 'none' }
+
+  test.each(['make ipvs', 'kubectl apply -f a.yaml', 'Run `make ipvs`.', 'make ipvs, then wait'])(
+    'the hint "%s" remains a text, in the terminal and on the page',
+    (hint) => {
+      const finding = findingOf(step, { ...failure, hint })
+      expect(finding).toMatchObject({ hint, next: undefined })
+      const parts = findingParts(2, step.id, finding)
+      expect(parts.filter(({ text }) => text.includes(hint))).toEqual([
+        { label: 'next', text: hint },
+      ])
+      expect(parts.at(-1)?.text).toBe('make hint LAB=2 STEP=web')
+    },
+  )
+
+  test('a declared one is the last line, after the first hint of the step', () => {
+    const finding = findingOf(step, { ...failure, next: 'make flush-nat' })
+    expect(finding).toMatchObject({ hint: step.hints[0], next: 'make flush-nat' })
+    expect(findingParts(2, step.id, finding).at(-1)).toEqual({
+      label: '',
+      text: 'make flush-nat',
+      whole: true,
+    })
+  })
+
+  test('no check puts a command into a hint: it would not be offered as one', () => {
+    const isCommand = /\bhint(?:: |\b.* =\s*)['"`](?:make|kubectl|ip|iptables|ipvsadm) [^'"`]*/g
+    const sources = files.filter((file) => /^(?:checks|grading|course)\//.test(file))
+    expect(sources.length).toBeGreaterThan(100)
+    const found = sources.flatMap((file) =>
+      (textOf(file).match(isCommand) ?? []).map((text) => `${file}: ${text}`),
+    )
+    expect(found).toEqual([])
   })
 })
 
