@@ -20,6 +20,10 @@ export interface OwnRequest {
   pod?: string
   /** The container with the access log, of Pods that have several. */
   container?: string
+  /** The address and port to which the client sent it, where the access log has the Host header in its second field. */
+  host?: string
+  /** What its word must begin with, where requests of several steps look alike. */
+  word?: string
 }
 
 const tupleNote = z.object({
@@ -53,21 +57,22 @@ export function ownRequest(wanted: OwnRequest): EvidenceCheck {
   return async (context): Promise<OwnRequestNote> => {
     const { snapshot } = context
     const requests = await requestsIn(context, wanted)
-    const found = requests.findLast(({ client }) => isFrom(snapshot, client, wanted))
+    const found = requests.findLast((one) => isMeant(snapshot, one, wanted))
     if (!found) return tellMissing(wanted, requests.at(-1))
     const node = sendingNode(snapshot, found.client, wanted)
     const connection = node === undefined ? undefined : await connectionOf(context, node, found)
-    return { ...found, ...(node && { node }), ...(connection && { connection }) }
+    const { marker, client, backend } = found
+    return { marker, client, backend, ...(node && { node }), ...(connection && { connection }) }
   }
 }
 
 const LOG_SECONDS = 3600
-/** nginx's access log: the client, then the request line. */
-const LOGGED = /^(\S+) .*?"[A-Z]+ \/\S*?\?(\S{1,80})\S* HTTP\//
+/** nginx's access log: the client, the user or in lab 4 the Host header, then the request line. */
+const LOGGED = /^(\S+) - (\S+) .*?"[A-Z]+ \/\S*?\?(\S{1,80})\S* HTTP\//
 /** The grader's own requests: `sendMarked` and `httpRequests` write these. */
 const GRADERS = /^(?:probe-|request=)/
 
-type Logged = Pick<OwnRequestNote, 'marker' | 'client' | 'backend'>
+type Logged = Pick<OwnRequestNote, 'marker' | 'client' | 'backend'> & { host: string }
 
 /** The learner's requests in the logs of the Pods, those of one Pod in the order in which they came. */
 async function requestsIn(
@@ -80,8 +85,8 @@ async function requestsIn(
     const log = await live.log(place, LOG_SECONDS)
     const backend = { pod: name, address: status?.podIP ?? '', node: spec?.nodeName ?? '' }
     return log.split('\n').flatMap((line): Logged[] => {
-      const [, client = '', marker = ''] = LOGGED.exec(line) ?? []
-      return marker === '' || GRADERS.test(marker) ? [] : [{ marker, client, backend }]
+      const [, client = '', host = '', marker = ''] = LOGGED.exec(line) ?? []
+      return marker === '' || GRADERS.test(marker) ? [] : [{ marker, client, host, backend }]
     })
   })
   return (await Promise.all(logged)).flat()
@@ -98,6 +103,11 @@ function nodeWith(snapshot: Snapshot, address: string): string | undefined {
       stateOf(node).links.some(({ addresses }) => addresses.some((one) => one.address === address)),
   )?.name
 }
+
+const isMeant = (snapshot: Snapshot, { client, host, marker }: Logged, wanted: OwnRequest) =>
+  marker.startsWith(wanted.word ?? '') &&
+  (wanted.host === undefined || host === wanted.host) &&
+  isFrom(snapshot, client, wanted)
 
 function isFrom(snapshot: Snapshot, client: string, wanted: OwnRequest): boolean {
   const isPod = snapshot.items.some(
@@ -140,20 +150,28 @@ const SENDERS = {
   outside: () => 'the machine outside the cluster',
 }
 const COMMANDS = {
-  pod: ({ pod = 'client' }: OwnRequest) => `kubectl exec ${pod} -- curl -s ADDRESS/?mine`,
-  node: () => "make exec CMD='curl -s ADDRESS/?mine'",
-  outside: () => "make exec NODE=outside CMD='curl -s ADDRESS/?mine'",
+  pod: (url: string, { pod = 'client' }: OwnRequest) => `kubectl exec ${pod} -- curl -s ${url}`,
+  node: (url: string) => `make exec CMD='curl -s ${url}'`,
+  outside: (url: string) => `make exec NODE=outside CMD='curl -s ${url}'`,
 }
 
 function tellMissing(wanted: OwnRequest, other: Logged | undefined): never {
-  const { from, to = 'web' } = wanted
+  const { from, to = 'web', host, word } = wanted
+  // A real server logs the director as the client of what the director masquerades.
+  const sender = host === undefined ? from : 'outside'
+  const command = COMMANDS[sender](`${host ?? 'ADDRESS'}/?${word ?? 'mine'}`, wanted)
+  const toHost = host === undefined ? '' : ` to ${host}`
+  const words = word === undefined ? 'a word of your choice' : `the word "${word}"`
+  const last = other && `"${other.marker}", came from ${other.client}`
   fail({
     inspect: `kubectl logs -l app=${to} --prefix --tail=20`,
-    expected: `a request of your own from ${SENDERS[from](wanted)}, with a word of your choice after "/?", in the access log of a Pod with the label app=${to}`,
-    actual: other
-      ? `the last request with a word of yours, "${other.marker}", came from ${other.client}`
+    expected: `a request of your own from ${SENDERS[sender](wanted)}${toHost}, with ${words} after "/?", in the access log of a Pod with the label app=${to}`,
+    actual: last
+      ? `the last request with a word of yours, ${last}${toHost && `, and was sent to ${other.host}`}`
       : 'none',
-    hint: 'Send one, with the address that you want to reach in place of ADDRESS:',
-    next: COMMANDS[from](wanted),
+    hint: toHost
+      ? 'Send one:'
+      : 'Send one, with the address that you want to reach in place of ADDRESS:',
+    next: command,
   })
 }

@@ -9,7 +9,7 @@ import { answersFrom, expectAnswered, requestTimes, tally } from './outside-clie
 import { CHECK_FIRST, expectScheduling, expectVirtualServer } from './virtual-server.ts'
 
 /** The ports of the virtual servers in the lab's text. */
-const SHORT_PORT = { wlc: 8114, sed: 8115, nq: 8116 } as const
+export const SHORT_PORT = { wlc: 8114, sed: 8115, nq: 8116 } as const
 type Short = keyof typeof SHORT_PORT
 const SCHEDULERS = Object.keys(SHORT_PORT) as Short[]
 

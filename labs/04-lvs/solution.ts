@@ -80,6 +80,20 @@ const allSchedulers: SolutionStep = {
   },
 }
 
+/** Twenty requests to each of three virtual servers, with a word that the real servers log. */
+const shortRequests: SolutionStep = {
+  commands: [
+    `for P in 8114 8115 8116; do echo "port $P"; make exec NODE=outside CMD="for I in \\$(seq 20); do curl -s --max-time 2 ${VIP}:$P/?mine; done | sort | uniq -c"; done`,
+  ],
+  play: async (bench) => {
+    for (const port of [8114, 8115, 8116])
+      await bench.onNode(
+        OUTSIDE,
+        `for I in $(seq 20); do curl -s --max-time 2 '${VIP}:${port}/?mine'; done`,
+      )
+  },
+}
+
 /** The virtual servers of this lab that `ipvsadm -Ln` lists by address and port. */
 async function countOwnServers(bench: LabBench): Promise<string> {
   const { DIRECTOR } = await variables(bench)
@@ -157,18 +171,25 @@ export const solution: LabSolution = {
             'modprobe ipip; ip link set tunl0 up; sysctl -w net.ipv4.conf.tunl0.rp_filter=0',
           ),
           onDirector(onBoth(SHARED, 8092, '-i')),
+          outside(`curl -sS --max-time 2 ${SHARED}:8092/?mine ${SHARED}:8092/?mine`),
         ),
       ),
     ),
     turns: typing(
       predictAt('turns', '4', '4'),
-      exec(onDirector(weighted('8101:rr 8102:wrr', 3, 1))),
+      exec(
+        onDirector(weighted('8101:rr 8102:wrr', 3, 1)),
+        outside(
+          `for P in 8101 8102; do echo port \\$P; for I in 1 2 3 4 5 6 7 8; do curl -s --max-time 2 ${VIP}:\\$P/?mine; done; done`,
+        ),
+      ),
     ),
     share: answer('share', '3/4', '3/4'),
     'short-requests': independent(
       typing(
         predictAt('short-requests', '20', '20'),
         exec(onDirector(weighted('8114:wlc 8115:sed 8116:nq', 1, 1))),
+        shortRequests,
         answer('short-requests', 'ActiveConn', 'ActiveConn'),
       ),
     ),

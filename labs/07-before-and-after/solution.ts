@@ -4,7 +4,7 @@ import { readDaemonSet } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { ModeUnsupported } from '../../cluster/kube-proxy/switch-mode.ts'
 import type { LabBench } from '../../course/lab-bench.ts'
 import { isPodReady } from '../../course/lab-objects.ts'
-import type { LabSolution } from '../../course/lab-solution.ts'
+import type { LabSolution, SolutionStep } from '../../course/lab-solution.ts'
 import {
   answers,
   apply,
@@ -30,11 +30,27 @@ const predicted = predictions(LAB)
 const foretold = (step: string, text: string) => predicted(step, `'${text}'`, text)
 const { printed } = withVariables()
 
-/** The client address in the log of the Pod of web that answers a request of the Pod client. */
-async function clientOfOneRequest(bench: LabBench): Promise<string> {
+/** Nine requests of the Pod client with a word that the Pods log, each over a connection of its own; some may fail. */
+const nineRequests = (word: string): SolutionStep => ({
+  commands: [
+    `kubectl exec client -- sh -c "for i in 1 2 3 4 5 6 7 8 9; do curl -s -o /dev/null -w '%{http_code} ' --max-time 3 http://$WEB/?${word}; done; echo"`,
+  ],
+  play: async (bench) => {
+    const url = await urlOfWeb(bench)
+    const curl = `curl -s -o /dev/null --max-time 3 '${url}/?${word}'`
+    await bench.inPod('client', `for i in 1 2 3 4 5 6 7 8 9; do ${curl} || true; done`)
+  },
+})
+
+async function urlOfWeb(bench: LabBench): Promise<string> {
   const { name, port } = bench.variant
   const { clusterIP } = await bench.service(name)
-  const curl = `curl -s -o /dev/null --max-time 3 'http://${clusterIP}:${port}/`
+  return `http://${clusterIP}:${port}`
+}
+
+/** The client address in the log of the Pod of web that answers a request of the Pod client. */
+async function clientOfOneRequest(bench: LabBench): Promise<string> {
+  const curl = `curl -s -o /dev/null --max-time 3 '${await urlOfWeb(bench)}/`
   // Without userspace mode, a third of the connections go to the Pod without a listener, and fail.
   return bench.clientInLogs('web', (mark) =>
     bench.inPod('client', `for i in $(seq 20); do if ${curl}?${mark}'; then break; fi; done`),
@@ -88,7 +104,7 @@ export const solution: LabSolution = {
       atOnce(web, apply(CLIENT, DEAF)),
       podsReady('client', 'deaf'),
     ),
-    fails: foretold('fails', 'refused'),
+    fails: typing(foretold('fails', 'refused'), nineRequests('mine')),
     share: answer(
       'share',
       `"1/$(${READY_ENDPOINTS})"`,
@@ -110,7 +126,7 @@ export const solution: LabSolution = {
         portOfClientsNode,
       ),
     ),
-    retried: foretold('retried', '0'),
+    retried: typing(foretold('retried', '0'), nineRequests('mine')),
     'seen-client': answer(
       'seen-client',
       `"$(kubectl logs -l app=web --tail=1 | awk 'NR == 1 {print $1}')"`,
@@ -122,6 +138,7 @@ export const solution: LabSolution = {
         foretold('probed', 'not-ready'),
         deletePod('deaf'),
         apply(`${MANIFESTS}/deaf-probed.yaml`),
+        nineRequests('probed'),
       ),
       cleanup: deletePod('deaf'),
     },
@@ -137,7 +154,17 @@ export const solution: LabSolution = {
         }
       },
     }),
-    'nft-maps': printed(answer, 'nft-maps', '', `'${MAP}'`),
+    'nft-maps': typing(
+      {
+        commands: [
+          "kubectl exec client -- curl -s -o /dev/null -w '%{http_code}\\n' --max-time 3 http://$WEB/?nft",
+        ],
+        play: async (bench) => {
+          await bench.inPod('client', `curl -s --max-time 3 '${await urlOfWeb(bench)}/?nft'`)
+        },
+      },
+      printed(answer, 'nft-maps', '', `'${MAP}'`),
+    ),
     'nft-alone': flush,
     'nft-back': typing(mode('iptables'), flush),
     'choose-retry': answer(

@@ -96,6 +96,32 @@ describe("a learner's own request", () => {
     await expect(seen({ from: 'pod' }, log)).rejects.toThrow(Failure)
   })
 
+  const toHost = (client: string, host: string) =>
+    line(client, '/?mine').replace(' - - ', ` - ${host} `)
+
+  test('to one virtual server is not that to another one', async () => {
+    const wanted = { from: 'outside', host: '192.0.2.11:8092' } as const
+    const other = toHost('203.0.113.9', '192.0.2.11:8091')
+    const own = toHost('203.0.113.9', wanted.host)
+    expect(await seen(wanted, `${own}\n${other}`)).toMatchObject({ marker: 'mine' })
+    await expect(seen(wanted, other)).rejects.toMatchObject({
+      detail: {
+        expected: expect.stringContaining('the machine outside the cluster to 192.0.2.11:8092'),
+        actual: expect.stringMatching(/came from 203.0.113.9, and was sent to 192.0.2.11:8091$/),
+        hint: 'Send one:',
+        next: "make exec NODE=outside CMD='curl -s 192.0.2.11:8092/?mine'",
+      },
+    })
+  })
+
+  test('with a word that a step gives is not one of another step', async () => {
+    const wanted = { from: 'pod', word: 'probed' } as const
+    expect(await seen(wanted, line(CLIENT, '/?probed-3'))).toMatchObject({ marker: 'probed-3' })
+    await expect(seen(wanted, line(CLIENT, '/?mine'))).rejects.toMatchObject({
+      detail: { expected: expect.stringContaining('with the word "probed"') },
+    })
+  })
+
   test('from a node is not that of a Pod, and the failure says who sent the last one', async () => {
     await expect(seen({ from: 'node' }, line(CLIENT, '/?mine'))).rejects.toMatchObject({
       detail: { actual: `the last request with a word of yours, "mine", came from ${CLIENT}` },
