@@ -9,6 +9,7 @@ import { loadSpec } from '../../grading/grader.ts'
 import { judgeRound } from '../../grading/judge.ts'
 import { listLabs } from '../../grading/lab-definition.ts'
 import { notesOf } from '../../grading/lab-notes.ts'
+import { isLearningKey } from '../../grading/learning-notes.ts'
 import { modeOf, Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { capturesToJudge } from '../submission/latest-answers.ts'
@@ -109,7 +110,9 @@ async function ofSubmission(specs: readonly LabSpec[], file: string): Promise<Go
     const own = new Set(
       steps.filter(({ capture, held }) => [capture, held].includes(id)).map((step) => step.id),
     )
-    const isProved = (step: string) => own.has(step) || !moments.has(step) || (isEnd && endsInNotes)
+    const byState = await passedByState(spec, capture, asks)
+    const isProved = (step: string) =>
+      own.has(step) || !moments.has(step) || byState.has(step) || (isEnd && endsInNotes)
     const name = `lab ${lab} ${cluster.driver}, ${id}`
     const recorded = { name, driver: cluster.driver, spec, capture, asks }
     const found = await good(recorded, isProved)
@@ -119,6 +122,23 @@ async function ofSubmission(specs: readonly LabSpec[], file: string): Promise<Go
     kept.push({ ...found, isEnd, end: end?.isEnd ? end : undefined })
   }
   return kept
+}
+
+/** The steps that pass on a capture without what the lab's notes keep of earlier moments; answers and evidence stay. */
+async function passedByState(
+  spec: LabSpec,
+  capture: Capture,
+  asks: boolean,
+): Promise<ReadonlySet<string>> {
+  const { items } = capture.objects
+  const notes = notesOf(items, spec.lab.number)
+  const learned = Object.entries(notes?.data ?? {}).filter(([key]) => isLearningKey(key))
+  const stripped = items.map((item) =>
+    item === notes ? { ...notes, data: Object.fromEntries(learned) } : item,
+  )
+  const snapshot = new Snapshot({ ...capture, objects: { ...capture.objects, items: stripped } })
+  const outcomes = await judgeRound(spec, snapshot, undefined, undefined, asks)
+  return new Set(outcomes.flatMap(({ id, verdict }) => (verdict === 'passed' ? [id] : [])))
 }
 
 async function good(

@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import type { Capture } from '../../cluster/capture-folder.ts'
 import { foreignRules } from '../../course/incident/baseline.ts'
 import { INCIDENT_KEY, incidentNote, seal, unseal } from '../../course/incident/incident-note.ts'
-import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import type { ApiObject } from '../../grading/api-object.ts'
+import { listLabs } from '../../grading/lab-definition.ts'
 import { notesOf } from '../../grading/lab-notes.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { projectRoot } from '../../host/layout.ts'
@@ -191,14 +191,15 @@ function withRule(text: string, line: string): string {
 }
 
 /**
- * A capture in which the foreign rules also existed before the incident: lab 8 claims that they are unchanged, so rules added
- * by the noise would be a true alarm. A capture without an incident is returned unchanged.
+ * A capture in which the foreign rules also existed before the incident of lab 8, or of another lab's last step: they claim that
+ * these are unchanged, so rules added by the noise would be a true alarm. A capture without an incident is returned unchanged.
  */
 function asBeforeIncident(capture: Capture): Capture {
-  const notes = notesOf(capture.objects.items, INCIDENT_LAB)
-  const items = capture.objects.items.map((item) =>
-    notes && item === notes ? resealed(notes, capture) : item,
-  )
+  const all = listLabs().flatMap(({ number }) => notesOf(capture.objects.items, number) ?? [])
+  const items = capture.objects.items.map((item) => {
+    const notes = all.find((one) => one === item)
+    return notes ? resealed(notes, capture) : item
+  })
   return { ...capture, objects: { ...capture.objects, items } }
 }
 
