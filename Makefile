@@ -88,7 +88,7 @@ trace: $(NODE_MODULES) ## Draw the path of a packet (FROM=pod/NAME|host|outside 
 	@$(RUN) scripts/trace.ts $${FROM:+--from="$$FROM"} $${TO:+--to="$$TO"} $${NODE:+--node="$$NODE"} $${SVG:+--svg="$$SVG"}
 
 migration: $(NODE_MODULES) ## Report what another mode of kube-proxy would change for each Service (TO=nftables FROM=ipvs OBJECTS=file CAPTURE=DIR NODE=… JSON=1)
-	@$(RUN) scripts/migration.ts $${TO:+--to="$$TO"} $${FROM:+--from="$$FROM"} $${OBJECTS:+--objects="$$OBJECTS"} $${CAPTURE:+--capture="$$CAPTURE"} $${NODE:+--node="$$NODE"} $${KUBE_PROXY_VERSION:+--kube-proxy="$$KUBE_PROXY_VERSION"} $${JSON:+--json}
+	@$(RUN) scripts/migration.ts $${TO:+--to="$$TO"} $${FROM:+--from="$$FROM"} $${OBJECTS:+--objects="$$OBJECTS"} $${CAPTURE:+--capture="$$CAPTURE"} $${NODE:+--node="$$NODE"} $${KUBE_PROXY_VERSION:+--kube-proxy="$$KUBE_PROXY_VERSION"}
 
 ##@ kube-proxy
 ipvs: $(NODE_MODULES) ## Switch kube-proxy to IPVS mode (SCHEDULER=rr KUBE_PROXY_VERSION=1.20)
@@ -137,7 +137,7 @@ test-incidents: $(NODE_MODULES) ## Cause and repair every incident of lab 8 (mak
 test-bundle: bundle ## Solve and grade a lab from the offline archive in an empty root, without a network, as an ordinary user (LAB=2)
 	@node_modules/.bin/vitest run --config vitest.kind.config.ts test/offline
 lint-labs: $(NODE_MODULES) ## Check the course's files for mistakes (BOOT=1 also runs every lab; LAB=2)
-	@$(RUN) scripts/lint-labs.ts $${BOOT:+--run} $${LAB:+"$$LAB"}
+	@$(RUN) scripts/lint-labs.ts $${LAB:+"$$LAB"}
 record-solved: $(NODE_MODULES) ## Record a lab as its reference solution solves it, for tests of the grader (LAB=2 FILE=lab-8-embedded-ipvs)
 	@$(RUN) scripts/record-solved.ts "$$LAB" $${FILE:+--file="$$FILE"}
 new-lab: $(NODE_MODULES) ## Create the files of a new lab (NAME=packet-captures)

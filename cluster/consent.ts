@@ -1,6 +1,7 @@
 import { Refusal } from '../dataplane/refusal.ts'
 import { rawOutput } from '../host/output.ts'
 import { plainText } from '../host/plain-text.ts'
+import { isOn } from '../host/switches.ts'
 import type { Cluster } from './driver.ts'
 
 /** The user did not agree to a change of a cluster that is not ours; nothing was changed. */
@@ -30,7 +31,7 @@ export function consent(
 
 async function ask(context: string, change: string): Promise<void> {
   const place = `the cluster of context "${context}"`
-  if (process.env.YES === '1') process.stderr.write(` • YES=1: this will ${change} on ${place}.\n`)
+  if (isOn('YES')) process.stderr.write(` • YES=1: this will ${change} on ${place}.\n`)
   await askToContinue(
     `This will ${change} on ${place}.`,
     `This would ${change} on ${place}; nothing was changed. If this is intended, set YES=1.`,
@@ -42,7 +43,7 @@ async function ask(context: string, change: string): Promise<void> {
  * @throws ConsentError when the answer is no, with `refusal` when there is no terminal to ask at
  */
 export async function askToContinue(announcement: string, refusal: string): Promise<void> {
-  if (process.env.YES === '1') return
+  if (isOn('YES')) return
   if (!process.stdin.isTTY || !process.stdout.isTTY) throw new ConsentError(refusal)
   const { question } = await import('zx')
   const answer = await question(plainText(`${announcement} Continue? [y/N] `), {

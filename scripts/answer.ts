@@ -13,9 +13,10 @@ import { openCluster } from '../grading/live-cluster.ts'
 import { answerCommand } from '../grading/question.ts'
 import { recallLines } from '../grading/recall.ts'
 import { ExitCode, main, Refusal } from '../host/main.ts'
+import { isOn } from '../host/switches.ts'
 
 await main(async () => {
-  const { Q = '', A: text, LAB, SHOW } = process.env
+  const { Q = '', A: text, LAB } = process.env
   const chosen = LAB ? labNumber(LAB) : undefined
   // A number is that of a step in the lab that is worked on.
   const isNumber = /^\d+$/.test(Q)
@@ -37,7 +38,7 @@ await main(async () => {
   const spec = await loadSpec(lab)
   const step = spec.steps.find((candidate) => candidate.id === id)
   if (!step) throw new Error(`Step "${id}" of lab ${lab.number} has no check.`)
-  if (!text && !SHOW) {
+  if (!text && !isOn('SHOW')) {
     const { predict, question } = step
     const lines = [
       ...(predict ? askedLines('Predict', predict) : []),

@@ -11,27 +11,29 @@ import { currentNote } from '../course/incident/open.ts'
 import { LabBench } from '../course/lab-bench.ts'
 import { main, Refusal } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
+import { isOn } from '../host/switches.ts'
 import { incidents } from '../labs/08-incidents/incidents/all.ts'
 
 await main(async () => {
-  const { SEED, N, HARD, NEXT, SHOW } = process.env
+  const { SEED, N } = process.env
+  const [isHard, isNext, isShown] = [isOn('HARD'), isOn('NEXT'), isOn('SHOW')]
   const length = examLength(N)
-  const isNew = Boolean(SEED || N || HARD)
+  const isNew = [SEED, N, isHard].some(Boolean)
   const cluster = await runningCluster()
-  const purpose = SHOW
+  const purpose = isShown
     ? undefined
     : 'start incidents of an exam and repair the previous ones, and note what they earned'
   const bench = await LabBench.open(cluster, createProgress(), purpose)
-  const known = isNew && !NEXT && !SHOW ? undefined : await readExam(bench)
-  if (!known && (NEXT || SHOW))
+  const known = isNew && !isNext && !isShown ? undefined : await readExam(bench)
+  if (!known && (isNext || isShown))
     throw new Refusal('No exam was begun: `make exam` begins one, with SEED=, N= and HARD=1.')
-  if (NEXT && known?.endedAt) throw new Refusal('The exam is over: `make exam` shows its result.')
+  if (isNext && known?.endedAt) throw new Refusal('The exam is over: `make exam` shows its result.')
   if (!known) {
     const seed = SEED || String(randomInt(1_000_000))
-    const { exam, note } = await beginExam(bench, { seed, length, hard: Boolean(HARD) })
+    const { exam, note } = await beginExam(bench, { seed, length, hard: isHard })
     return printOpen(exam, note)
   }
-  if (!NEXT) return showExam(bench, known)
+  if (!isNext) return showExam(bench, known)
   const { exam, part, note } = await nextOfExam(bench, known)
   if (part) await printHandedIn(part)
   if (note) printOpen(exam, note)

@@ -10,28 +10,30 @@ import { LabBench } from '../course/lab-bench.ts'
 import { labNumber } from '../grading/lab-definition.ts'
 import { main, Refusal } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
+import { isOn } from '../host/switches.ts'
 import { incidents } from '../labs/08-incidents/incidents/all.ts'
 
 await main(async () => {
-  const { SEED, INCIDENT, HARD, LIST, SHOW, HINT, LAB } = process.env
+  const { SEED, INCIDENT, LAB } = process.env
+  const [isHard, isShown, isHint] = [isOn('HARD'), isOn('SHOW'), isOn('HINT')]
   const lab = LAB ? labNumber(LAB) : undefined
   const { columns } = process.stdout
-  if (LIST) return console.log(listIncidents(incidents, columns))
+  if (isOn('LIST')) return console.log(listIncidents(incidents, columns))
   const cluster = await runningCluster()
-  const purpose = SHOW
+  const purpose = isShown
     ? undefined
-    : HINT
+    : isHint
       ? 'note that a hint was taken'
       : 'start an incident and repair the previous one'
   const bench = await LabBench.open(cluster, createProgress(), purpose)
-  if (HINT) {
+  if (isHint) {
     const { tier, of, text, lab: ofLab } = await takeHint(bench, lab)
     console.log(`Hint ${tier} of ${of}: ${text}`)
     const price = ofLab === INCIDENT_LAB ? `; each hint costs ${COST} points of the diagnosis` : ''
     if (tier < of) console.log(`Need more? Run the command again${price}.`)
     return
   }
-  if (SHOW) {
+  if (isShown) {
     const open = await latestIncident(bench, lab)
     if (!open)
       throw new Refusal(
@@ -40,11 +42,11 @@ await main(async () => {
     console.log(describeIncident(open.note, incidents, { columns, lab: open.lab }))
     return
   }
-  if (HARD && lab !== undefined && lab !== INCIDENT_LAB)
+  if (isHard && lab !== undefined && lab !== INCIDENT_LAB)
     throw new Refusal(
       `HARD=1 is for incidents of lab ${INCIDENT_LAB}: lab ${lab} lists the causes that it teaches.`,
     )
-  const wish = { seed: SEED || undefined, id: INCIDENT || undefined, lab, hard: Boolean(HARD) }
+  const wish = { seed: SEED || undefined, id: INCIDENT || undefined, lab, hard: isHard }
   const note = await openNext(bench, wish)
   console.log(`\n${describeIncident(note, incidents, { columns, lab: lab ?? INCIDENT_LAB })}`)
 })

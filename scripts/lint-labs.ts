@@ -7,26 +7,28 @@ import { lintCourse } from '../course/lint/lint-course.ts'
 import { runLabs } from '../course/lint/run-lab.ts'
 import { labNumber, listLabs } from '../grading/lab-definition.ts'
 import { ExitCode, main } from '../host/main.ts'
+import { isOn } from '../host/switches.ts'
 
 await main(async () => {
   const { values, positionals } = parseArgs({
     options: { run: { type: 'boolean' } },
     allowPositionals: true,
   })
+  const isRun = values.run || isOn('BOOT')
   const numbers =
     positionals.length > 0 ? positionals.map(labNumber) : listLabs().map(({ number }) => number)
   const course = await readCourse()
   const written = lintCourse(course)
   console.log(effortTable(course).join('\n'))
-  const complaints = values.run && written.length === 0 ? await runLabs(numbers) : written
+  const complaints = isRun && written.length === 0 ? await runLabs(numbers) : written
   for (const { file, text } of complaints)
     console.log(` ${chalk.red('✗')} ${chalk.bold(file)}: ${text}`)
-  const what = `${course.labs.length} labs${values.run ? `, ${numbers.length} of them run on a cluster` : ''}`
+  const what = `${course.labs.length} labs${isRun ? `, ${numbers.length} of them run on a cluster` : ''}`
   const count = complaints.length
   if (count === 0) console.log(` ${chalk.green('✓')} ${what}: no complaints.`)
   else
     console.log(` ${chalk.red('✗')} ${what}: ${count} ${count === 1 ? 'complaint' : 'complaints'}.`)
-  if (values.run && written.length > 0)
+  if (isRun && written.length > 0)
     console.log('No lab was run on a cluster: fix the complaints above first.')
   return count === 0 ? ExitCode.passed : ExitCode.notYet
 })

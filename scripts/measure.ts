@@ -8,13 +8,15 @@ import { lastRun, measureHere } from '../course/scale/measure.ts'
 import { measurementTable, scaleRemarks, tableParts } from '../course/scale/results.ts'
 import { main, Refusal } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
+import { readSwitch } from '../host/switches.ts'
 
 await main(async () => {
   const cluster = await runningCluster()
   const client = await kubeClient(cluster)
   const { SHOW } = process.env
-  if (SHOW) {
-    const part = SHOW === '1' ? undefined : SHOW
+  const isWhole = readSwitch(SHOW)
+  if (isWhole !== false) {
+    const part = isWhole ? undefined : SHOW
     if (part !== undefined && !tableParts.includes(part))
       throw new Refusal(
         `"${part}" is no part of the table: write SHOW=1 for all of it, or SHOW= with ${tableParts.join(', ')}.`,

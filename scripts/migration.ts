@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util'
 import { runningCluster } from '../cluster/select.ts'
 import { migrationOptions, reportMigration } from '../course/migration.ts'
 import { main } from '../host/main.ts'
+import { isOn } from '../host/switches.ts'
 
 const USAGE = `Usage: make migration TO=MODE [FROM=MODE] [OBJECTS=FILE | CAPTURE=DIR] [NODE=NAME]
        node --import tsx scripts/migration.ts [--objects FILE | --capture DIR] --to MODE [--from MODE] [--kube-proxy VERSION] [--json]
@@ -24,7 +25,7 @@ changes nothing: it predicts the rules of both modes and traces connections thro
 Exit status: 0 nothing stops, 1 something does, 2 error.
 `
 
-await main(
-  async () => reportMigration(parseArgs({ options: migrationOptions }).values, runningCluster),
-  USAGE,
-)
+await main(async () => {
+  const { json, ...options } = parseArgs({ options: migrationOptions }).values
+  return reportMigration({ ...options, json: json || isOn('JSON') }, runningCluster)
+}, USAGE)

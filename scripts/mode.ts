@@ -3,6 +3,7 @@ import { switchMode } from '../cluster/kube-proxy/switch-mode.ts'
 import { runningCluster } from '../cluster/select.ts'
 import { main, Refusal } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
+import { isOn } from '../host/switches.ts'
 
 /** The version whose userspace mode is modelled; 1.26 removed it. */
 const USERSPACE_VERSION = '1.20'
@@ -18,7 +19,7 @@ await main(async () => {
     scheduler: process.env.SCHEDULER || undefined,
     version:
       process.env.KUBE_PROXY_VERSION || (mode === 'userspace' ? USERSPACE_VERSION : undefined),
-    force: process.env.FORCE === '1',
+    force: isOn('FORCE'),
     progress: createProgress(),
   })
   for (const proof of proofs) console.log(describeProof(proof))

@@ -28,7 +28,7 @@ await main(async () => {
   console.log(`Next:
   1. Replace every ✎ in these files, and take the step's points from others: they add up to 100.
   2. Add ${lab.number}/${id} to a claim in labs/claims.yaml and labs/CURRICULUM.md.
-  3. make lint-labs                     what is still missing; "(step N)" in texts is yours to check
+  3. make lint-labs                     what is still missing
   4. make check-${lab.number} STEP=${id}, make solve-${lab.number} STEP=${id}
   5. make record-solved LAB=${lab.number}, then npx vitest run test/labs test/course`)
 })

@@ -1,6 +1,7 @@
 // Asks the instructor for help, in a room:  make raise-hand [DOWN=1]
 
 import { main, Refusal } from '../host/main.ts'
+import { isOn } from '../host/switches.ts'
 import { LearnerSeat } from '../room/learner/seat.ts'
 
 /** The longest wait for a room; without it, the next command in the room sends it. */
@@ -12,7 +13,7 @@ await main(async () => {
     throw new Refusal(
       'You are in no room: join with the word of your instructor, as in `make raise-hand ROOM=https://…`.',
     )
-  const raised = !process.env.DOWN
+  const raised = !isOn('DOWN')
   const isThere = await seat.greeted(GREETING_MS)
   seat.raiseHand(raised)
   await seat.end()

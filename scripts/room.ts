@@ -2,6 +2,7 @@
 
 import { requestedPort, untilTerminated } from '../host/loopback-server.ts'
 import { main } from '../host/main.ts'
+import { isOn } from '../host/switches.ts'
 import { roomFolder, roomName } from '../room/server/room-files.ts'
 import { ROOM_PAGE, serveRoom, whileRoomIsOpen } from '../room/server/serve-room.ts'
 import { buildPage } from '../web/page-files.ts'
@@ -10,7 +11,7 @@ await main(async () => {
   const name = roomName(process.env.ROOM)
   const port = requestedPort('room')
   const pagePort = requestedPort('room', process.env.PAGE_PORT ?? '')
-  const plain = Boolean(process.env.PLAIN)
+  const plain = isOn('PLAIN')
   await whileRoomIsOpen(name, async () => {
     const files = await buildPage(ROOM_PAGE)
     const terminated = untilTerminated()

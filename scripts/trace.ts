@@ -12,6 +12,7 @@ import { Snapshot } from '../grading/snapshot.ts'
 import { main, Refusal } from '../host/main.ts'
 import { requireWritable } from '../host/plain-file.ts'
 import { plainJson } from '../host/plain-text.ts'
+import { isOn } from '../host/switches.ts'
 import { journeyFile } from '../slides/figures/journey-picture.ts'
 
 const USAGE = `Usage: make trace FROM=ORIGIN TO=DESTINATION [NODE=NAME] [VERBOSE=1] [SVG=FILE]
@@ -35,11 +36,7 @@ const text = { type: 'string' } as const
 const options = {
   ...{ capture: text, node: text, from: text, to: text, svg: text },
   json: { type: 'boolean' },
-  verbose: {
-    type: 'boolean',
-    short: 'v',
-    default: !['', '0', undefined].includes(process.env.VERBOSE),
-  },
+  verbose: { type: 'boolean', short: 'v' },
 } as const
 
 await main(async () => {
@@ -67,8 +64,9 @@ await main(async () => {
   const stop = trace.verdict === 'accept' ? stoppingPlace(trace, packet, state) : undefined
   const { isTTY, columns } = process.stdout
   const plain = !isTTY || Boolean(process.env.NO_COLOR) || process.env.TERM === 'dumb'
-  const lines = verbose
-    ? [...explainTrace(trace), ...(stop ? [`It ${stop}.`] : [])]
-    : drawTrace(trace, { width: columns || 80, plain, stop })
+  const lines =
+    verbose || isOn('VERBOSE')
+      ? [...explainTrace(trace), ...(stop ? [`It ${stop}.`] : [])]
+      : drawTrace(trace, { width: columns || 80, plain, stop })
   process.stdout.write(`${json ? plainJson(traceToJson(trace)) : lines.join('\n')}\n`)
 }, USAGE)

@@ -224,7 +224,7 @@ export async function seenClient(context: CheckContext): Promise<Truth> {
       {
         when: (answer: string) => /^\d+(\.\d+){3}$/.test(answer),
         because:
-          "Is it the client's? Then its reply would go to the client directly, and the request would hang, as in step 2.",
+          "Is it the client's? Then its reply would go to the client directly, and the request would hang, as in step virtual-server.",
       },
     ],
     because:

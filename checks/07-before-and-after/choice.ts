@@ -32,11 +32,11 @@ export function failuresByMode({ snapshot }: CheckContext): Truth {
     {
       when: (answer) => (numbers(answer)[1] ?? 0) > 0,
       because:
-        'In userspace mode kube-proxy has accepted the connection itself and dials the next endpoint: section 5 lost none.',
+        'In userspace mode kube-proxy has accepted the connection itself and dials the next endpoint: step retried lost none.',
     },
     {
       when: (answer) => (numbers(answer)[2] ?? 0) > 0,
-      because: 'With the probe deaf is not ready, and no rule leads to it: section 8 lost none.',
+      because: 'With the probe deaf is not ready, and no rule leads to it: step probed lost none.',
     },
     {
       when: (answer) => numbers(answer)[0] === REQUESTS / (endpoints - 1),
@@ -45,7 +45,7 @@ export function failuresByMode({ snapshot }: CheckContext): Truth {
     {
       when: (answer) => numbers(answer)[0] === 0,
       because:
-        'In iptables mode nothing tries again: section 2 lost every connection that went to deaf.',
+        'In iptables mode nothing tries again: step fails lost every connection that went to deaf.',
     },
   ]
   return {

@@ -3,6 +3,7 @@
 
 import { createInterface, type Interface } from 'node:readline'
 import { chalk } from 'zx/core'
+import { isOn } from '../../host/switches.ts'
 import type { GuideBlock } from './guide-blocks.ts'
 import { blockLines, statusLine } from './guide-lines.ts'
 import type { GuideEvent, GuideState } from './guide-state.ts'
@@ -20,8 +21,8 @@ const COLOURED: Style = {
 }
 
 /** True if packets are not drawn and nothing is coloured: TERM=dumb, NO_COLOR, or PLAIN=1 for screen readers. */
-export const isPlain = ({ TERM, NO_COLOR, PLAIN: lines } = process.env): boolean =>
-  TERM === 'dumb' || Boolean(NO_COLOR) || Boolean(lines)
+export const isPlain = (env = process.env): boolean =>
+  env.TERM === 'dumb' || Boolean(env.NO_COLOR) || isOn('PLAIN', env)
 
 /** The columns for prose on the terminal of this process. */
 const proseWidth = (): number =>

@@ -31,7 +31,7 @@ export const filesOfLab = (folder: string) => ({
 export interface LabFiles {
   /** `02-ipvs`, from the folder or from the spec. */
   folder: string
-  /** The text of each of its files that exists, by path. */
+  /** The text of each of its files that exists, by path; also its card, and the modules of its checks. */
   sources: Readonly<Record<string, string>>
   /** The export of solution.ts; undefined if it can't be loaded. */
   solution?: LabSolution | undefined
@@ -80,7 +80,11 @@ export async function readCourse(root = projectRoot): Promise<CourseFiles> {
         load(paths.solution, 'solution'),
         load(paths.spec, 'default'),
       ])
-      const texts = Object.values(paths).map((path) => [path, read(path)])
+      const modules = existsSync(join(root, 'checks', folder))
+        ? readdirSync(join(root, 'checks', folder)).map((name) => `checks/${folder}/${name}`)
+        : []
+      const written = [...Object.values(paths), `labs/${folder}/CARD.md`, ...modules]
+      const texts = written.map((path) => [path, read(path)])
       const sources = Object.fromEntries(texts.filter(([, text]) => text !== undefined))
       return { folder, sources, solution, unloadable }
     })

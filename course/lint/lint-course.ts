@@ -11,6 +11,7 @@ import {
 } from './course-files.ts'
 import { effortOf, isTrueTo } from './effort.ts'
 import { lintQuotes } from './lint-quotes.ts'
+import { lintReferences } from './lint-references.ts'
 
 type LintMessages = Generator<LintMessage>
 
@@ -36,6 +37,7 @@ function* complaintsAbout(course: CourseFiles): LintMessages {
     const { folder, sources, solution } = lab
     const files = filesOfLab(folder)
     yield* lintFiles(lab)
+    yield* lintReferences(sources)
     const definition = yield* parsed(parseLab, files.definition, sources)
     const text = yield* parsed(parseLabText, files.text, sources)
     if (definition) {

@@ -52,6 +52,21 @@ test.each<[string, CourseFiles, RegExp]>([
     goodCourse({ definition: undefined }, { claims: 'A1: [1/x]' }),
     /lab\.yaml: is missing/,
   ],
+  [
+    'a text that names a step by its number',
+    goodCourse({ text: `${text}\nAs you saw in step 1.\n` }),
+    /README\.md:\d+: "step 1" names a step by its number/,
+  ],
+  [
+    'a hint that names steps by their numbers',
+    goodCourse({ definition: definition.replace('Look around.', 'Look at steps 1 and 2.') }),
+    /lab\.yaml:\d+: "steps 1" names a step by its number/,
+  ],
+  [
+    'a command with the number of a step',
+    goodCourse({ text: `${text}\n\`make check-7 STEP=2\`\n` }),
+    /README\.md:\d+: "STEP=2" names a step by its number/,
+  ],
   ['no text', goodCourse({ text: undefined }), /README\.md: is missing/],
   [
     'no solution',

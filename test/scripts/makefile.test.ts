@@ -35,7 +35,7 @@ function variables(): string[] {
     return files.map((file) => readFileSync(join(folder, file), 'utf8'))
   })
   const read = sources.flatMap((text) =>
-    [...text.matchAll(/process\.env\.([A-Z_]+)/g)].map((match) => match[1] ?? ''),
+    [...text.matchAll(/(?:process\.env\.|isOn\(')([A-Z_]+)/g)].map((match) => match[1] ?? ''),
   )
   const others = [
     'Q',
@@ -47,7 +47,6 @@ function variables(): string[] {
     'TIER',
     'FROM',
     'TO',
-    'BOOT',
     'STEM',
     'RUN',
     'FOO',
@@ -153,7 +152,7 @@ describe('values typed after make are text', () => {
       '--to=-x',
     ])
     expect(words(['release', 'VERSION=0.2.0'])).toEqual(['scripts/release.ts'])
-    expect(words(['lint-labs', 'BOOT=1'])).toEqual(['scripts/lint-labs.ts', '--run'])
+    expect(words(['lint-labs', 'BOOT=1'])).toEqual(['scripts/lint-labs.ts'])
   })
 })
 
