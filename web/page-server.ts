@@ -6,6 +6,7 @@ import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
 import * as z from 'zod'
 import { closeServer, listenOnLoopback, SAFE_HEADERS } from '../host/loopback-server.ts'
+import { readBodyUpTo } from '../host/request-body.ts'
 import { contentPolicy, Gate, type RefusedRequest } from './gate.ts'
 import type { PageFiles } from './page-files.ts'
 
@@ -125,17 +126,11 @@ async function act(
 ): Promise<object | undefined> {
   if (request.headers['content-type'] !== 'application/json')
     throw new BadRequest(415, 'The body of an action is application/json.')
-  const chunks: Buffer[] = []
-  let size = 0
-  for await (const chunk of request) {
-    size += chunk.length
-    if (size > BODY_BYTES)
-      throw new BadRequest(413, `The body of an action has at most ${BODY_BYTES} bytes.`)
-    chunks.push(chunk)
-  }
+  const bytes = await readBodyUpTo(BODY_BYTES, request)
+  if (!bytes) throw new BadRequest(413, `The body of an action has at most ${BODY_BYTES} bytes.`)
   let body: unknown
   try {
-    body = JSON.parse(Buffer.concat(chunks).toString())
+    body = JSON.parse(bytes.toString())
   } catch {
     throw new BadRequest(400, 'The body is not JSON.')
   }

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { readBodyUpTo } from '../../host/request-body.ts'
 import { isJsonObject, type Json, type JsonObject } from './json.ts'
 import { jsonPatch, mergePatch } from './patches.ts'
 import { decodeProtobuf } from './protobuf.ts'
@@ -62,15 +63,9 @@ const patches: Readonly<Record<string, PatchFunction>> = {
 
 /** The body's bytes; 413 if it is too large. */
 export async function readBody(request: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = []
-  let size = 0
-  for await (const chunk of request) {
-    size += chunk.length
-    if (size > limit)
-      throw new StatusError('RequestEntityTooLarge', `Request entity too large: limit is ${limit}`)
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks)
+  const bytes = await readBodyUpTo(limit, request)
+  if (bytes) return bytes
+  throw new StatusError('RequestEntityTooLarge', `Request entity too large: limit is ${limit}`)
 }
 
 /** The object in a body of JSON or protobuf, empty for an empty body; 415 for other types, 400 for an invalid body. */
@@ -109,8 +104,26 @@ function mediaType(request: IncomingMessage): string {
   return (request.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? ''
 }
 
+/** Of Go's decoder of JSON (maxNestingDepth of encoding/json/scanner.go); deeper values would exhaust the stack. */
+const deepest = 10_000
+
+/** Whether arrays and objects are nested deeper than allowed; also of text that is no JSON. */
+function isTooDeep(text: string): boolean {
+  let depth = 0
+  let isQuoted = false
+  for (let at = 0; at < text.length && depth <= deepest; at++) {
+    const character = text[at]
+    if (character === '"') isQuoted = !isQuoted
+    else if (isQuoted) at += character === '\\' ? 1 : 0
+    else if (character === '[' || character === '{') depth++
+    else if (character === ']' || character === '}') depth--
+  }
+  return depth > deepest
+}
+
 function parseBody(bytes: Buffer): Json {
   try {
+    if (bytes.length > deepest && isTooDeep(String(bytes))) throw new Error('exceeded max depth')
     return JSON.parse(String(bytes))
   } catch (error) {
     throw badRequest(`couldn't get version/kind; json parse error: ${messageOf(error)}`)

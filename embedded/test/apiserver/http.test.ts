@@ -77,6 +77,45 @@ describe('answers', () => {
     expect(await send(cluster, maps, { method: 'POST', body: large })).toMatchObject({ code: 413 })
   })
 
+  test('a body that is too large does not hold up the next request on its connection', async () => {
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+    const body = JSON.stringify({ data: { a: 'x'.repeat(9 * 1024 * 1024) } })
+    try {
+      for (let attempt = 0; attempt < 3; attempt++) {
+        expect(await send(cluster, maps, { method: 'POST', body, agent })).toMatchObject({
+          code: 413,
+        })
+        expect(await send(cluster, maps, { agent })).toMatchObject({ code: 200 })
+      }
+    } finally {
+      agent.destroy()
+    }
+  })
+
+  test.each([
+    ['objects', 'PATCH', `${'{"a":'.repeat(200_000)}1${'}'.repeat(200_000)}`],
+    ['lists', 'POST', `{"data":${'['.repeat(20_000)}${']'.repeat(20_000)}}`],
+  ])('%s that are nested too deep are refused', async (_, method, body) => {
+    const headers = { 'content-type': 'application/merge-patch+json' }
+    const path = method === 'PATCH' ? `${maps}/map-0` : maps
+    expect(
+      await send(cluster, path, { method, body, ...(method === 'PATCH' && { headers }) }),
+    ).toMatchObject({
+      code: 400,
+      json: { message: expect.stringContaining('exceeded max depth') },
+    })
+  })
+
+  test('brackets in texts are no nesting', async () => {
+    const data = { a: `\\"${'['.repeat(20_000)}` }
+    const headers = { 'content-type': 'application/merge-patch+json' }
+    const body = JSON.stringify({ data })
+    expect(await send(cluster, `${maps}/map-0`, { method: 'PATCH', body, headers })).toMatchObject({
+      code: 200,
+      json: { data },
+    })
+  })
+
   test('an EndpointSlice can be read as v1beta1, which names the node of an endpoint in its topology', async () => {
     const endpoints = [
       { addresses: ['10.244.1.2'], nodeName: 'k8s-guide-worker' },
