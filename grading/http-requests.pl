@@ -1,6 +1,10 @@
 $SIG{PIPE} = "IGNORE"; $| = 1;
 my ($now, $count) = (0, 0);
-my @jobs = map { my %job = (index => $count++, sent => 0); @job{qw(address port path times source seconds keep insist)} = split / /; \%job } @ARGV;
+my $ordered = @ARGV && $ARGV[0] eq "in-order" && shift @ARGV;
+my @jobs = map { my %job = (index => $count++, sent => 0); @job{qw(address port path times source seconds keep insist hold)} = split / /; \%job } @ARGV;
+# In order: one begins when the one before it was answered; the sockets that are held, with the names that answered.
+my @waiting = $ordered ? splice @jobs : ();
+my @held;
 sub begin {
   my ($job) = @_;
   $job->{due} = $now + $job->{seconds};
@@ -23,9 +27,19 @@ sub finish {
   my $info = $job->{socket} && getsockopt($job->{socket}, 6, 11);
   my $resent = length($info // "") < 104 ? 0 : unpack "x100 I", $info;
   print join("\t", "#request", $job->{index}, $status || 0, $job->{own}, $job->{connects}, $code, $error, $line // "", $resent), "\n";
-  undef $job->{socket} unless $job->{keep} && $status;
+  my ($name) = ($line // "") =~ /^(.*):/;
+  push @held, [$name // "", $job->{socket}] if $job->{hold} && $status;
+  undef $job->{socket} unless $job->{keep} && !$ordered && $status;
   return begin($job) if $job->{sent} < $job->{times} && ($status || $job->{insist});
   $job->{done} = 1;
+  @waiting = () unless $status;
+}
+sub advance {
+  while (my $job = shift @waiting) {
+    if ($job->{address} ne "release") { push @jobs, $job; return begin($job) }
+    my $name = $job->{port};
+    @held = defined $name ? grep { $_->[0] ne $name } @held : ();
+  }
 }
 sub ready {
   my ($job) = @_;
@@ -44,7 +58,13 @@ sub ready {
     && $job->{answer} =~ /^content-length: *(\d+)\r\n(?:.*?\r\n)??\r\n/ims && length $job->{answer} >= $+[0] + $1;
 }
 begin($_) for @jobs;
-while (@jobs = grep { !$_->{done} } @jobs) {
+while (1) {
+  @jobs = grep { !$_->{done} } @jobs;
+  if (!@jobs) {
+    advance();
+    last if !@jobs;
+    next if $jobs[0]{done};
+  }
   my ($read, $write, $wait) = ("", "", 60);
   for my $job (@jobs) {
     vec(($job->{asked} ? $read : $write), fileno $job->{socket}, 1) = 1;

@@ -40,6 +40,14 @@ export interface HttpReply {
   resent: number
 }
 
+/** A request on a connection of its own, which is closed after the answer, or stays open (`hold`). */
+export interface OrderedRequest extends Pick<HttpRequests, 'address' | 'port' | 'source'> {
+  hold?: boolean
+}
+
+/** A request, or the end of the connections that are held: those that were answered by `NAME:PORT`, or all of them. */
+export type ClientAction = OrderedRequest | { release: string } | 'release all'
+
 type Complete = Required<HttpRequests>
 
 const withDefaults = ({ times = 1, ...request }: HttpRequests): Complete => {
@@ -87,6 +95,23 @@ export function httpRequests(requests: readonly HttpRequests[]): string {
 else ${complete.map(asCurl).join('\n')}
 wait; fi`
 }
+
+/** The longest wait for each connection and answer of requests in order: all of them are on the network of the nodes. */
+const ORDERED_SECONDS = 0.5
+
+function asWords(action: ClientAction): string {
+  if (action === 'release all') return 'release'
+  if ('release' in action) return `release ${action.release}`
+  const { address, port, source = '', hold = false } = action
+  return [address, port, '/', 1, source, ORDERED_SECONDS, 1, 0, Number(hold)].join(' ')
+}
+
+/**
+ * Shell text for a machine with perl: performs actions one after the other, until a request has no answer, and prints the results; the
+ * index of a result is that of its action. Connections end with a reset, those that are held at the latest with the program.
+ */
+export const requestsInOrder = (actions: readonly ClientAction[]): string =>
+  `perl -e ${shellWord(PERL)} -- in-order ${actions.map(asWords).map(shellWord).join(' ')}`
 
 /** Reads the results of requests from an output, in the order in which they ended; other lines are ignored. */
 export function readReplies(stdout: string): HttpReply[] {

@@ -1,16 +1,11 @@
 import type { CheckContext, Truth } from '../../grading/check-context.ts'
 import { expectOnNode, onNode } from '../../grading/failure.ts'
+import type { ClientAction } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { traceOf } from '../../grading/packet-trace.ts'
 import { fromOutside } from '../../grading/requests.ts'
 import { destinationAddress, type LvsNodes, lvsNodes, NETWORK_SIZE, PORT } from './lvs-nodes.ts'
-import {
-  answersFrom,
-  type ClientAction,
-  expectAnswered,
-  requestTimes,
-  tally,
-} from './outside-client.ts'
+import { answersFrom, expectAnswered, requestTimes, tally } from './outside-client.ts'
 import { compareSchedulers, expectScheduling, expectVirtualServer } from './virtual-server.ts'
 
 const SCHEDULERS = ['dh', 'lblc', 'lblcr'] as const

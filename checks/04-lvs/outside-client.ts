@@ -2,51 +2,30 @@
 
 import type { Advice } from '../../grading/advice.ts'
 import { fail } from '../../grading/failure.ts'
+import {
+  type ClientAction,
+  type OrderedRequest,
+  readReplies,
+  requestsInOrder,
+} from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { fromOutside, typedRequest } from '../../grading/requests.ts'
 import { OUTSIDE } from '../../host/outside.ts'
-import { programText } from '../../host/program-text.ts'
 import type { LvsNodes } from './lvs-nodes.ts'
 
-/** One request on a connection of its own, which is closed after the answer, or stays open. */
-interface Request {
-  address: string
-  port: number
-  /** An address of the machine outside to send from. */
-  source?: string
-  hold?: boolean
-}
-
-/** An action of the client: a request, or the end of the open connections to a node, or of all of them. */
-export type ClientAction = Request | { release: string } | 'release all'
-
-const isRequest = (act: ClientAction): act is Request => act !== 'release all' && 'address' in act
+const isRequest = (action: ClientAction): action is OrderedRequest =>
+  action !== 'release all' && 'address' in action
 
 /** This number of the same request. */
-export const requestTimes = (times: number, request: Request): ClientAction[] =>
+export const requestTimes = (times: number, request: OrderedRequest): ClientAction[] =>
   Array<ClientAction>(times).fill(request)
-
-// Perl is part of every Debian, and one process for all connections avoids a fork for each. They end with a reset, after
-// which IPVS lists them for 10 s instead of two minutes.
-const CLIENT = programText('checks/04-lvs/outside-client.pl')
-
-function asLine(act: ClientAction): string {
-  if (act === 'release all') return 'release'
-  if (!isRequest(act)) return `release ${act.release}`
-  return `${act.hold ? 'hold' : 'request'} ${act.address} ${act.port} ${act.source ?? ''}`
-}
 
 const NODE_AND_PORT = /^(\S+):\d+$/
 
 /** Performs actions in order, until an answer is missing. Returns the answers: the names of real servers, `NODE:PORT`. */
 export async function perform(live: LiveCluster, acts: readonly ClientAction[]): Promise<string[]> {
-  const { stdout } = await live.onNode(
-    OUTSIDE,
-    `perl - <<'END'\n${CLIENT}${acts.map(asLine).join('\n')}\nEND`,
-  )
-  return [...stdout.matchAll(/^#answer (.*)$/gm)].flatMap(([, name = '']) =>
-    NODE_AND_PORT.test(name) ? name : [],
-  )
+  const { stdout } = await live.onNode(OUTSIDE, requestsInOrder(acts))
+  return readReplies(stdout).flatMap(({ line }) => (NODE_AND_PORT.test(line) ? line : []))
 }
 
 /** Like perform, but fails on the first connection without an answer. */

@@ -1,5 +1,6 @@
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/failure.ts'
+import type { ClientAction } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
 import { shareBars } from '../../grading/shares.ts'
@@ -13,14 +14,7 @@ import {
   VIP,
   withoutOne,
 } from './lvs-nodes.ts'
-import {
-  answersFrom,
-  type ClientAction,
-  expectAnswered,
-  nodeOf,
-  requestTimes,
-  tally,
-} from './outside-client.ts'
+import { answersFrom, expectAnswered, nodeOf, requestTimes, tally } from './outside-client.ts'
 import {
   CHECK_FIRST,
   compareSchedulers,

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { type AddressInfo, createServer as createPlainServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -7,7 +7,13 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { which } from 'zx'
-import { type HttpRequests, httpRequests, readReplies } from '../../grading/http-requests.ts'
+import {
+  type ClientAction,
+  type HttpRequests,
+  httpRequests,
+  readReplies,
+  requestsInOrder,
+} from '../../grading/http-requests.ts'
 
 const asked: string[] = []
 const web = createServer((request, response) => {
@@ -118,4 +124,73 @@ test("an answer's body is not mistaken for a result line, and other output is ig
   expect(
     readReplies('hello\n#request\t1\t0\t0\t1\t7\tConnection refused\t\nbye\n#requests\n'),
   ).toEqual([reply])
+})
+
+describe('requests in order', () => {
+  /** Answers as the real servers of lab 4 do, `NODE:PORT`. */
+  const named = createServer((request, response) => {
+    asked.push(`${request.socket.remoteAddress} ${openConnections()}`)
+    response.end(`${request.headers.host?.startsWith('127.0.0.2') ? 'two' : 'one'}:8090\n`)
+  })
+  /** The kernel's count of the server's connections (state 01): that of Node.js learns of a reset later than of the next request. */
+  function openConnections(): number {
+    const port = (ports.named ?? 0).toString(16).toUpperCase().padStart(4, '0')
+    const own = new RegExp(`^ *\\d+: [0-9A-F]{8}:${port} \\S+ 01 `)
+    return readFileSync('/proc/net/tcp', 'utf8')
+      .split('\n')
+      .filter((line) => own.test(line)).length
+  }
+  beforeAll(async () => {
+    await new Promise<void>((listening) => named.listen(0, '0.0.0.0', listening))
+    ports.named = (named.address() as AddressInfo).port
+  })
+  afterAll(() => {
+    named.close()
+    named.closeAllConnections()
+  })
+
+  const at = (address: string, more = {}) => ({ address, port: ports.named ?? 0, ...more })
+
+  async function perform(...actions: ClientAction[]) {
+    asked.length = 0
+    const { stdout } = await promisify(execFile)(await which('sh'), [
+      '-c',
+      requestsInOrder(actions),
+    ])
+    return readReplies(stdout)
+  }
+
+  test('each waits for the answer of the one before, and its connection is closed then', async () => {
+    const replies = await perform(at('127.0.0.1'), at('127.0.0.2', { source: '127.0.0.7' }))
+    expect(replies.map(({ index, line }) => [index, line])).toEqual([
+      [0, 'one:8090'],
+      [1, 'two:8090'],
+    ])
+    expect(asked).toEqual(['127.0.0.1 1', '127.0.0.7 1'])
+  })
+
+  test('connections are held until they are released by name, or all of them', async () => {
+    const [one, two] = [at('127.0.0.1', { hold: true }), at('127.0.0.2', { hold: true })]
+    await perform(one, two, one, at('127.0.0.1'))
+    expect(asked.map((text) => text.split(' ')[1])).toEqual(['1', '2', '3', '4'])
+    await perform(one, two, one, { release: 'one' }, at('127.0.0.2'))
+    expect(asked.at(-1)).toBe('127.0.0.1 2')
+    await perform(one, two, one, 'release all', at('127.0.0.2'))
+    expect(asked.at(-1)).toBe('127.0.0.1 1')
+  })
+
+  test('nothing follows a request without an answer, and its time is limited', async () => {
+    const began = performance.now()
+    const toSilent = { address: '127.0.0.1', port: ports.silent ?? 0 }
+    const replies = await perform(at('127.0.0.1'), toSilent, at('127.0.0.1'))
+    expect(replies.map(({ index, status, code }) => [index, status, code])).toEqual([
+      [0, 200, 0],
+      [1, 0, 28],
+    ])
+    expect(performance.now() - began).toBeLessThan(3000)
+    const toClosed = { address: '127.0.0.1', port: ports.closed ?? 0 }
+    expect(await perform('release all', toClosed, at('127.0.0.1'))).toMatchObject([
+      { index: 1, status: 0, code: 7 },
+    ])
+  })
 })
