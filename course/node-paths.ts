@@ -56,11 +56,14 @@ const optionsOn = (
   surroundings: surroundingsIn(snapshot),
 })
 
-/** Where Pods are, and what nodes hold that can be read. */
+/** Where Pods and nodes' own addresses are, and what nodes hold that can be read. */
 function surroundingsIn(snapshot: Snapshot): Surroundings {
+  const { nodes } = objectsOf(snapshot)
   const pods = snapshot.items.filter(({ kind, spec }) => kind === 'Pod' && !spec?.hostNetwork)
   return {
-    nodeOfPod: (address) => pods.find(({ status }) => status?.podIP === address)?.spec?.nodeName,
+    nodeOf: (address) =>
+      pods.find(({ status }) => status?.podIP === address)?.spec?.nodeName ??
+      nodes.find(({ internalIPs }) => internalIPs.includes(address))?.name,
     stateOf(node) {
       try {
         return stateOf(snapshot.node(node))

@@ -1,6 +1,6 @@
 import { printEndpoint } from './ip-address.ts'
 import type { NodeState } from './node-state.ts'
-import { describeFlow, type Flow, type Packet, PacketError } from './trace/flow.ts'
+import { describeFlow, type Flow, type Packet, PacketError, receiverOf } from './trace/flow.ts'
 import { KernelPath } from './trace/kernel-path.ts'
 import { NodeNetwork } from './trace/node-network.ts'
 import { acceptsByPolicy, type Hook, type TraceStep } from './trace/step.ts'
@@ -131,7 +131,7 @@ function asHop({ hook, table, chain, rule, verdict, reason, probability }: Trace
 function gather(delivered: readonly Flow[]): Outcome[] {
   const outcomes = new Map<string, Outcome>()
   for (const flow of delivered) {
-    const to = printEndpoint(flow.destination, flow.port)
+    const to = printEndpoint(receiverOf(flow), flow.port)
     const key = `${to} ${flow.sourceTranslated}`
     const same = outcomes.get(key)
     const probability = (same?.probability ?? 0) + flow.probability

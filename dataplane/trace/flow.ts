@@ -86,6 +86,8 @@ export interface Flow {
   translated: boolean
   sourceTranslated: boolean
   ipvs?: IpvsOrigin
+  /** The real server of direct routing: the frame is sent to it, the header stays as it is (ip_vs_dr_xmit). */
+  frameTo?: string
   /** The packet returned through the loopback device. */
   looped: boolean
   /** How it left each place so far; absent if the trace does not record it. */
@@ -118,6 +120,9 @@ export function sighted(flow: Flow, hook: Sighting['hook'], byIpvs = false): Flo
     last?.hook === hook && last.byIpvs === byIpvs ? flow.sightings.slice(0, -1) : flow.sightings
   return { ...flow, sightings: [...before, seen] }
 }
+
+/** The machine that gets the packet next, or at last: its destination, but with direct routing the real server. */
+export const receiverOf = ({ destination, frameTo }: Flow): string => frameTo ?? destination
 
 /** `10.244.1.99 → 10.96.0.10:53/udp` */
 export const describeFlow = ({ source, destination, port, protocol }: Flow): string =>

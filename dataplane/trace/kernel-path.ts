@@ -7,7 +7,7 @@ import {
 } from '../ipvsadm-save.ts'
 import type { NftTable } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
-import { type Flow, sighted } from './flow.ts'
+import { type Flow, receiverOf, sighted } from './flow.ts'
 import type { TraceContext } from './judge-rule.ts'
 import { HOOKS, type Hook, type TraceStep, traceStep } from './step.ts'
 import { ChainWalk, type HookEnd, iptablesRules, type RuleLanguage } from './walk-chain.ts'
@@ -112,14 +112,15 @@ export class KernelPath {
   /** The packet, unless its route is one that refuses packets (ip-route(8): blackhole, unreachable, prohibit). */
   *#unlessRefused(hook: Hook, flow: Flow): Generator<Flow> {
     const { network } = this.#context
-    const route = network.isLocal(flow.destination) ? undefined : network.routeTo(flow.destination)
+    const receiver = receiverOf(flow)
+    const route = network.isLocal(receiver) ? undefined : network.routeTo(receiver)
     if (!route || !REFUSING.has(route.type)) {
       yield flow
       return
     }
     const verdict = route.type === 'blackhole' ? 'DROP' : 'REJECT'
     const rule = `${route.type} ${route.destination}`
-    const reason = `the route to ${flow.destination} is ${route.type}`
+    const reason = `the route to ${receiver} is ${route.type}`
     const by = traceStep({ hook, table: ROUTES, chain: 'main', rule, verdict, reason }, flow)
     this.#record(by)
     this.lost.push({ flow, verdict: verdict === 'DROP' ? 'drop' : 'reject', by })
@@ -128,14 +129,14 @@ export class KernelPath {
   #postrouting(flow: Flow): void {
     const leaving = this.#routed({ ...flow, inInterface: undefined })
     for (const passed of this.#hook('POSTROUTING', leaving)) {
-      if (this.#context.network.isLocal(passed.destination) && !passed.looped) {
+      if (this.#context.network.isLocal(receiverOf(passed)) && !passed.looped) {
         this.prerouting({ ...passed, looped: true, inInterface: 'lo', outInterface: undefined })
       } else this.delivered.push(passed)
     }
   }
 
   #routed(flow: Flow): Flow {
-    return { ...flow, outInterface: this.#context.network.deviceTo(flow.destination) }
+    return { ...flow, outInterface: this.#context.network.deviceTo(receiverOf(flow)) }
   }
 
   /** Evaluates the tables and base chains of a hook in the order of their priorities; returns the flows that pass. */
@@ -242,7 +243,7 @@ export class KernelPath {
     }
     // Every real server is a step of this hook, which comes before those of the next one.
     for (const scheduled of shares.map((share) => this.#scheduled(hook, server, share, flow)))
-      if (this.#context.network.isLocal(scheduled.destination)) yield scheduled
+      if (this.#context.network.isLocal(receiverOf(scheduled))) yield scheduled
       else this.output(scheduled)
   }
 
@@ -262,7 +263,9 @@ export class KernelPath {
     this.#record({ ...step, change })
     const { destination, port: virtualPort, protocol } = flow
     const ipvs = { address: destination, port: virtualPort, protocol, method: real.forward }
-    return sighted({ ...flow, destination: real.address, port, probability, ipvs }, hook, true)
+    const sent =
+      real.forward === 'route' ? { frameTo: real.address } : { destination: real.address, port }
+    return sighted({ ...flow, ...sent, probability, ipvs }, hook, true)
   }
 
   #ipvsStep(

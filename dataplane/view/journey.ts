@@ -2,7 +2,7 @@
 
 import { printEndpoint } from '../ip-address.ts'
 import type { NodeState } from '../node-state.ts'
-import type { Flow, Sighting } from '../trace/flow.ts'
+import { type Flow, receiverOf, type Sighting } from '../trace/flow.ts'
 import type { Hook } from '../trace/step.ts'
 import type { EndedFlow } from '../trace.ts'
 import { type Packet, tracePacket } from '../trace.ts'
@@ -36,8 +36,8 @@ export interface JourneyPacket {
 
 /** Where Pods are, and the states of other nodes, for the rest of the journey after the first node. */
 export interface Surroundings {
-  /** The node of a Pod's address; undefined if it is none of a Pod. */
-  nodeOfPod(address: string): string | undefined
+  /** The node of an address, its own or that of a Pod; undefined if it is neither. */
+  nodeOf(address: string): string | undefined
   /** What another node holds; undefined if it is not known. */
   stateOf(node: string): NodeState | undefined
 }
@@ -49,7 +49,7 @@ export interface Surroundings {
 export function journeyOf(
   state: NodeState,
   packet: Packet,
-  { node, nodeOfPod, stateOf }: Surroundings & { node: string },
+  { node, nodeOf, stateOf }: Surroundings & { node: string },
   destination?: string,
 ): Station[] {
   const ended = chosenFlow(tracePacket(state, packet, { sightings: true }).flows ?? [], destination)
@@ -73,10 +73,8 @@ export function journeyOf(
     stations.push({ node: '', place: 'wire', packet: start, changed: [] })
   add(stations, node, ended)
   if (ended.stoppedAt !== undefined) return stations
-  const to = nodeOfPod(flow.destination)
-  if (to === node) return [...stations, arrival(node, 'Pod', stations)]
-  const last = stations.at(-1)
-  if (last?.place === 'INPUT') return [...stations, arrival(node, 'process', stations)]
+  const to = nodeOf(receiverOf(flow))
+  if (to === node || stations.at(-1)?.place === 'INPUT') return arrived(stations, node)
   const wire = arrival('', 'wire', stations)
   const other = to === undefined ? undefined : stateOf(to)
   if (to === undefined || !other) return [...stations, wire, arrival('', 'outside', stations)]
@@ -86,12 +84,12 @@ export function journeyOf(
   const second = chosenFlow(tracePacket(other, next, { sightings: true }).flows ?? [])
   if (!second) return stations
   add(stations, to, second)
-  return second.stoppedAt === undefined ? [...stations, arrival(to, 'Pod', stations)] : stations
+  return second.stoppedAt === undefined ? arrived(stations, to) : stations
 }
 
 function chosenFlow(flows: readonly EndedFlow[], destination?: string): EndedFlow | undefined {
   const wanted = flows.find(
-    ({ flow }) => printEndpoint(flow.destination, flow.port) === destination,
+    ({ flow }) => printEndpoint(receiverOf(flow), flow.port) === destination,
   )
   return wanted ?? flows[0]
 }
@@ -134,6 +132,12 @@ function stationOf(
     changed: changesFrom(stations.at(-1)?.packet, packet),
     ...(tracked && { conntrack }),
   }
+}
+
+/** The journey with its end: after INPUT a process of the node, else a Pod. */
+function arrived(stations: Station[], node: string): Station[] {
+  const end = stations.at(-1)?.place === 'INPUT' ? 'process' : 'Pod'
+  return [...stations, arrival(node, end, stations)]
 }
 
 /** The place at which it arrives unchanged. */

@@ -1,6 +1,9 @@
 import { expect, test } from 'vitest'
+import type { NodeState } from '../../../dataplane/node-state.ts'
 import { parsePacket } from '../../../dataplane/trace.ts'
 import { journeyOf, type Station } from '../../../dataplane/view/journey.ts'
+import { stateOf } from '../../../grading/snapshot.ts'
+import { recordedSnapshot } from '../../guide/recorded-snapshot.ts'
 import { NODE, stateAt } from '../recordings.ts'
 
 const WEB = '10.96.119.228:80'
@@ -10,7 +13,7 @@ const LOCAL = '10.244.1.6:80'
 const state = (mode: string) => stateAt(`v1.30.3/${mode}/web-three-endpoints`)
 const around = {
   node: NODE,
-  nodeOfPod: (address: string) => (address.startsWith('10.244.1.') ? NODE : 'k8s-guide-worker2'),
+  nodeOf: (address: string) => (address.startsWith('10.244.1.') ? NODE : 'k8s-guide-worker2'),
   stateOf: () => undefined,
 }
 const journey = (mode: string, from: string, to?: string, more = {}) =>
@@ -75,4 +78,54 @@ test('a packet that a rule stops goes no further', () => {
   const rejected = stateAt('v1.30.3/iptables/web-no-endpoints')
   const stations = journeyOf(rejected, parsePacket('pod:10.244.1.99', WEB), around)
   expect(stations.at(-1)).toMatchObject({ place: 'FORWARD', isStopped: true })
+})
+
+/** As kind's nodes do with what leaves for other machines. */
+const masquerading = (rules: string): string =>
+  rules.replace(
+    /(\*nat[\s\S]*?)COMMIT/,
+    '$1-A POSTROUTING -m addrtype ! --dst-type LOCAL -j MASQUERADE\nCOMMIT',
+  )
+
+/** The first recorded node as a director: 192.0.2.11 is its own, and the other node a real server by this method. */
+function director(forward: 'masq' | 'route'): NodeState {
+  const snapshot = recordedSnapshot('iptables', 'web-three-endpoints', masquerading)
+  const node = stateOf(snapshot.node(NODE))
+  const links = node.links.map((link) =>
+    link.name === 'lo'
+      ? {
+          ...link,
+          addresses: [
+            ...link.addresses,
+            { family: 'inet' as const, address: VIP, prefixLength: 32 },
+          ],
+        }
+      : link,
+  )
+  const realServers = [{ address: '172.18.0.4', port: 8091, forward, weight: 1 }]
+  const server = { protocol: 'TCP' as const, address: VIP, port: 8091, scheduler: 'rr', flags: [] }
+  return { ...node, links, virtualServers: [{ ...server, realServers }] }
+}
+
+const VIP = '192.0.2.11'
+
+test.each([
+  ['masq', '172.18.0.4:8091', 'source'],
+  ['route', `${VIP}:8091`, ''],
+] as const)('a real server by %s gets the packet with this header', (forward, header, changed) => {
+  const real = { ...director('route'), virtualServers: [] }
+  const network = {
+    ...around,
+    nodeOf: (address: string) => (address === '172.18.0.4' ? 'k8s-guide-worker2' : undefined),
+    stateOf: () => real,
+  }
+  // Masquerading leaves out what is sent to a local address, and the header still has one (tried in lab 4, with conntrack on).
+  const packet = parsePacket('external:172.18.0.1', `${VIP}:8091`)
+  const stations = journeyOf(director(forward), packet, network)
+  const leaving = stations.find(({ place }) => place === 'POSTROUTING')
+  expect(leaving).toMatchObject({ node: NODE, device: 'eth0', packet: { destination: header } })
+  expect(leaving?.changed.join()).toBe(changed)
+  expect(stations.find(({ node }) => node === 'k8s-guide-worker2')?.place).toBe('PREROUTING')
+  if (forward === 'route')
+    expect(stations.at(-1)).toMatchObject({ node: 'k8s-guide-worker2', place: 'process' })
 })
