@@ -14,12 +14,14 @@ import { OUTSIDE } from '../host/outside.ts'
 const packetSchema = z.strictObject({
   /** `pod`, `host`, `outside`, or the name of a Pod. */
   from: z.string().regex(/^[a-z][a-z0-9-]*$/),
-  /** The name of a Service. */
-  to: z.string().regex(/^[a-z][a-z0-9-]*$/),
+  /** The name of a Service, or an address with its port. */
+  to: z.string().regex(/^(?:[a-z][a-z0-9-]*|\d+(?:\.\d+){3}:\d+)$/),
+  /** Where a packet of a process, or from outside, is looked at: the first worker, or the control plane. */
+  on: z.enum(['worker', 'control-plane']).default('worker'),
   /** To the Service's node port at the node's own address. */
   'node-port': z.boolean().default(false),
   /** The place of the journey that the step is about. */
-  at: z.enum(['Pod', 'IPVS', 'PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']),
+  at: z.enum(['Pod', 'process', 'IPVS', 'PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']),
   beside: z.enum(['pod', 'host', 'outside']).optional(),
 })
 const fileSchema = z.record(z.string().regex(/^\d+\/[a-z][a-z0-9-]*$/), packetSchema)
@@ -49,20 +51,13 @@ export function routeOf(
   snapshot: Snapshot,
   from = packet.from,
 ): StepRoute | undefined {
-  const { services, nodes } = objectsOf(snapshot)
-  const name = packet.to.replace(/^web(?=$|-)/, variantIn(snapshot).name)
-  const service = services.find((one) => one.namespace === 'default' && one.name === name)
-  const address = service?.clusterIPs[0]
-  const [port] = service?.ports ?? []
-  const controlPlane = controlPlaneOf(snapshot)?.name
-  const worker = nodes.find(({ name }) => name !== controlPlane) ?? nodes[0]
-  if (!worker || !port || address === undefined || address === 'None') return undefined
-  const own = worker.internalIPs[0] ?? ''
-  if (packet['node-port'] && !port.nodePort) return undefined
-  const to = packet['node-port']
-    ? printEndpoint(own, port.nodePort ?? 0)
-    : printEndpoint(address, port.port)
-  if (from === 'host' || from === OUTSIDE) return { from, to, node: worker.name, origin: from }
+  const { nodes } = objectsOf(snapshot)
+  const controlPlane = controlPlaneOf(snapshot)
+  const worker = nodes.find(({ name }) => name !== controlPlane?.name) ?? nodes[0]
+  const place = packet.on === 'worker' ? worker : controlPlane
+  const to = destinationOf(packet, snapshot, worker?.internalIPs[0])
+  if (!place || to === undefined) return undefined
+  if (from === 'host' || from === OUTSIDE) return { from, to, node: place.name, origin: from }
   const pod = podFor(from, snapshot)
   if (!pod?.spec) return undefined
   const { metadata, spec, status } = pod
@@ -72,6 +67,20 @@ export function routeOf(
     node: spec.nodeName ?? '',
     origin: `pod:${status?.podIP}`,
   }
+}
+
+/** Where a packet goes; undefined while its Service has no such port. `own` is the address of the node for a node port. */
+function destinationOf(packet: StepPacket, snapshot: Snapshot, own = ''): string | undefined {
+  if (packet.to.includes(':')) return packet.to
+  const name = packet.to.replace(/^web(?=$|-)/, variantIn(snapshot).name)
+  const service = objectsOf(snapshot).services.find(
+    (one) => one.namespace === 'default' && one.name === name,
+  )
+  const address = service?.clusterIPs[0]
+  const [port] = service?.ports ?? []
+  if (!port || address === undefined || address === 'None') return undefined
+  if (!packet['node-port']) return printEndpoint(address, port.port)
+  return port.nodePort ? printEndpoint(own, port.nodePort) : undefined
 }
 
 /** The Pod of that name; for `pod` the labs' client, else any other one that is ready. */

@@ -113,7 +113,7 @@ function LatestChanges({ state: { dataplane } }: { state: PageState }) {
         {dataplane?.by !== undefined && changes.length > 0 && (
           <>
             {' '}
-            (<code>{dataplane.by}</code>)
+            <code title={dataplane.by}>{dataplane.by}</code>
           </>
         )}{' '}
         {dataplane && changes.length > 0 && (

@@ -1,7 +1,11 @@
+import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { readStepPackets, routeOf, type StepPacket } from '../../course/step-packet.ts'
 import { findStep, readLab } from '../../grading/lab-definition.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
+import { StepPacketView } from '../../guide/server/step-packet-view.ts'
+import { readSubmission } from '../../instructors/submission/read-submission.ts'
+import { SOLVED } from '../instructors/submission/made-submission.ts'
 
 test('labs/packets.yaml names only labs and steps that exist', () => {
   const places = Object.keys(readStepPackets())
@@ -11,6 +15,31 @@ test('labs/packets.yaml names only labs and steps that exist', () => {
     expect(findStep(readLab(Number(lab)), step).id).toBe(step)
   }
 })
+
+test.each([1, 2, 3, 4, 5, 6, 7])(
+  'each packet of lab %i passes the place of its step when that has passed',
+  async (lab) => {
+    const { manifest, captures } = await readSubmission(
+      join(SOLVED, `lab-${lab}-embedded.labgrade`),
+    )
+    const packets = Object.entries(readStepPackets()).filter(([place]) =>
+      place.startsWith(`${lab}/`),
+    )
+    let seen = 0
+    for (const [place, { at }] of packets) {
+      const step = place.split('/')[1] ?? ''
+      // Not every kernel has nftables, and requests alone prove some steps.
+      const id = manifest.steps.find((one) => one.id === step)?.capture
+      const submitted = id === undefined ? undefined : captures.get(id)
+      if (!submitted) continue
+      seen++
+      const push = new StepPacketView().see(lab, step, new Snapshot(submitted.capture))
+      const places = push?.path.journey?.map((station) => station.place)
+      expect(places, place).toContain(at)
+    }
+    expect(seen).toBeGreaterThan(2)
+  },
+)
 
 const node = (name: string, address: string, labels = {}) => ({
   kind: 'Node',
@@ -51,6 +80,7 @@ const packet = (given: Partial<StepPacket>): StepPacket => ({
   from: 'pod',
   to: 'web',
   at: 'PREROUTING',
+  on: 'worker',
   'node-port': false,
   ...given,
 })
