@@ -189,7 +189,7 @@ export function withVariables(
     [node, command]: OnMachine,
   ): Promise<string> => {
     const machine = node === '' ? await chosenNode(bench.cluster, node) : expandWord(node, known)
-    return bench.onNode(machine, personalise(expandWord(command, known), bench.variant))
+    return bench.onNode(machine, expandWord(personalise(command, bench.variant), known))
   }
   const typed = ([node, command]: OnMachine) => `exec${node && ` NODE=${node}`} CMD=${command}`
   return {
@@ -205,7 +205,7 @@ export function withVariables(
     inPod: (pod: string, command: string): SolutionStep => ({
       commands: [`kubectl exec ${pod} -- ${command}`],
       play: async (bench) => {
-        await bench.inPod(pod, expandWord(command, await read(bench)))
+        await bench.inPod(pod, expandWord(personalise(command, bench.variant), await read(bench)))
       },
     }),
     /** The answer that a command prints on a machine; an empty name is the first worker. */

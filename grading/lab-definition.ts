@@ -65,7 +65,7 @@ const labSchema = z.strictObject({
   steps: z.array(stepDefinitionSchema).min(1),
 })
 const claimsSchema = z.record(
-  z.string().regex(/^[A-D]\d+$/),
+  z.string().regex(/^[A-Z]\d+$/),
   z.array(z.string().regex(/^\d+\/[a-z0-9-]+$/)).min(1),
 )
 
