@@ -107,10 +107,10 @@ export function shareInFarZone(context: CheckContext): Truth {
   }
 }
 
-type Answered = 'other-zone' | 'refused' | 'silence'
+type FarAnswer = 'other-zone' | 'refused' | 'silence'
 
 /** What client-b gets by the rules of its node. */
-function endOfFarRequest({ snapshot }: CheckContext, clients: ZoneClients): Answered | 'own-zone' {
+function endOfFarRequest({ snapshot }: CheckContext, clients: ZoneClients): FarAnswer | 'own-zone' {
   const { service, far } = clients
   const { outcomes, lost } = traceOf(far.node, far.client.sender, service)
   const { own } = backendsByZone(snapshot, service, far)

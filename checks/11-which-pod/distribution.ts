@@ -68,7 +68,7 @@ export function expectBothZones({ snapshot }: CheckContext, { service, near }: Z
     inspect: LIST_PODS,
     expected: `ready Pods of ${service.name} in ${near.zone} and in another zone`,
     actual: `${own.length} in ${near.zone}, ${others.length} elsewhere`,
-    hint: `kubectl patch deployment ${service.name} -p '${SPREAD}'`,
+    next: `kubectl patch deployment ${service.name} -p '${SPREAD}'`,
   })
 }
 
@@ -120,7 +120,7 @@ export function spreadWithEmptyZone(context: CheckContext): ZoneClients {
     inspect: LIST_PODS,
     expected: `ready Pods of ${service.name}, and none of them in ${far.zone}`,
     actual: own.map(({ pod, node }) => `${pod} on ${node}`).join(', ') || 'no ready Pod at all',
-    hint: emptyZone(clients),
+    next: emptyZone(clients),
   })
   expectHints(context, clients.service, false)
   return clients
@@ -150,7 +150,7 @@ export function spreadByNode(context: CheckContext): ZoneClients {
         inspect: LIST_PODS,
         expected: `a ready Pod of ${clients.service.name} on ${node.name}, the node of ${client.who}`,
         actual: 'none',
-        hint: `kubectl patch deployment ${clients.service.name} -p '${SPREAD}'`,
+        next: `kubectl patch deployment ${clients.service.name} -p '${SPREAD}'`,
       },
     )
   expectHints(context, clients.service, true)

@@ -30,7 +30,7 @@ export function localWithoutPod(context: CheckContext): ZoneClients {
     inspect: LIST_PODS,
     expected: `ready Pods of ${service.name}, and none of them on ${far.node.name}, the node of client-b`,
     actual: own ? `${own.pod} is there` : 'no ready Pod at all',
-    hint: emptyZone(clients),
+    next: emptyZone(clients),
   })
   return clients
 }

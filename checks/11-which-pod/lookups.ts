@@ -98,7 +98,10 @@ function expectCounter({ near: { node, client }, address }: Dns): void {
     node: node.name,
     inspect: onNode(node.name, READ_COUNTER),
     expected,
-    hint: `iptables -t raw -I PREROUTING -s ${client.address} -d ${address} -p udp --dport ${PORT} -m comment --comment ${COMMENT}`,
+    next: onNode(
+      node.name,
+      `iptables -t raw -I PREROUTING -s ${client.address} -d ${address} -p udp --dport ${PORT} -m comment --comment ${COMMENT}`,
+    ),
   })
   expectOnNode(
     node.name,
@@ -188,7 +191,7 @@ export const ownLookup: EvidenceCheck = async (context) => {
     inspect: onNode(node.name, READ_COUNTER),
     expected: 'packets of a lookup of your own on the counter',
     actual: `${packets} packets, all by the grader`,
-    hint: `kubectl exec client -- getent ahosts ${NAME}`,
+    next: `kubectl exec client -- getent ahosts ${NAME}`,
   })
   return { packets }
 }

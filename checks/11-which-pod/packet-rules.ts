@@ -15,7 +15,7 @@ const COUNT = 'lab-11-count'
 const LIST = 'iptables -t mangle -nvL PREROUTING; iptables -nvL FORWARD'
 
 /** A counting rule: where it is, and how it is recognised. */
-interface Place {
+interface CountingPlace {
   name: string
   table: 'mangle' | 'filter'
   chain: 'PREROUTING' | 'FORWARD'
@@ -24,7 +24,7 @@ interface Place {
 }
 
 const toService = (spec: string, address: string) => spec.includes(`-d ${address}/32 `)
-const PLACES: readonly Place[] = [
+const PLACES: readonly CountingPlace[] = [
   {
     name: 'prerouting-service',
     table: 'mangle',
@@ -56,7 +56,10 @@ const PLACES: readonly Place[] = [
 ]
 
 /** The learner's four counting rules on the client's node, by name. Fails for one that is missing. */
-function countingRules({ service, near }: ZoneClients): Map<string, { place: Place; rule: Rule }> {
+function countingRules({
+  service,
+  near,
+}: ZoneClients): Map<string, { place: CountingPlace; rule: Rule }> {
   const { node, client } = near
   const found = PLACES.map((place) => {
     const { name, table, chain, matches, match } = place
@@ -72,7 +75,10 @@ function countingRules({ service, near }: ZoneClients): Map<string, { place: Pla
       node: node.name,
       inspect: onNode(node.name, LIST),
       expected: `a rule in ${table} ${chain} without a target that counts packets of ${client.address} by ${match}, with the comment ${COUNT}`,
-      hint: `iptables -t ${table} -I ${chain} -s ${client.address} -m comment --comment ${COUNT} ${match.replace('$WEB', service.address)}`,
+      next: onNode(
+        node.name,
+        `iptables -t ${table} -I ${chain} -s ${client.address} -m comment --comment ${COUNT} ${match.replace('$WEB', service.address)}`,
+      ),
     })
     return [name, { place, rule: counter }] as const
   })
@@ -112,7 +118,7 @@ export const ownCountedRequest: EvidenceCheck = async (context) => {
     inspect: onNode(node.name, LIST),
     expected: 'a request of your own on the counter in PREROUTING',
     actual: 'no packet',
-    hint: `kubectl exec client -- curl -s -o /dev/null http://${clients.service.address}:${clients.service.port}`,
+    next: `kubectl exec client -- curl -s -o /dev/null http://${clients.service.address}:${clients.service.port}`,
   })
   return { packets }
 }

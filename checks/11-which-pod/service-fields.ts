@@ -57,7 +57,7 @@ export function expectDistribution(
       ? `trafficDistribution: ${value} on ${name}`
       : `no trafficDistribution on ${name}`,
     actual: found === undefined ? 'the field is not set' : `trafficDistribution: ${found}`,
-    hint: `kubectl patch service ${name} -p '${patch}'`,
+    next: `kubectl patch service ${name} -p '${patch}'`,
   })
   expectInternalPolicy(service, 'Cluster')
 }
@@ -72,7 +72,7 @@ export function expectInternalPolicy(
     inspect: `kubectl get service ${name} -o jsonpath='{.spec.internalTrafficPolicy}'`,
     expected: `internalTrafficPolicy: ${wanted} on ${name}`,
     actual: internalTrafficPolicy,
-    hint: `kubectl patch service ${name} -p '${patch}'`,
+    next: `kubectl patch service ${name} -p '${patch}'`,
   })
 }
 

@@ -14,7 +14,10 @@ const REQUESTS = 40
 
 /** The chains of web equal the prediction on every node. */
 export function expectWebChains(context: CheckContext, { service }: ZoneClients): void {
-  expectMode(context, 'iptables', { hint: 'make iptables, then make flush-nat' })
+  expectMode(context, 'iptables', {
+    hint: 'This lab works in iptables mode:',
+    next: 'make iptables && make flush-nat',
+  })
   expectServiceChains(context.nodes, service.service, {
     chains: ['nat KUBE-SERVICES', 'filter KUBE-SERVICES'],
     inspect: 'iptables -t nat -S | grep -E "KUBE-SV[CL]"; iptables -S KUBE-SERVICES',

@@ -38,14 +38,15 @@ function zoneClient({ snapshot }: CheckContext, name: string): ZoneClient {
   const pod = expectReadyPod(snapshot.find('Pod', WEB_NAMESPACE, name), name, {
     inspect: 'kubectl get pods -l app=client -o wide',
     expected: `a Pod ${name} that is ready to send requests`,
-    hint: `kubectl apply -f ${MANIFEST}`,
+    next: `kubectl apply -f ${MANIFEST}`,
   })
   const zone = zoneOfNode(snapshot, pod.node)
   expectThat(zone !== '', {
     inspect: `kubectl get nodes -L ${ZONE}`,
     expected: `a label ${ZONE} on ${pod.node}, the node of ${name}`,
     actual: 'none',
-    hint: `kubectl label node ${pod.node} ${ZONE}=zone-a, or the name of another zone`,
+    hint: 'Give it the name of a zone:',
+    next: `kubectl label node ${pod.node} ${ZONE}=zone-a`,
   })
   return { client: fromPod(name, pod), node: snapshot.node(pod.node), zone }
 }
@@ -58,7 +59,7 @@ export function zoneClients(context: CheckContext): ZoneClients {
     inspect: `kubectl get nodes -L ${ZONE}`,
     expected: 'the Pods client and client-b on nodes of two zones',
     actual: `both in ${near.zone}`,
-    hint: `kubectl delete pod client client-b, then kubectl apply -f ${MANIFEST}`,
+    next: `kubectl delete pod client client-b && kubectl apply -f ${MANIFEST}`,
   })
   return { service, near, far }
 }
@@ -84,7 +85,8 @@ export const podsOnEveryNode = onceSeen('stage', async (context) => {
     inspect: LIST_PODS,
     expected: `ready Pods of ${service.name} on ${near.node.name}, on ${far.node.name}, and on another node of ${near.zone}`,
     actual: service.backends.map(({ node }) => `one on ${node}`).join(', ') || 'no ready Pod',
-    hint: `kubectl patch deployment ${service.name} --patch-file labs/11-which-pod/manifests/every-node.yaml. If two of its Pods are on one node, delete one of them.`,
+    hint: 'If two Pods are on one node, delete one of them. The patch that lets them run on every node:',
+    next: `kubectl patch deployment ${service.name} --patch-file labs/11-which-pod/manifests/every-node.yaml`,
   })
   return {}
 })

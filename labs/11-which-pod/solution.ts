@@ -100,7 +100,7 @@ const deleteCounters: SolutionStep = {
 }
 
 /** Two packets for each name that is tried: the complete one, and one for each word after "search". */
-async function packetsOfLookup(bench: LabBench): Promise<string> {
+async function readLookupPackets(bench: LabBench): Promise<string> {
   const text = await bench.inPod('client', 'cat /etc/resolv.conf')
   const words = /^search .*$/m.exec(text)?.[0].trim().split(/\s+/) ?? []
   return String(2 * words.length)
@@ -140,7 +140,7 @@ export const solution: LabSolution = {
       predictAt(
         'dns',
         '"$((2 * $(kubectl exec client -- grep ^search /etc/resolv.conf | wc -w)))"',
-        packetsOfLookup,
+        readLookupPackets,
       ),
       inPod('client', 'getent ahosts kubernetes.default.svc.cluster.local'),
       answer('dns', '$CLIENT', async (bench) => (await readVariables(bench)).CLIENT),
