@@ -60,7 +60,9 @@ test(
     await packet().getByLabel('Compare with').selectOption('beside')
     await packet().getByRole('heading', { name: 'The packet from pod' }).waitFor()
     expect(await packet().locator('li.differs').count()).toBeGreaterThan(0)
-    expect(await findViolations(page, '.step-packet')).toEqual([])
+    // The step's prediction is open beside it.
+    await page.locator('.ask.predict form').waitFor()
+    expect(await findViolations(page)).toEqual([])
     await packet().getByLabel('Compare with').selectOption('')
   },
   60_000 * timeoutScale(),
