@@ -8,8 +8,8 @@ import * as shapes from './06-scale/shapes.ts'
 export default defineLab(6, ({ step, question }) => {
   step('measured', run.bothModesMeasured, { predict: predictions.curvesThatRise })
   step('entries', run.entriesGrow, { predict: predictions.lengthOfList })
-  question('rules-each', run.rulesOfOneService)
   step('sets', run.rulesStay, { predict: predictions.growsInIpvs })
+  question('rules-each', run.rulesOfOneService)
   step('change', shapes.shapesOf('change', shapes.risingAgainstFlat('changeMs')), {
     predict: predictions.growthOfChange,
   })
@@ -17,10 +17,6 @@ export default defineLab(6, ({ step, question }) => {
     predict: predictions.costOfEntry,
   })
   question('turning-point', shapes.turningPoint)
-  step('keep-alive', shapes.shapesOf('keep-alive', shapes.keptAliveFlat), {
-    predict: predictions.costOnOpenConnection,
-  })
-  step('cpu', shapes.shapesOf('cpu', shapes.risingAgainstFlat('busyMore')), {
-    predict: predictions.modeThatNeedsCpu,
-  })
+  step('keep-alive', shapes.shapesOf('keep-alive', shapes.keptAliveFlat))
+  step('cpu', shapes.shapesOf('cpu', shapes.risingAgainstFlat('busyMore')))
 })

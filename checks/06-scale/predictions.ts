@@ -9,7 +9,7 @@ import {
   risesClearly,
   seriesOf,
 } from '../../course/scale/measurement.ts'
-import type { CheckContext, WrongAnswer } from '../../grading/check-context.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
 import type { Truth } from '../../grading/question.ts'
 import { measuredRun, SHOW } from './run.ts'
 
@@ -206,61 +206,5 @@ export async function costOfEntry(context: CheckContext): Promise<Truth> {
       },
     ],
     because: `The list of ${last.services} Services cost ${((nanos * last.services) / 1000).toPrecision(2)} µs, ${nanos.toPrecision(2)} ns for each entry.`,
-  }
-}
-
-/** Prediction: what a request on an open connection to the last Service costs more than to the first. */
-export async function costOnOpenConnection(context: CheckContext): Promise<Truth> {
-  const run = await measuredRun(context)
-  const [open, fresh] = [
-    riseOf(seriesOf(run.iptables, 'keptMoreMicros')),
-    riseOf(seriesOf(run.iptables, 'newMoreMicros')),
-  ]
-  return {
-    accepts: ['nothing'],
-    inspect: show('keep-alive'),
-    wrong: [
-      {
-        when: 'as-much-as-a-new-one',
-        because:
-          'Every packet passes PREROUTING, but the nat table is only evaluated for the first packet of a connection. Lab 2 showed it with counters: one for many packets.',
-      },
-      {
-        when: 'about-half',
-        because:
-          'Replies are not compared with the list at all, and neither are later requests: conntrack has the result.',
-      },
-    ],
-    because: `In your run the list added ${open.toPrecision(2)} µs to a request on an open connection, and ${fresh.toPrecision(2)} µs to a new one.`,
-  }
-}
-
-const ofBoth: WrongAnswer = {
-  when: 'both',
-  because:
-    'IPVS finds the last Service by a hash, as fast as the first one. Its own work does not depend on the number of Services.',
-}
-
-/** Prediction: in which mode connections to the last Service need more CPU time than to the first. */
-export async function modeThatNeedsCpu(context: CheckContext): Promise<Truth> {
-  await measuredRun(context)
-  return {
-    accepts: ['iptables'],
-    inspect: show('cpu'),
-    wrong: [
-      ofBoth,
-      {
-        when: 'ipvs',
-        because:
-          'It is the other way round: a hash is looked up, a list is compared entry by entry.',
-      },
-      {
-        when: 'neither',
-        because:
-          'The time that the lookup adds to a connection is time of the CPU; nothing waits in it.',
-      },
-    ],
-    because:
-      'Comparing entries is work of the CPU, so the time that the list adds to a connection is CPU time.',
   }
 }

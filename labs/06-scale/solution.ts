@@ -4,7 +4,7 @@ import type { LabBench } from '../../course/lab-bench.ts'
 import type { LabSolution } from '../../course/lab-solution.ts'
 import { lastRun, measureHere } from '../../course/scale/measure.ts'
 import { lastServiceSlowdown } from '../../course/scale/results.ts'
-import { predictions, typing } from '../../course/typed-commands.ts'
+import { predictions, readsOnly, typing } from '../../course/typed-commands.ts'
 import { Unsupported } from '../../embedded/index.ts'
 
 const LAB = 6
@@ -37,6 +37,7 @@ export const solution: LabSolution = {
         return String((iptables.at(-1)?.services ?? 0) + 1)
       },
     ),
+    sets: foretold('sets', 'set-members, virtual-servers, real-servers'),
     'rules-each': {
       commands: [
         `make answer LAB=6 Q=rules-each A="$(make -s measure SHOW=1 | awk '$1 == "Services" {services = $NF - $2} $1 == "rules" {print ($NF - $3) / services}')"`,
@@ -49,7 +50,6 @@ export const solution: LabSolution = {
         await bench.answer(LAB, 'rules-each', String(each))
       },
     },
-    sets: foretold('sets', 'set-members, virtual-servers, real-servers'),
     change: foretold('change', '100x'),
     lookup: foretold('lookup', '10ns'),
     'turning-point': {
@@ -67,8 +67,8 @@ export const solution: LabSolution = {
         )
       },
     },
-    'keep-alive': foretold('keep-alive', 'nothing'),
-    cpu: foretold('cpu', 'iptables'),
+    'keep-alive': readsOnly,
+    cpu: readsOnly,
   },
 
   async reset(bench) {
