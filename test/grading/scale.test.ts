@@ -322,8 +322,6 @@ describe('predictions', () => {
       sets: 'set-members, virtual-servers, real-servers',
       change: '10x',
       lookup: '10ns',
-      'keep-alive': 'nothing',
-      cpu: 'iptables',
     })
     for (const { id, predict } of spec.lab.steps) {
       const truth = found[id]
