@@ -41,17 +41,19 @@ export async function execInContainer(
     const what = (command.at(-1) ?? '').trim().split('\n', 1)[0]
     throw new Error(`"${what}" on ${node} did not end within ${timeout / 1000} s`)
   }
-  if (exitCode !== 0) {
-    if (
-      /^Error response from daemon|^Error: no container|^Cannot connect to the Docker/m.test(stderr)
-    )
-      throw new Error(stderr.trim())
-    const state = (await inspect(engine, STATE, [container])).get(container)
-    // The command was interrupted and did not fail by itself.
-    if (state !== undefined && state !== 'running')
-      throw new ClusterNotReady(
-        `${node} is ${state}, so the command was interrupted; \`make up\` starts it again`,
-      )
-  }
+  if (exitCode !== 0) await requireRan({ engine, container, node }, stderr)
   return { exitCode: exitCode ?? 1, stdout, stderr }
+}
+
+/** Throws for a command that failed because its container does not run, or because the engine refused it. */
+async function requireRan({ engine, container, node }: ContainerPlace, stderr: string) {
+  const isRefused =
+    /^Error response from daemon|^Error: no container|^Cannot connect to the Docker/m.test(stderr)
+  const state = (await inspect(engine, STATE, [container])).get(container)
+  // Docker names a stopped container by its ID, and a command that it interrupts has not failed by itself.
+  if (state !== undefined && state !== 'running')
+    throw new ClusterNotReady(
+      `${node} is ${state}, so ${isRefused ? 'no command runs there' : 'the command was interrupted'}; \`make up\` starts it again`,
+    )
+  if (isRefused) throw new Error(stderr.trim())
 }

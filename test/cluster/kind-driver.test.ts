@@ -238,13 +238,8 @@ describe('make up on kind', () => {
     expect(await cluster.running()).toBe(false)
   })
 
-  test('a command that was interrupted by a stopped node is not reported as failed', async () => {
+  test('a command that takes too long is ended', async () => {
     await cluster.up(silent)
-    engine.write('killed', `${name}-worker2\n`)
-    await expect(cluster.exec(`${name}-worker2`, ['sleep', '5'])).rejects.toThrow(
-      /is exited, so the command was interrupted/,
-    )
-    expect((await cluster.exec(`${name}-worker`, ['sh', '-c', 'exit 7'])).exitCode).toBe(7)
     await expect(
       cluster.exec(`${name}-worker`, ['sleep', '30'], { timeoutMs: 300 }),
     ).rejects.toThrow(/did not end within 0.3 s/)
