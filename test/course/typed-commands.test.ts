@@ -20,12 +20,16 @@ function recordingBench(variant = variantFor(undefined)) {
       return 'KUBE-SVC-1\n'
     },
     answer: async (lab, step, text) => void calls.push([`${lab}/${step}`, text]),
+    async inPod(pod, script) {
+      calls.push([pod, script])
+      return ''
+    },
     predict: async (lab, step, text) => void calls.push([`predicts ${lab}/${step}`, text]),
   }
   return { calls, bench: bench as LabBench }
 }
 
-const { exec, printed } = withVariables(async () => ({ NODE: 'worker', WEB: '10.96.0.7' }))
+const { exec, inPod, printed } = withVariables(async () => ({ NODE: 'worker', WEB: '10.96.0.7' }))
 
 test('a command between double quotes gets the variables and its escaped dollar signs, one between single quotes none', async () => {
   const { calls, bench } = recordingBench()
@@ -54,6 +58,18 @@ test('an answer that a command prints is read from the machine, with the names o
   expect(calls).toEqual([
     ['worker', `iptables-save | grep ${bench.variant.name}-np`],
     ['3/chain', 'KUBE-SVC-1'],
+  ])
+})
+
+test("a request to the Service goes to the variant's port, from a Pod and from a node", async () => {
+  const { calls, bench } = recordingBench(variantFor('alice'))
+  await inPod('client', 'curl http://$WEB:80/?mine').play?.(bench)
+  await exec(['$NODE', '"curl http://$WEB:80"']).play?.(bench)
+  const { port } = bench.variant
+  expect(port).not.toBe(80)
+  expect(calls).toEqual([
+    ['client', `curl http://10.96.0.7:${port}/?mine`],
+    ['worker', `curl http://10.96.0.7:${port}`],
   ])
 })
 
