@@ -86,6 +86,40 @@ test('at the end every step holds, and a capture of it fails none', async () => 
   expect([...verdicts].sort()).toEqual(['not applicable', 'passed'])
 })
 
+test('a rule about the original destination refuses the client at the ClusterIP, and at no Pod', async () => {
+  const { near, client, web, zonePod } = environment
+  const rule = `FORWARD -s ${client} -p tcp -m conntrack --ctorigdst ${web} -j REJECT --reject-with tcp-reset`
+  const status = async (address: string) =>
+    own.bench.inPod(
+      'client',
+      `curl -s -o /dev/null -w '%{http_code}' --max-time 3 http://${address} || true`,
+    )
+  const pod = webService(await own.snapshot()).backends[0]?.address ?? zonePod
+  expect(await status(web)).toBe('200')
+  await own.bench.onNode(near, `iptables -I ${rule}`)
+  expect([await status(web), await status(pod)]).toEqual(['000', '200'])
+  await own.bench.onNode(near, `iptables -D ${rule}`)
+})
+
+test('a short name costs as much as a complete one with a dot at its end', async () => {
+  const { near, client } = environment
+  const rule = `PREROUTING -s ${client} -d 10.96.0.10 -p udp --dport 53 -m comment --comment lab-11-short`
+  await own.bench.onNode(near, `iptables -t raw -I ${rule}`)
+  const counted = async (name: string) => {
+    await own.bench.inPod('client', `getent ahosts ${name}`)
+    const packets = await own.bench.onNode(
+      near,
+      "iptables -t raw -nvxL PREROUTING | awk '/lab-11-short/ {print $1}'; iptables -t raw -Z",
+    )
+    return Number(packets)
+  }
+  const full = 'kubernetes.default.svc.cluster.local'
+  expect([await counted('kubernetes'), await counted(`${full}.`), await counted(full)]).toEqual([
+    2, 2, 8,
+  ])
+  await own.bench.onNode(near, `iptables -t raw -D ${rule}`)
+})
+
 test('with an older version the steps about its newer fields are not applicable; an older kube-proxy alone is a failure', async () => {
   const { capture } = await own.snapshot()
   const inVersion = (edit: (text: string) => string) =>
