@@ -29,6 +29,16 @@ const seed = SEED
 const EVERY = 151
 const ALARMS_EVERY = 13
 
+/**
+ * Steps that pass on no recorded capture, so that their answers cannot be tried: those of real requests, of states that no
+ * capture holds, of mode nftables, which the recorded kernel lacks, and of lab 6, which was recorded before its steps asked.
+ */
+const NOT_IN_CAPTURES = [
+  ...['1 families', '2 conntrack', '5 bound'],
+  ...['6 change', '6 entries', '6 lookup', '6 measured', '6 sets'],
+  ...['7 fails', '7 nft-maps', '7 nft-tables', '7 retried'],
+]
+
 let goods: GoodCapture[]
 
 beforeAll(async () => {
@@ -79,6 +89,21 @@ test('a wrong answer never passes, a right one always; nor does a step without i
       .map(({ good, step, what, outcome }) => [good.name, step, what, outcome?.failure?.actual]),
   ).toEqual([])
   expect(trials.length).toBeGreaterThan(50)
+})
+
+test('predictions, questions and proofs of every lab are among the answers that were tried', async () => {
+  const tried = new Set(
+    (await tryAnswers(goods)).map(({ good, step }) => `${good.spec.lab.number} ${step}`),
+  )
+  const missing = new Set(
+    goods.flatMap(({ spec }) =>
+      spec.steps
+        .filter(({ asked }) => asked.predict || asked.question || asked.evidence)
+        .map(({ id }) => `${spec.lab.number} ${id}`)
+        .filter((name) => !tried.has(name)),
+    ),
+  )
+  expect([...missing].sort()).toEqual(NOT_IN_CAPTURES)
 })
 
 test('a question that takes every answer is found', async () => {
