@@ -7,10 +7,9 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
+import { NodeListServer } from './node-list-server.ts'
 
 /** A `docker` that knows what is in its folder, and logs what it is asked. */
 const docker = `#!/bin/sh
@@ -66,7 +65,7 @@ export class FakeEngine {
   /** Names of those nodes, each with the time its kubelet spoke last; without one they are numbered. */
   heartbeats = new Map<string, string>()
   apiAnswers = true
-  readonly #server: Server
+  readonly #server: NodeListServer
 
   constructor() {
     mkdirSync(join(this.folder, 'bin'))
@@ -83,10 +82,10 @@ export class FakeEngine {
     }))
       this.write(file, text)
     this.write('engine')
-    this.#server = createServer((request, response) => {
-      if (!this.apiAnswers) return request.socket.destroy()
+    this.#server = new NodeListServer(() => {
+      if (!this.apiAnswers) return undefined
       const heard = [...this.heartbeats]
-      const items = this.apiNodes.map((ready, index) => {
+      return this.apiNodes.map((ready, index) => {
         const [name = `node-${index}`, lastHeartbeatTime] = heard[index] ?? []
         return {
           metadata: { name },
@@ -95,31 +94,15 @@ export class FakeEngine {
           },
         }
       })
-      response.setHeader('content-type', 'application/json')
-      response.end(JSON.stringify({ apiVersion: 'v1', kind: 'NodeList', metadata: {}, items }))
     })
   }
 
   async start(): Promise<void> {
-    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve))
-    const { port } = this.#server.address() as AddressInfo
-    const cluster = { server: `http://127.0.0.1:${port}`, 'insecure-skip-tls-verify': true }
-    this.write(
-      'kubeconfig',
-      JSON.stringify({
-        apiVersion: 'v1',
-        kind: 'Config',
-        clusters: [{ name: 'fake', cluster }],
-        users: [{ name: 'fake', user: {} }],
-        contexts: [{ name: 'fake', context: { cluster: 'fake', user: 'fake' } }],
-        'current-context': 'fake',
-      }),
-    )
+    this.write('kubeconfig', await this.#server.start())
   }
 
   stop(): void {
-    this.#server.closeAllConnections()
-    this.#server.close()
+    this.#server.stop()
     rmSync(this.folder, { recursive: true })
   }
 

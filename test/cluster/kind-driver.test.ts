@@ -69,31 +69,6 @@ describe('make up on kind', () => {
     },
   )
 
-  test('creates once; a second time it finds the cluster up', async () => {
-    await cluster.up(silent)
-    expect(engine.deeds()).toEqual(['kind create'])
-    expect(engine.read('log')).toContain(`--kubeconfig ${cluster.kubeconfig}`)
-    expect(engine.read('log')).not.toContain('--image')
-    expect(await cluster.nodes()).toEqual([
-      `${name}-control-plane`,
-      `${name}-worker`,
-      `${name}-worker2`,
-    ])
-    await cluster.up(silent)
-    expect(engine.deeds()).toEqual(['kind create'])
-  })
-
-  test('starts nodes that were stopped, as after a restart of the machine', async () => {
-    engine.writeContainers(name, { ...whole, worker: 'exited', worker2: 'exited' })
-    engine.write('initialised')
-    keepKubeconfig()
-    expect(await cluster.running()).toBe(false)
-    await cluster.up(silent)
-    expect(engine.deeds()).toEqual(['docker start', 'kind export'])
-    expect(engine.read('log')).toContain(`docker start ${name}-worker ${name}-worker2`)
-    expect(await cluster.running()).toBe(true)
-  })
-
   test('fetches a kubeconfig that was lost', async () => {
     engine.writeContainers(name, whole)
     engine.write('initialised')

@@ -20,6 +20,7 @@ import { Snapshot } from '../../grading/snapshot.ts'
 import { kindFolder, projectRoot } from '../../host/layout.ts'
 import { silent } from '../../host/progress.ts'
 import { waitFor } from '../../host/wait.ts'
+import { EngineRecorder } from './engine-recorder.ts'
 
 const name = 'e2e-kind'
 const cluster = new KindCluster(name)
@@ -46,6 +47,18 @@ const done = async (words: string[], env: Record<string, string> = {}) => {
   const { exitCode, stdout, stderr } = await make(words, env)
   expect(exitCode, `make ${words.join(' ')}\n${stdout}\n${stderr}`).toBe(0)
   return stdout
+}
+/** With RECORD=1, what docker and kind print becomes the recording that test/cluster replays. */
+const recorder = process.env.RECORD
+  ? new EngineRecorder(join(folder, 'recorder'), projectRoot)
+  : undefined
+const recorded = async (phase: string, words: string[]) => {
+  const output = await make(words, recorder?.environment(phase))
+  if (output.exitCode === 0)
+    await recorder?.keep(phase, async () =>
+      existsSync(cluster.kubeconfig) ? kubectl(['get', 'nodes', '-o', 'json']) : '{"items":[]}',
+    )
+  return output
 }
 const script = async (words: string[]) => {
   const run = $({ cwd: projectRoot, quiet: true, nothrow: true, env: environment })
@@ -87,10 +100,11 @@ async function podsBehind(url: string, count: number): Promise<Set<string>> {
 }
 
 beforeAll(async () => {
-  await done(['up'])
   const path = await kubectlPath(silent)
   const run = $({ quiet: true, env: { ...environment, KUBECONFIG: cluster.kubeconfig } })
   kubectl = async (words) => (await run`${path} ${words}`).stdout
+  const { exitCode, stdout: printed, stderr } = await recorded('create', ['up'])
+  expect(exitCode, `${printed}\n${stderr}`).toBe(0)
   const { stdout } = await cluster.exec(worker, kernelProbeCommand, { timeoutMs: 60_000 })
   const facts = readKernelProbe(stdout)
   if (!facts) throw new Error(`The kernel's probe did not end: ${stdout}`)
@@ -98,6 +112,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await make(['down'])
+  recorder?.write(join(projectRoot, 'test/cluster/genuine-engine.json'))
   rmSync(folder, { recursive: true, force: true })
 })
 
@@ -111,7 +126,7 @@ describe('make up', () => {
 
   test('a second time changes nothing', async () => {
     const before = await containerIds()
-    expect((await make(['up'])).stderr).toContain('is up')
+    expect((await recorded('again', ['up'])).stderr).toContain('is up')
     expect(await containerIds()).toBe(before)
   })
 
@@ -119,7 +134,7 @@ describe('make up', () => {
     const before = await containerIds()
     await $({ quiet: true })`${await cluster.engine()} stop --time 5 ${worker}`
     expect((await make(['status'])).stdout).toContain('is not up')
-    await done(['up'])
+    expect((await recorded('stopped', ['up'])).exitCode).toBe(0)
     expect((await containerIds()).split('\n').sort()).toEqual(before.split('\n').sort())
     expect(await done(['status'])).toContain(`${worker} `)
   })
@@ -128,7 +143,7 @@ describe('make up', () => {
     const before = await containerIds()
     await $({ quiet: true })`${await cluster.engine()} pause ${worker}`
     expect((await make(['status'])).stdout).toContain('is not up')
-    await done(['up'])
+    expect((await recorded('paused', ['up'])).exitCode).toBe(0)
     expect(await containerIds()).toBe(before)
     expect((await done(['status'])).match(/ Ready /g)).toHaveLength(3)
   })
@@ -422,7 +437,7 @@ describe('IPVS mode', () => {
 
 describe('make down', () => {
   test('leaves no container, no process and no file', async () => {
-    await done(['down'])
+    await recorded('delete', ['down'])
     expect(await cluster.exists()).toBe(false)
     expect(balancerRuns(name)).toBe(false)
     expect(existsSync(kindFolder(name))).toBe(false)
