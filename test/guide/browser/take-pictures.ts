@@ -29,7 +29,10 @@ const scenes: Record<
       await act(page, 'go', { to: 'web' })
       await page.locator('.xterm-rows', { hasText: '#' }).waitFor()
       await page.locator('.xterm-helper-textarea').focus()
-      await page.keyboard.type("PS1='$ '; clear\n")
+      // The guide's mark stays before the prompt.
+      await page.keyboard.type(`PS1=\${PS1%%'\\]'*}'\\]$ '; clear\n`)
+      // The nodes are read between the two commands, so that their changes are those of the second one.
+      await act(page, 'check', { step: 'web' })
       await page.locator('.text button.run').first().click()
       await page.locator('.text button.run', { hasText: 'Run again' }).waitFor()
       await page.locator('.state.good').waitFor()
@@ -45,6 +48,14 @@ const scenes: Record<
       await page.getByRole('treeitem', { name: /10\.96\.[\d.]+,tcp:80/ }).click()
     },
   },
+  'guide-step-packet': {
+    async show(page) {
+      await act(page, 'go', { to: 'pod-to-service' })
+      const packet = page.getByRole('region', { name: 'The packet of this step' })
+      await packet.locator('.journey-figure svg').first().waitFor()
+      await packet.locator('.own').first().waitFor()
+    },
+  },
   'guide-packet-path': {
     async show(page, guide) {
       const node = `${guide.cluster.name}-worker`
@@ -57,7 +68,7 @@ const scenes: Record<
       await page.getByRole('combobox', { name: 'To', exact: true }).fill('svc/web:80')
       await page.getByRole('combobox', { name: 'On', exact: true }).selectOption(node)
       await page.getByRole('button', { name: 'Show the path' }).click()
-      await page.locator('.drawing svg').first().waitFor()
+      await page.locator('.journeys svg').first().waitFor()
     },
   },
 }
@@ -70,6 +81,7 @@ try {
       colorScheme: dark ? 'dark' : 'light',
       viewport: { width: 1440, height: 900 },
     })
+    page.setDefaultTimeout(120_000)
     await page.locator('.text').waitFor()
     if (name === 'guide-dataplane') for (const step of SOLVED) await act(page, 'solve', { step })
     await show(page, guide)
