@@ -1,0 +1,29 @@
+// Lab 9, leaving IPVS: the checks of the steps of labs/09-leaving-ipvs/lab.yaml.
+
+import { defineLab } from '../grading/define-lab.ts'
+import * as cleanUp from './09-leaving-ipvs/clean-up.ts'
+import { nothingLost } from './09-leaving-ipvs/clients.ts'
+import * as inventory from './09-leaving-ipvs/inventory.ts'
+import { keepChange } from './09-leaving-ipvs/migration.ts'
+import * as nodes from './09-leaving-ipvs/nodes.ts'
+import * as second from './09-leaving-ipvs/second-kube-proxy.ts'
+
+export default defineLab(9, ({ step, liveStep, question, observe }) => {
+  observe(keepChange)
+  step('traffic', inventory.trafficFlows, { predict: inventory.stockWithoutLocalPod })
+  question('inventory', inventory.servicesThatStop)
+  step('mend', inventory.nothingWillStop, { predict: inventory.unmendedClient })
+  step('second', second.secondIsPrepared, { predict: second.podsOfSecond })
+  step('handover', cleanUp.handoverWaits, { predict: cleanUp.withoutRules })
+  step('canary', nodes.oneNodeRunsNew, {
+    predict: nodes.leftOnCanary,
+    question: nodes.kindsOnCanary,
+  })
+  step('back', nodes.canaryIsBack, { predict: nodes.gapOnTheWayBack })
+  step('forward', nodes.nodeByNode, { predict: nodes.keptAtTheChange })
+  step('first', second.onlyOneKubeProxy)
+  question('source', cleanUp.sourceOfNode)
+  liveStep('ended', cleanUp.nothingNeedsIpvs, { predict: cleanUp.connectionsThatNeedIpvs })
+  step('clean', cleanUp.onlyNewModeIsLeft)
+  step('lossless', cleanUp.onlyNewModeIsLeft, { evidence: nothingLost })
+})
