@@ -24,12 +24,12 @@ export interface EnginePhase {
 
 const PROGRAM = readFileSync(join(import.meta.dirname, 'replay-engine.pl'), 'utf8')
 
-/** A docker and a kind that answer as in a genuine run (genuine-engine.json, which `RECORD=1 make e2e-kind` writes). */
+/** A docker and a kind that answer as in a genuine run (genuine-run.json, which `RECORD=1 make e2e-kind` writes). */
 export class RecordedEngine {
   readonly folder = mkdtempSync(join(tmpdir(), 'recorded-engine-'))
   readonly path = `${join(this.folder, 'bin')}${delimiter}${process.env.PATH}`
   readonly #phases: Record<string, EnginePhase> = JSON.parse(
-    readFileSync(join(import.meta.dirname, 'genuine-engine.json'), 'utf8'),
+    readFileSync(join(import.meta.dirname, 'genuine-run.json'), 'utf8'),
   )
   #nodes: EnginePhase['nodes'] = []
   readonly #server = new NodeListServer(() => this.#nodes)

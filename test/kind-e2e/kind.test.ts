@@ -112,7 +112,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await make(['down'])
-  recorder?.write(join(projectRoot, 'test/cluster/genuine-engine.json'))
+  recorder?.write(join(projectRoot, 'test/cluster/genuine-run.json'))
   rmSync(folder, { recursive: true, force: true })
 })
 

@@ -1,4 +1,4 @@
-// The kind driver reads what genuine programs printed: kind 0.33 and Docker 20.10 (client 28.2), recorded while a cluster of three nodes
+// Single replies, also of failures, as the driver reads them (whole commands: kind-run.test.ts): kind 0.33 and Docker 20.10 (client 28.2), recorded while a cluster of three nodes
 // was created, lost nodes, was started again and was deleted. Each reply is given to the words that it was recorded for, so a driver that
 // asks in other words fails here; the path of the checkout is replaced.
 
@@ -22,7 +22,7 @@ import {
 } from '../../cluster/kind/node-containers.ts'
 import { FakeEngine } from './fake-engine.ts'
 
-const FILE = join(import.meta.dirname, 'recorded-kind.json')
+const FILE = join(import.meta.dirname, 'genuine-replies.json')
 const reply = z.object({
   program: z.string(),
   words: z.array(z.string()),
