@@ -37,6 +37,7 @@ const NOT_IN_CAPTURES = [
   ...['1 families', '2 conntrack', '5 bound'],
   ...['6 change', '6 entries', '6 lookup', '6 measured', '6 sets'],
   ...['7 fails', '7 nft-maps', '7 nft-tables', '7 retried'],
+  ...['9 ended', '9 handover'],
 ]
 
 let goods: GoodCapture[]
