@@ -83,7 +83,7 @@ const avoidsNext = (daemonSet: KubeProxySet): boolean => {
 }
 
 /** True once every Pod of a DaemonSet is of its latest template and ready. */
-export function isRolledOut({ metadata, status }: KubeProxySet): boolean {
+function isRolledOut({ metadata, status }: KubeProxySet): boolean {
   const wanted = status?.desiredNumberScheduled ?? 0
   return (
     (status?.observedGeneration ?? 0) >= (metadata.generation ?? 0) &&
@@ -97,7 +97,7 @@ export const nextPods = (snapshot: Snapshot): ApiObject[] =>
   kubeProxyPods(snapshot.items).filter(({ metadata }) => metadata.labels?.next === 'true')
 
 /** The nodes with the label. */
-export const labelledNodes = (snapshot: Snapshot): string[] =>
+const labelledNodes = (snapshot: Snapshot): string[] =>
   snapshot.items.flatMap(({ kind, metadata }) =>
     kind === 'Node' && metadata.labels?.[NODE_LABEL] !== undefined ? metadata.name : [],
   )
