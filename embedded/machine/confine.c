@@ -19,14 +19,12 @@
  *                        reaches others
  *   --capabilities MASK  no other capabilities (hexadecimal), now and after any execve
  *   --no-new-privs       nor by setuid files
- *   --apart              no signals to others: a process namespace where Landlock does not forbid them itself (before Linux 6.12)
- *   --landlock           files only as --read and --write say, no TCP
+ *   --landlock           files only as --read and --write say, no TCP, no signals to others
  *   --read PATH          with --landlock: may be read; names of files are visible everywhere
  *   --write DIR          may be changed: plain files, folders and sockets
  *   --one-user           for a user namespace in which one user is mapped: who sets supplementary groups is told they are set, which nobody may
  *                        there (user_namespaces(7)), and ipvsadm gets no generic netlink, which IPVS refuses there
- *   --filter             no system calls that change the mode, owner, times or flags of files, mount, watch or lock files, or reach other
- *                        programs
+ *   --filter             no system calls that change the mode, owner or times of files, mount, watch files, or reach other programs
  */
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -446,36 +444,20 @@ struct mount_attributes {
 	u64 set, clear, propagation, user_namespace;
 };
 
-/* Where the caller is not root, in a user namespace. */
-static void new_namespaces(long kinds)
-{
-	u64 uid = call(SYS_getuid, 0, 0, 0, 0, 0), gid = call(SYS_getgid, 0, 0, 0, 0, 0);
-
-	if (call(SYS_unshare, kinds, 0, 0, 0, 0) >= 0)
-		return;
-	must(call(SYS_unshare, CLONE_NEWUSER | kinds, 0, 0, 0, 0), "a user namespace", "");
-	write_file("/proc/self/setgroups", "deny");
-	map_identity("/proc/self/uid_map", uid);
-	map_identity("/proc/self/gid_map", gid);
-}
-
-/* Returns in the first process of the new process namespace; the other one waits and ends as it does. */
-static void enter_first_process(void)
-{
-	long child = fork_child();
-
-	if (child)
-		end_as(wait_for(child));
-	must(call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0), "pdeathsig", "");
-}
-
-/* Needs Linux 5.12. */
+/* Needs Linux 5.12, and where the caller is not root, user namespaces. Returns in the first process of a process namespace. */
 static void fix_mounts(char **write)
 {
 	static struct mount_attributes fixed = { MS_RDONLY, 0, 0, 0 }, open = { 0, MS_RDONLY, 0, 0 };
+	u64 uid = call(SYS_getuid, 0, 0, 0, 0, 0), gid = call(SYS_getgid, 0, 0, 0, 0, 0);
 	char **folder;
+	long child;
 
-	new_namespaces(CLONE_NEWNS | CLONE_NEWPID);
+	if (call(SYS_unshare, CLONE_NEWNS | CLONE_NEWPID, 0, 0, 0, 0) < 0) {
+		must(call(SYS_unshare, CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID, 0, 0, 0, 0), "a user namespace", "");
+		write_file("/proc/self/setgroups", "deny");
+		map_identity("/proc/self/uid_map", uid);
+		map_identity("/proc/self/gid_map", gid);
+	}
 	mount_or_fail(0, "/", 0, MS_REC | MS_SLAVE, 0);
 	for (folder = write; *folder; folder++)
 		mount_or_fail(*folder, *folder, 0, MS_BIND | MS_REC, 0);
@@ -483,7 +465,10 @@ static void fix_mounts(char **write)
 	for (folder = write; *folder; folder++)
 		must(call(SYS_mount_setattr, AT_FDCWD, ADDRESS(*folder), AT_RECURSIVE, ADDRESS(&open), sizeof open), "opening ",
 		     *folder);
-	enter_first_process();
+	child = fork_child();
+	if (child)
+		end_as(wait_for(child));
+	must(call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0), "pdeathsig", "");
 }
 
 /* -- Capabilities --------------------------------------------------------------------------------------------------------- */
@@ -527,30 +512,10 @@ static void no_new_privileges(void)
 enum {
 	EXECUTE = 1 << 0, WRITE_FILE = 1 << 1, READ_FILE = 1 << 2, READ_DIR = 1 << 3, REMOVE_DIR = 1 << 4, REMOVE_FILE = 1 << 5,
 	MAKE_DIR = 1 << 7, MAKE_REG = 1 << 8, MAKE_SOCK = 1 << 9, TRUNCATE = 1 << 14,
-	FILE_RIGHTS = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE, BIND_AND_CONNECT_TCP = 3, SCOPE_ABSTRACT_UNIX_SOCKET = 1, SCOPE_SIGNAL = 2
+	FILE_RIGHTS = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
 };
 
 static u64 handled;
-
-static long landlock_ruleset(u64 files, u64 network, u64 scopes)
-{
-	static u64 attributes[3];
-
-	attributes[0] = files;
-	attributes[1] = network;
-	attributes[2] = scopes;
-	return call(SYS_landlock_create_ruleset, ADDRESS(attributes), scopes ? 24 : network ? 16 : 8, 0, 0, 0);
-}
-
-/* Whether Landlock forbids signals to others: since Linux 6.12. */
-static int scopes_signals(void)
-{
-	long ruleset = landlock_ruleset(0, 0, SCOPE_SIGNAL);
-
-	if (ruleset >= 0)
-		call(SYS_close, ruleset, 0, 0, 0, 0);
-	return ruleset >= 0;
-}
 
 static void allow(long ruleset, const char *path, u64 rights)
 {
@@ -577,13 +542,15 @@ static void allow(long ruleset, const char *path, u64 rights)
 static void landlock(char **read, char **write)
 {
 	static const u8 rights[] = { 0, 13, 14, 15, 15, 16 };
+	static u64 attributes[3];
 	long version = call(SYS_landlock_create_ruleset, 0, 0, 1 /* LANDLOCK_CREATE_RULESET_VERSION */, 0, 0), ruleset;
 
 	must(version, "landlock", "");
-	handled = (1UL << rights[version < 5 ? version : 5]) - 1;
-	ruleset = landlock_ruleset(handled, version < 4 ? 0 : BIND_AND_CONNECT_TCP,
-				   scopes_signals() ? SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL : 0);
-	must(ruleset, "landlock", "");
+	handled = attributes[0] = (1UL << rights[version < 5 ? version : 5]) - 1;
+	attributes[1] = 3; /* LANDLOCK_ACCESS_NET_BIND_TCP, CONNECT_TCP */
+	attributes[2] = 3; /* LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET, SIGNAL */
+	must(ruleset = call(SYS_landlock_create_ruleset, ADDRESS(attributes), version < 4 ? 8 : version < 6 ? 16 : 24, 0, 0, 0),
+	     "landlock", "");
 	allow(ruleset, "/", READ_DIR);
 	for (; *read; read++)
 		allow(ruleset, *read, EXECUTE | READ_FILE | READ_DIR);
@@ -595,10 +562,10 @@ static void landlock(char **read, char **write)
 /* -- System calls ---------------------------------------------------------------------------------------------------------- */
 
 enum {
-	LOAD = 0x20, AND = 0x54, EQUAL = 0x15, AT_LEAST = 0x35, ANY_BIT = 0x45, RETURN = 0x06, NOT = 0,
+	LOAD = 0x20, EQUAL = 0x15, AT_LEAST = 0x35, ANY_BIT = 0x45, RETURN = 0x06, NOT = 0,
 	NUMBER = 0, ARCHITECTURE = 4, FIRST_ARGUMENT = 16, SECOND_ARGUMENT = 24, THIRD_ARGUMENT = 32, FIFTH_ARGUMENT = 48,
 	RETURN_ERRNO = 0x50000, RETURN_ALLOW = 0x7fff0000, EPROTONOSUPPORT = 93,
-	SOCK_STREAM = 1, F_SETLK = 6, F_SETLKW = 7, F_OFD_SETLK = 37, F_OFD_SETLKW = 38, F_SETLEASE = 1024, F_NOTIFY = 1026, AF_NETLINK = 16, NETLINK_GENERIC = 16
+	SOCK_STREAM = 1, F_SETLEASE = 1024, F_NOTIFY = 1026, AF_NETLINK = 16, NETLINK_GENERIC = 16
 };
 
 struct instruction {
@@ -685,20 +652,6 @@ static void deny_if(u32 number, u32 argument, u16 test, u32 value)
 	emit(LOAD, 0, 0, NUMBER);
 }
 
-/*
- * Only requests to terminals and the like, whose numbers have a 'T' (ioctl-number.rst): those of file systems change flags of a file that is
- * open to read, or a folder's subvolumes, and Landlock does not know them.
- */
-static void deny_requests_to_files(void)
-{
-	emit(EQUAL, 0, 5, SYS_ioctl);
-	emit(LOAD, 0, 0, SECOND_ARGUMENT);
-	emit(AND, 0, 0, 0xff00);
-	emit(EQUAL, 1, 0, 'T' << 8);
-	emit(RETURN, 0, 0, RETURN_ERRNO | EPERM);
-	emit(LOAD, 0, 0, NUMBER);
-}
-
 /* CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET */
 #define NEW_NAMESPACES 0x7e020000
 
@@ -731,11 +684,6 @@ static void filter_system_calls(void)
 	deny_if(SYS_sendto, FIFTH_ARGUMENT + 4, NOT, 0);
 	deny_if(SYS_fcntl, SECOND_ARGUMENT, EQUAL, F_NOTIFY);
 	deny_if(SYS_fcntl, SECOND_ARGUMENT, EQUAL, F_SETLEASE);
-	deny_if(SYS_fcntl, SECOND_ARGUMENT, EQUAL, F_SETLK);
-	deny_if(SYS_fcntl, SECOND_ARGUMENT, EQUAL, F_SETLKW);
-	deny_if(SYS_fcntl, SECOND_ARGUMENT, EQUAL, F_OFD_SETLK);
-	deny_if(SYS_fcntl, SECOND_ARGUMENT, EQUAL, F_OFD_SETLKW);
-	deny_requests_to_files();
 	emit(RETURN, 0, 0, RETURN_ALLOW);
 	load_filter();
 }
@@ -802,7 +750,7 @@ void begin(long *stack)
 	char **argument = (char **)(stack + 1);
 	const char *pid = 0, *root = 0, *hostname = 0, *capabilities = 0, *option;
 	u64 first_closed = 0, processes = 0;
-	int keyring = 0, terminal = 0, container = 0, mounts = 0, apart = 0, lock = 0, filtered = 0, no_new = 0, one_user = 0;
+	int keyring = 0, terminal = 0, container = 0, mounts = 0, lock = 0, filtered = 0, no_new = 0, one_user = 0;
 
 	environment = argument + count + 1;
 	for (argument++; *argument && **argument == '-'; argument++) {
@@ -813,8 +761,6 @@ void begin(long *stack)
 		}
 		if (same(option, "--mounts"))
 			mounts = 1;
-		else if (same(option, "--apart"))
-			apart = 1;
 		else if (same(option, "--landlock"))
 			lock = 1;
 		else if (same(option, "--filter"))
@@ -879,10 +825,6 @@ void begin(long *stack)
 		change_root(root, container);
 	if (mounts)
 		fix_mounts(writable);
-	else if (apart && !scopes_signals()) {
-		new_namespaces(CLONE_NEWPID);
-		enter_first_process();
-	}
 	if (capabilities)
 		keep_capabilities(capabilities);
 	if (no_new || lock || filtered)

@@ -10,8 +10,6 @@ export const CONFINE = GUEST_CONFINE.slice(1)
 export interface Confinement {
   /** How files are protected; undefined if this machine supports neither, so that root of the guest can access the user's files. */
   files: 'landlock' | 'mounts' | undefined
-  /** No signal reaches another program: by Landlock since Linux 6.12, else by a process namespace. */
-  processes: boolean
   /** Modes, owners and times of files can't be changed, nor other programs be reached. */
   systemCalls: boolean
 }
@@ -21,15 +19,12 @@ export function detectConfinement(tree: string): Confinement {
   const works = (...options: string[]) =>
     spawnSync(join(tree, CONFINE), options, { stdio: 'ignore' }).status === 0
   const files = works('--landlock') ? 'landlock' : works('--mounts') ? 'mounts' : undefined
-  // Confinement by mounts has a process namespace of its own.
-  const processes = files === 'mounts' || works('--apart')
-  return { files, processes, systemCalls: works('--filter') }
+  return { files, systemCalls: works('--filter') }
 }
 
 /** The remaining access and how to prevent it; undefined if all mechanisms work. */
 export function remainingAccess({
   files,
-  processes,
   systemCalls,
 }: Confinement): { open: string; fix: string } | undefined {
   if (files === undefined)
@@ -41,11 +36,6 @@ export function remainingAccess({
     return {
       open: 'root in a node or a privileged Pod can change modes and times of files that are yours: this system grants no seccomp',
       fix: 'a kernel with CONFIG_SECCOMP_FILTER, or a container whose profile allows it',
-    }
-  if (!processes)
-    return {
-      open: 'root in a node or a privileged Pod can end your other programs: Landlock forbids signals since Linux 6.12, and this system grants no user namespaces',
-      fix: 'a kernel from 6.12 on, or `sudo sysctl kernel.unprivileged_userns_clone=1`',
     }
   if (files === 'mounts')
     return {
@@ -64,7 +54,7 @@ const FIRST_INHERITED = '5'
 /** A command that keeps only this access to files: to read (if Landlock is available), and the folders to write. */
 export function confinedCommand(
   tree: string,
-  { files, processes, systemCalls }: Confinement,
+  { files, systemCalls }: Confinement,
   { read, write }: { read: readonly string[]; write: readonly string[] },
   command: readonly string[],
 ): string[] {
@@ -79,7 +69,6 @@ export function confinedCommand(
       '--no-new-privs',
     ],
     ...(files === undefined ? [] : [`--${files}`]),
-    ...(processes ? ['--apart'] : []),
     ...(files === 'landlock' ? read.flatMap((path) => ['--read', path]) : []),
     ...write.flatMap((path) => ['--write', path]),
     ...(systemCalls ? ['--filter'] : []),

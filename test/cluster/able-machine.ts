@@ -61,7 +61,7 @@ export const facts: Facts = {
   embedded: {
     trouble: undefined,
     cached: true,
-    confinement: { files: 'landlock', processes: true, systemCalls: true },
+    confinement: { files: 'landlock', systemCalls: true },
     kernel: undefined,
   },
 }

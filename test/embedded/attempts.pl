@@ -14,16 +14,6 @@ my %attempts = (
   'parameters of the scheduler' => sub { my $parameters = pack('L', 0); syscall(142, $victim, $parameters) },
   'priority of input and output' => sub { syscall(251, 1, $victim, (3 << 13) | 7) },
   'a signal' => sub { kill(0, $victim) ? 0 : -1 },
-  'signal to a thread' => sub { syscall(200, $victim, 0) },
-  'queued signal' => sub { my $info = pack('lll', 0, 0, -1) . "\0" x 116; syscall(129, $victim, 0, $info) },
-  # It works for a descriptor of one's own; whether the signal arrives, the victim shows.
-  'signal by a descriptor' => sub {
-    socketpair(my $one, my $other, AF_UNIX, SOCK_STREAM, 0) or return -1;
-    my $set = sub { syscall(72, fileno($one), @_) };
-    $set->(8, $victim) < 0 || $set->(10, 10) < 0 || $set->(4, 0x2000) < 0 and return -1;
-    syswrite($other, 'x');
-    -1;
-  },
   'datagram to a path' => sub {
     socket(my $socket, AF_UNIX, SOCK_DGRAM, 0) or return -1;
     send($socket, 'x', 0, $address) // -1;
@@ -44,21 +34,6 @@ my %attempts = (
   },
   'notified of a folder' => sub { opendir(my $handle, $folder) or return -1; syscall(72, fileno($handle), 1026, 4) },
   'locked file' => sub { open(my $handle, '<', '/bin/sh') or return -1; syscall(73, fileno($handle), 5) },
-  'file locked by its bytes' => sub { open(my $handle, '<', $0) or return -1; my $lock = pack('ssx4qqlx4', (0) x 5); syscall(72, fileno($handle), 6, $lock) },
-  'file locked for a descriptor' => sub { open(my $handle, '<', $0) or return -1; my $lock = pack('ssx4qqlx4', (0) x 5); syscall(72, fileno($handle), 37, $lock) },
-  # FS_IOC_GETFLAGS and FS_IOC_SETFLAGS: those that it has.
-  'flags of a file' => sub {
-    open(my $handle, '<', $0) or return -1;
-    my $flags = pack('q', 0);
-    ioctl($handle, 0x80086601, $flags);
-    ioctl($handle, 0x40086602, $flags) // -1;
-  },
-  'generation of a file' => sub {
-    open(my $handle, '<', $0) or return -1;
-    my $generation = pack('q', 0);
-    ioctl($handle, 0x80087601, $generation);
-    ioctl($handle, 0x40087602, $generation) // -1;
-  },
   'user namespace' => sub { syscall(272, 0x10000000) },
   'clone into a user namespace' => sub {
     my $child = syscall(56, 0x10000000 | 17, 0, 0, 0, 0);
