@@ -313,7 +313,7 @@ describe('a hostile API server', () => {
     ['whose answer unfolds to more than memory holds', 'bomb', /could not be graded/],
     ['whose answer is nested without end', 'deep', /could not be graded/],
     ['that speaks to the terminal', 'terminal', /could not be graded/],
-  ] as const)('%s costs one sentence', async (what, kind, says) => {
+  ] as const)('%s costs one sentence', async (_what, kind, says) => {
     answer = kind
     const file = fileOf(Buffer.from(kubeconfig(address(server))), 'mallory.yaml')
     // Other files of tests ran in this process before.
