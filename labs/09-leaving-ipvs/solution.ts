@@ -22,7 +22,7 @@ const MANIFESTS = `${FOLDER}/manifests`
 const ownSource = programText(`${FOLDER}/own-source.sh`)
 const awaitNoNeed = programText(`${FOLDER}/await-no-need.sh`)
 const GAP =
-  'add table ip handover; add chain ip handover in { type filter hook input priority 200; }; add rule ip handover in tcp dport 30000-32767 ct state new drop; add chain ip handover out { type filter hook postrouting priority 200; }; add rule ip handover out ip daddr 10.96.0.0/16 ct state new drop'
+  'add table ip handover; add chain ip handover in { type filter hook input priority 200; }; add rule ip handover in tcp dport 30000-32767 ct state new drop; add chain ip handover own { type filter hook output priority 200; }; add rule ip handover own fib daddr type local tcp dport 30000-32767 ct state new drop; add chain ip handover out { type filter hook postrouting priority 200; }; add rule ip handover out ip daddr 10.96.0.0/16 ct state new drop'
 const NODES = "$(kubectl get nodes -o jsonpath='{.items[*].metadata.name}')"
 
 const answer = answers(LAB)

@@ -106,6 +106,26 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
     30_000,
   )
 
+  test.skipIf(skipped || to !== 'nftables')(
+    'a connection that waits for the rules leaves no untranslated entry behind',
+    async () => {
+      const gap = /^GAP='(.+)'$/m.exec(readFileSync(PAGE, 'utf8'))?.[1] ?? ''
+      const [node = ''] = await cluster.nodes()
+      const run = async (command: string) =>
+        (await cluster.exec(node, ['sh', '-c', command], { timeoutMs: 20_000 })).stdout
+      const entries = async (port: number) => {
+        await run(`curl -s -m 1 $(hostname -i | cut -d' ' -f1):${port}`)
+        return run(`conntrack -L -p tcp --orig-port-dst ${port} 2>/dev/null`)
+      }
+      await run(`nft '${gap}'`)
+      expect(await entries(32_001)).toBe('')
+      await run('nft flush chain ip handover own')
+      expect(await entries(32_002)).toContain('[UNREPLIED]')
+      await run('nft delete table ip handover')
+    },
+    30_000,
+  )
+
   test.skipIf(skipped)(
     'no request fails, and nothing of the old mode is left',
     async () => {
