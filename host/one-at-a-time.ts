@@ -31,7 +31,8 @@ export async function oneAtATime<T>(
 ): Promise<T> {
   const own = takeTicket(lock, doing)
   try {
-    if (others(own).length > 0) await waitForOthers(own, progress)
+    await waitForNumbers(own)
+    await waitForOthers(own, progress)
     return await work()
   } finally {
     rmSync(own.file, { force: true })
@@ -49,9 +50,7 @@ export async function onlyOne<T>(
 ): Promise<T> {
   const own = takeTicket(lock, doing)
   try {
-    await waitFor('other commands to take their number', patienceMs, async () =>
-      others(own).every(hasNumber),
-    )
+    await waitForNumbers(own)
     const [first] = others(own)
     if (first) throw refusal(holderOf(first))
     return await work()
@@ -67,8 +66,18 @@ export function lockHolder(lock: string): Holder | undefined {
   return first && holderOf(first)
 }
 
+/**
+ * A process that takes its number may turn out to be later than this one. It takes milliseconds, so
+ * that it is no reason to tell the user that the command waits.
+ */
+const waitForNumbers = (own: Ticket) =>
+  waitFor('other commands to take their number', patienceMs, async () =>
+    others(own).every(hasNumber),
+  )
+
 async function waitForOthers(own: Ticket, progress: Progress): Promise<void> {
-  const [first = own] = others(own)
+  const [first] = others(own)
+  if (first === undefined) return
   const { pid, doing } = holderOf(first)
   await withProgress(progress, `Waiting for process ${pid}, which ${doing}`, async () => {
     if (await isMetWithin(patienceMs, async () => others(own).length === 0)) return

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { projectRoot } from '../../host/layout.ts'
+import { processStartTime } from '../../host/live-process.ts'
 import { oneAtATime, onlyOne } from '../../host/one-at-a-time.ts'
 import { silent } from '../../host/progress.ts'
 
@@ -52,6 +53,18 @@ test('the lock of a process that has ended is ignored, and its file is removed',
   for (const ticket of left) writeFileSync(`${lock()}.${ticket}`, 'worked')
   expect(await oneAtATime(lock(), async () => 'done', quiet)).toBe('done')
   expect(readdirSync(dirname(lock()))).toEqual([])
+})
+
+test('a caller is not told to wait for one that takes a later number', async () => {
+  mkdirSync(dirname(lock()))
+  const other = `${lock()}.${process.pid}-${processStartTime(process.pid)}-later`
+  writeFileSync(`${other}.choosing`, '')
+  const told: string[] = []
+  const progress = { ...silent, start: (what: string) => void told.push(what) }
+  const work = oneAtATime(lock(), async () => 'done', { doing: 'works', progress })
+  writeFileSync(`${other}.2`, 'plays lab 1')
+  rmSync(`${other}.choosing`)
+  expect([await work, told]).toEqual(['done', []])
 })
 
 test('onlyOne refuses a second process and tells it what the first one does', async () => {
