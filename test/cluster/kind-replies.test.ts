@@ -3,7 +3,7 @@
 // asks in other words fails here; the path of the checkout is replaced.
 
 import { execFileSync } from 'node:child_process'
-import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
@@ -34,34 +34,7 @@ const recorded = z
   .array(z.object({ moment: z.string(), replies: z.array(reply) }))
   .parse(JSON.parse(readFileSync(FILE, 'utf8')))
 
-/** Replies as recorded from its moment on, latest of the moment first; `inspect` prints a line for each name, whichever are asked for. */
-const PROGRAM = `#!/usr/bin/env node
-const { readFileSync, appendFileSync } = require('node:fs')
-const program = require('node:path').basename(process.argv[1])
-const words = process.argv.slice(2)
-const here = __dirname
-const moment = readFileSync(here + '/moment', 'utf8')
-const all = JSON.parse(readFileSync(${JSON.stringify(FILE)}, 'utf8'))
-const from = all.findIndex((one) => one.moment === moment)
-// Without a server, every command is refused alike.
-const isRefused = moment === 'unreachable'
-const moments = isRefused ? [all[from]] : all.slice(from)
-const replies = moments.flatMap((one) => [...one.replies].reverse())
-const begins = (reply, count) => reply.words.slice(0, count).join('\\0') === words.slice(0, count).join('\\0')
-let found = replies.find((reply) => reply.program === program && begins(reply, Math.max(words.length, reply.words.length)))
-if (!found && words[0] === 'inspect') {
-  const names = words.slice(3)
-  const known = replies.find((reply) => begins(reply, 3) && names.every((name) => reply.words.includes(name)))
-  const stdout = known?.stdout.split('\\n').filter((line) => names.some((name) => line.startsWith('/' + name + ' '))).join('\\n')
-  if (known) found = { ...known, stdout }
-}
-if (!found && isRefused) found = replies.find((reply) => begins(reply, 1))
-if (!found) { process.stderr.write('not recorded: ' + words.join(' ')); process.exit(99) }
-appendFileSync(here + '/log', [program, ...words].join(' ') + '\\n')
-process.stdout.write(found.stdout)
-process.stderr.write(found.stderr)
-process.exitCode = found.exitCode
-`
+const PROGRAM = readFileSync(join(import.meta.dirname, 'replay-replies.pl'), 'utf8')
 
 let folder: string
 const at = (moment: string) => writeFileSync(join(folder, 'moment'), moment)
@@ -69,13 +42,14 @@ const at = (moment: string) => writeFileSync(join(folder, 'moment'), moment)
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'recorded-kind-'))
   for (const [name, text] of Object.entries({
-    docker: PROGRAM,
-    kind: PROGRAM,
+    docker: `#!/usr/bin/perl\n${PROGRAM}`,
+    kind: `#!/usr/bin/perl\n${PROGRAM}`,
     podman: '#!/bin/sh\nexit 125\n',
   })) {
     writeFileSync(join(folder, name), text)
     chmodSync(join(folder, name), 0o755)
   }
+  copyFileSync(FILE, join(folder, 'replies.json'))
   vi.stubEnv('PATH', `${folder}${delimiter}${process.env.PATH}`)
 })
 afterEach(() => {
