@@ -8,6 +8,7 @@ import { ExitCode, Refusal } from '../host/main.ts'
 import { requireWritable } from '../host/plain-file.ts'
 import { plainText, quoted } from '../host/plain-text.ts'
 import { classResult, classSummary, judgedLine } from './class/class-result.ts'
+import { describeExam, describeExamParts } from './class/exam-result.ts'
 import { formatResult } from './class/format-report.ts'
 import { FORMAT_NAMES, preparePlaces, writeResults } from './class/formats/formats.ts'
 import { judgeSubmission } from './class/judge-file.ts'
@@ -77,11 +78,15 @@ export async function checkSubmission(path: string, asked: SubmissionOptions): P
   const { report, judged } = await judgeSubmission(submission, file, options).catch(refused)
   const result = classResult([judged], report.seconds)
   const flags = result.graded.flatMap((graded) => graded.flags)
+  const { exam } = judged.graded
+  const examined = exam
+    ? [`The exam: ${describeExam(exam)}`, ...describeExamParts(exam).map((line) => `  ${line}`), '']
+    : []
   const head = `${learner}, lab ${lab}, handed in ${submittedAt}, ${SIGNED[submission.signature]}\n`
   const looks = flags.map(({ text }) => `A reason to look: ${plainText(text)}\n`).join('')
   const text =
     asked.json || asked.format === undefined
-      ? `${head}${learnerReport(report)}${looks}`
+      ? `${head}${learnerReport(report)}${examined.join('\n')}${looks}`
       : formatResult(asked.format, result)
   return publishReport(report, text, asked)
 }

@@ -2,7 +2,8 @@
 
 import { randomInt } from 'node:crypto'
 import { runningCluster } from '../cluster/select.ts'
-import { beginExam, type Exam, examLength, nextOfExam, readExam } from '../course/incident/exam.ts'
+import { beginExam, examLength, nextOfExam, readExam } from '../course/incident/exam.ts'
+import type { Exam } from '../course/incident/exam-note.ts'
 import { describePart, examHeading, examResult } from '../course/incident/exam-report.ts'
 import { describeIncident } from '../course/incident/incident.ts'
 import type { IncidentNote } from '../course/incident/incident-note.ts'

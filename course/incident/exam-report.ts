@@ -3,11 +3,11 @@
 import { chalk } from 'zx/core'
 import { readLab } from '../../grading/lab-definition.ts'
 import { typedWord } from '../../host/shell-word.ts'
-import type { Exam, ExamPart } from './exam.ts'
+import { type Exam, type ExamPart, examPoints } from './exam-note.ts'
 import type { FactTable } from './key-facts.ts'
 
 /** Seconds as people read them: `8 min 5 s`. */
-function describeSeconds(seconds: number): string {
+export function describeSeconds(seconds: number): string {
   const minutes = Math.floor(seconds / 60)
   return minutes === 0 ? `${seconds} s` : `${minutes} min ${seconds % 60} s`
 }
@@ -57,8 +57,7 @@ export function stepsToRead(parts: readonly ExamPart[], table: FactTable): strin
 /** The result: every incident, the sum, and which steps of which labs to read again. */
 export function examResult(exam: Exam, table: FactTable): string[] {
   const { parts, seed, hard, of } = exam
-  const points = parts.reduce((sum, part) => sum + part.points, 0)
-  const most = parts.reduce((sum, part) => sum + part.of, 0)
+  const { points, most } = examPoints(parts)
   const percent = most === 0 ? 0 : Math.round((points / most) * 100)
   const reading = stepsToRead(parts, table)
   return [

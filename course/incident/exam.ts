@@ -12,6 +12,7 @@ import { reportOf } from '../../grading/report.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { Refusal } from '../../host/main.ts'
 import type { LabBench } from '../lab-bench.ts'
+import { EXAM_KEY, type Exam, type ExamPart, examIn, LONGEST_EXAM } from './exam-note.ts'
 import { draw, type Incident, loadIncidents, possible } from './incident.ts'
 import {
   CLOSED_KEY,
@@ -28,50 +29,15 @@ import { type FactTable, loadKeyFacts } from './key-facts.ts'
 import { environmentFeatures, openNext } from './open.ts'
 import { INCIDENT_LAB } from './shop.ts'
 
-/** The note of an exam; it stays when an incident is reverted. */
-const EXAM_KEY = 'exam'
-
-const partSchema = z.object({
-  /** The id of the incident. */
-  id: z.string(),
-  points: z.number(),
-  of: z.number(),
-  /** From the report to the repair, or until it was handed in. */
-  seconds: z.number(),
-  hints: z.number(),
-  wrong: z.number(),
-  diagnosed: z.boolean(),
-  repaired: z.boolean(),
-})
-
-/** An incident that was handed in. */
-export type ExamPart = z.infer<typeof partSchema>
-
-const examSchema = z.object({
-  seed: z.string(),
-  hard: z.boolean(),
-  startedAt: z.string(),
-  endedAt: z.string().optional(),
-  /** The ids of its incidents, encoded. */
-  sealed: z.string(),
-  of: z.number(),
-  /** When the incident that is open was opened, which identifies it; absent while none is. */
-  openedAt: z.string().optional(),
-  parts: z.array(partSchema),
-})
-
-export type Exam = z.infer<typeof examSchema>
-
 const DEFAULT_LENGTH = 3
-const LONGEST = 10
 
 /** Reads how many incidents an exam has. Throws Refusal with an example. */
 export function examLength(text: string | undefined): number {
   if (!text) return DEFAULT_LENGTH
   const number = Number(text)
-  if (/^\d+$/.test(text) && number >= 1 && number <= LONGEST) return number
+  if (/^\d+$/.test(text) && number >= 1 && number <= LONGEST_EXAM) return number
   throw new Refusal(
-    `"${text}" is not a number of incidents from 1 to ${LONGEST}: write it as in \`make exam N=3\`.`,
+    `"${text}" is not a number of incidents from 1 to ${LONGEST_EXAM}: write it as in \`make exam N=3\`.`,
   )
 }
 
@@ -101,7 +67,7 @@ export function drawExam(
 /** The exam in the notes; undefined if none was begun. */
 export async function readExam({ cluster, client }: LabBench): Promise<Exam | undefined> {
   const snapshot = new Snapshot(await takeObjects(cluster, client))
-  return new LabNotes(INCIDENT_LAB, snapshot).read(EXAM_KEY, examSchema)
+  return examIn(snapshot)
 }
 
 const keepExam = ({ client }: LabBench, exam: Exam) =>

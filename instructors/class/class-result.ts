@@ -1,6 +1,7 @@
 import { groupBy } from '../../dataplane/collections.ts'
 import { inOneLine, shortened } from '../../host/plain-text.ts'
 import { type CopyOptions, copyFlags } from './copies.ts'
+import { describeExam, missedIncidents } from './exam-result.ts'
 import type { JudgedFile } from './judge-file.ts'
 import type { ClassResult, Flag, Graded, LabSummary } from './result.ts'
 
@@ -136,6 +137,7 @@ export function classSummary({ graded, refused, labs, cannotKnow, seconds }: Cla
     for (const { number, id, learners: judged, failed } of steps)
       if (failed > 0) lines.push(`  step ${number} failed for ${failed} of ${judged} (${id})`)
   }
+  lines.push(...examLines(graded))
   const flagged = graded.filter(({ flags }) => flags.length > 0)
   if (flagged.length > 0) lines.push('', 'Reasons to look:')
   for (const { learner, lab, flags } of flagged)
@@ -145,6 +147,19 @@ export function classSummary({ graded, refused, labs, cannotKnow, seconds }: Cla
   lines.push('', 'What these grades cannot prove:', ...cannotKnow.map((text) => `  ${text}`))
   lines.push('', `${graded.length} graded, ${refused.length} refused, ${seconds.toFixed(1)} s`)
   return `${lines.join('\n')}\n`
+}
+
+/** The exams of a class, and the incidents that were not solved. */
+function examLines(graded: readonly Graded[]): string[] {
+  const exams = graded.flatMap(({ learner, counts, exam }) =>
+    counts && exam ? [`  ${column(learner)} ${describeExam(exam)}`] : [],
+  )
+  if (exams.length === 0) return []
+  const missed = missedIncidents(graded).filter((incident) => incident.missed > 0)
+  const rows = missed.map(
+    ({ id, missed, learners }) => `  ${inOneLine(id)} not solved by ${missed} of ${learners}`,
+  )
+  return ['', 'The exam of lab 8', ...exams, ...rows]
 }
 
 const column = (name: string) => shortened(inOneLine(name), NAME_WIDTH).padEnd(NAME_WIDTH)

@@ -9,6 +9,7 @@ import { readSubmission, type Submission } from '../submission/read-submission.t
 import { reportSubmission } from '../submission/rejudge.ts'
 import { SubmissionRefusal } from '../submission/untrusted-text.ts'
 import { type Compared, listed, printsOf } from './copies.ts'
+import { examInSubmission } from './exam-result.ts'
 import { type Flag, type Graded, gradedSchema } from './result.ts'
 import { type GivenTask, taskFlags } from './room-tasks.ts'
 
@@ -90,7 +91,7 @@ export async function judgeSubmission(
   const versions = { ...report.versions, kernel: manifest.versions.kernel || undefined }
   const graded = gradedReport(
     { ...report, steps, versions },
-    { file, learner, submittedAt, signature, cluster },
+    { file, learner, submittedAt, signature, cluster, exam: examInSubmission(submission) },
   )
   graded.answers = answers.map(({ question, answer }) => ({
     question: cleanText(question),

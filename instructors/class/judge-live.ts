@@ -11,6 +11,7 @@ import { plainText } from '../../host/plain-text.ts'
 import { silent } from '../../host/progress.ts'
 import { refuse } from '../submission/untrusted-text.ts'
 import { printsOf } from './copies.ts'
+import { examInCapture } from './exam-result.ts'
 import {
   cleanText,
   gradedReport,
@@ -54,7 +55,7 @@ export async function judgeLive(
     const identity = prints.clusters[0] ?? ''
     const flags = wordFlags([['now', { capture }]], learner, options)
     const graded = {
-      ...gradedReport(report, { learner, file }),
+      ...gradedReport(report, { learner, file, exam: examInCapture(lab, capture) }),
       cluster: { driver: cluster.driver, identity },
       flags,
     }

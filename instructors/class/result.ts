@@ -1,6 +1,7 @@
 // The result of grading a class, version 1. `instructors/schema/class.v1.json` is generated from this file.
 
 import * as z from 'zod'
+import { examPart } from '../../course/incident/exam-note.ts'
 import {
   findingFields,
   stepSchema,
@@ -44,6 +45,19 @@ const gradedStepSchema = stepSchema
     ).optional(),
   })
 
+const examResultSchema = z
+  .object({
+    seed: z.string().describe('the same seed draws the same incidents on the same kind of cluster'),
+    hard: z.boolean().describe('causes are named in the learner’s own words'),
+    startedAt: z.string(),
+    endedAt: z.string().optional().describe('absent while incidents of it are not handed in'),
+    of: z.number().int().describe('its incidents'),
+    points: z.number().int().nonnegative().describe('of the incidents that were handed in'),
+    maxPoints: z.number().int().nonnegative(),
+    parts: z.array(examPart).describe('the incidents that were handed in, in their order'),
+  })
+  .describe('the exam of lab 8, as the notes of the cluster have it')
+
 export const gradedSchema = z.object({
   file: z.string().describe('as handed in, without its folder; or the name of a live cluster'),
   learner: z.string(),
@@ -62,6 +76,7 @@ export const gradedSchema = z.object({
   maxScore: z.number().int().nonnegative(),
   steps: z.array(gradedStepSchema),
   answers: z.array(z.object({ question: z.string(), answer: z.string() })),
+  exam: examResultSchema.optional(),
   flags: z.array(flagSchema),
 })
 
@@ -106,6 +121,7 @@ export const classSchema = z
 
 export type ClassResult = z.infer<typeof classSchema>
 export type Graded = z.infer<typeof gradedSchema>
+export type ExamResult = z.infer<typeof examResultSchema>
 export type GradedStep = z.infer<typeof gradedStepSchema>
 export type Flag = z.infer<typeof flagSchema>
 export type LabSummary = ClassResult['labs'][number]

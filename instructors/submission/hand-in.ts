@@ -11,6 +11,7 @@ import { openCluster } from '../../grading/live-cluster.ts'
 import { Moments } from '../../grading/moments.ts'
 import type { Report } from '../../grading/report-schema.ts'
 import { Refusal } from '../../host/main.ts'
+import { describeExam, examInSubmission } from '../class/exam-result.ts'
 import { wordFlags } from '../class/judge-file.ts'
 import { type HandIn, packSubmission } from './pack.ts'
 import { readSubmission, type Submission } from './read-submission.ts'
@@ -61,9 +62,16 @@ export async function handIn(
       ...(now
         ? []
         : [`${downText(cluster)}. The captures that were kept during the lab are submitted.`]),
+      ...examNote(submission),
       ...wordWarning(lab, submission, key),
     ],
   }
+}
+
+/** What the class report will say about the exam of lab 8. */
+function examNote(submission: Submission): string[] {
+  const exam = examInSubmission(submission)
+  return exam ? [`The exam is handed in with it: ${describeExam(exam)}.`] : []
 }
 
 /** The warning if captures do not show the word of the class, which the cluster must hold before steps pass. */

@@ -3,7 +3,8 @@
 import { createHash } from 'node:crypto'
 import { beforeAll, describe, expect, test, vi } from 'vitest'
 import { runOnNode } from '../../cluster/node-script.ts'
-import { beginExam, type Exam, nextOfExam, readExam } from '../../course/incident/exam.ts'
+import { beginExam, nextOfExam, readExam } from '../../course/incident/exam.ts'
+import type { Exam } from '../../course/incident/exam-note.ts'
 import type { Incident } from '../../course/incident/incident.ts'
 import {
   GUESS_PREFIX,

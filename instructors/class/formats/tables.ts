@@ -1,13 +1,18 @@
 import type { Verdict } from '../../../grading/report-schema.ts'
 import { plainText, visibleText } from '../../../host/plain-text.ts'
+import { describeExam, describeExamParts, missedIncidents } from '../exam-result.ts'
 import {
   type ClassResult,
+  type ExamResult,
   type Flag,
   foundText,
   type Graded,
   type GradedStep,
   type LabSummary,
 } from '../result.ts'
+
+/** An exam in one line, with its incidents. */
+const examText = (exam: ExamResult) => [describeExam(exam), ...describeExamParts(exam)].join('; ')
 
 /** The flags of a submission in one line. */
 const flagText = (flags: readonly Flag[]) =>
@@ -33,8 +38,8 @@ const HEAD =
   'learner lab score max_score percent submitted_at counts signature step verdict points max_points reason flags file'
 
 /**
- * One row per learner and step, and one per learner with the sum (its `step` is empty); refused files have a row with the
- * verdict `refused`. RFC 4180.
+ * One row per learner and step, and one per learner with the sum (its `step` is empty); the exam of lab 8 has a row with the
+ * verdict `exam`, whose points are in no sum; refused files have a row with the verdict `refused`. RFC 4180.
  */
 export function csvOf({ graded, refused }: ClassResult): string {
   const rows: (string | number)[][] = [HEAD.split(' ')]
@@ -49,12 +54,15 @@ export function csvOf({ graded, refused }: ClassResult): string {
     steps,
     flags,
     file,
+    exam,
   } of graded) {
     const result = [score, maxScore, percent(score, maxScore), submittedAt]
     const who = [learner, lab, ...result, counts ? 'yes' : 'no', signature]
     rows.push([...who, '', '', score, maxScore, '', flagText(flags), file])
     for (const { id, verdict, points, maxPoints, reason, finding } of steps)
       rows.push([...who, id, verdict, points, maxPoints, reason ?? finding?.actual ?? '', '', file])
+    if (exam)
+      rows.push([...who, 'exam', 'exam', exam.points, exam.maxPoints, examText(exam), '', file])
   }
   for (const { file, reason } of refused)
     rows.push([...Array<string>(9).fill(''), 'refused', '', '', reason, '', file])
@@ -118,7 +126,32 @@ ${lab.steps.map(stepRow).join('\n')}
 </tbody></table>
 <div class="scroll"><table><thead><tr><th scope="col">Learner</th><th scope="col">Points</th>${heads.join('')}<th scope="col">A reason to look</th></tr></thead><tbody>
 ${entries.map(learnerRow).join('\n')}
-</tbody></table></div>`
+</tbody></table></div>${examSection(entries)}`
+}
+
+/** The exams of a lab's learners: each result, and which incidents to discuss. */
+function examSection(entries: readonly Graded[]): string {
+  const rows = entries.flatMap(({ learner, counts, exam }) =>
+    exam && counts ? [examRow(learner, exam)] : [],
+  )
+  if (rows.length === 0) return ''
+  const incidents = missedIncidents(entries).map(
+    ({ id, learners, missed }) =>
+      `<tr><td>${xmlText(id)}</td><td>${missed === 0 ? `solved by all ${learners}` : `not solved by ${missed} of ${learners}`}</td></tr>`,
+  )
+  return `
+<h3>The exam</h3>
+<table><thead><tr><th scope="col">Learner</th><th scope="col">Points</th><th scope="col">Result</th><th scope="col">Incidents</th></tr></thead><tbody>
+${rows.join('\n')}
+</tbody></table>
+<table><thead><tr><th scope="col">Incident</th><th scope="col">How it went</th></tr></thead><tbody>
+${incidents.join('\n')}
+</tbody></table>`
+}
+
+function examRow(learner: string, exam: ExamResult): string {
+  const parts = describeExamParts(exam).map((line) => `<div>${xmlText(line)}</div>`)
+  return `<tr><th scope="row">${xmlText(learner)}</th><td class="n">${exam.points}/${exam.maxPoints}</td><td>${xmlText(describeExam(exam))}</td><td>${parts.join('')}</td></tr>`
 }
 
 function stepRow({ number, id, title, learners, failed }: LabSummary['steps'][number]): string {

@@ -1,7 +1,7 @@
 import { seedOf } from '../../../grading/class-key.ts'
 import type { Prints } from '../../../instructors/class/copies.ts'
 import type { JudgedFile } from '../../../instructors/class/judge-file.ts'
-import type { Graded } from '../../../instructors/class/result.ts'
+import type { ExamResult, Graded } from '../../../instructors/class/result.ts'
 
 export interface Made {
   /** Put wherever a submission's own text may come to stand. */
@@ -74,6 +74,20 @@ export function gradedEntry(
     ],
     answers: [{ question: text || 'q', answer: text || 'a' }],
     flags: text ? [{ kind: 'claims', text }] : [],
+    ...(text ? { exam: examResult(text) } : {}),
+  }
+}
+
+/** The result of an exam of two incidents, one of them handed in unsolved, with a text wherever a learner's own may be. */
+function examResult(text: string): ExamResult {
+  const handedIn = { of: 100, seconds: 65, hints: 0, wrong: 0 }
+  return {
+    ...{ seed: text, hard: false, startedAt: '2026-11-20T09:00:00.000Z', of: 2 },
+    ...{ points: 100, maxPoints: 200 },
+    parts: [
+      { ...handedIn, id: 'untracked', points: 100, diagnosed: true, repaired: true },
+      { ...handedIn, id: text, points: 0, diagnosed: false, repaired: false },
+    ],
   }
 }
 
