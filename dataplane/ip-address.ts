@@ -124,6 +124,19 @@ export function canonicalAddress(address: string): string {
   return SLOPPY_IPV4.test(address) ? address.split('.').map(Number).join('.') : address
 }
 
+/**
+ * `10.0.0.1` for the IPv4-mapped address `::ffff:10.0.0.1`, `10.0.0.0/8` for the range `::ffff:10.0.0.0/104`; other text is
+ * unchanged. Go's net.IP has both in one form, so that kube-proxy and the API server count them as IPv4 (IP.To4, IPNet.String).
+ */
+export function unmapped(text: string): string {
+  if (!text.includes(':')) return text
+  const { family, bits, length } = parsePrefix(text) ?? {}
+  if (family !== 'ipv6' || length === undefined || length < 96 || bits === undefined) return text
+  if (bits >> 32n !== 0xffffn) return text
+  const address = ipaddr.fromByteArray([24n, 16n, 8n, 0n].map((by) => Number((bits >> by) & 0xffn)))
+  return text.includes('/') ? `${address}/${length - 96}` : address.toString()
+}
+
 /** An address range with its host bits cleared, as Go's net.IPNet and iptables print it. */
 export function canonicalCidr(cidr: string): string {
   const range = cidr.includes(':') ? ipaddr.IPv6 : ipaddr.IPv4

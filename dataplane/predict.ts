@@ -62,6 +62,19 @@ function requireLoadable(version: string, features: Features, config: KubeProxyC
   )
 }
 
+/**
+ * Before 1.31 kube-proxy writes an endpoint's address as the slice spells it, so that rules for IPv4 have `[::ffff:10.244.1.5]:80`,
+ * and iptables-restore refuses all of them. The API server takes such an address for IPv4 (until StrictIPCIDRValidation).
+ */
+function requireUnmapped(objects: ClusterObjects, version: string): void {
+  for (const { namespace, name, addressType, endpoints } of objects.endpointSlices)
+    for (const { spelling, addresses } of endpoints)
+      if (addressType === 'IPv4' && spelling?.includes(':'))
+        throw new PredictError(
+          `The endpoint address "${spelling}" of EndpointSlice ${namespace}/${name} is modelled from kube-proxy 1.31 on, which reads it as ${addresses[0]}. "${version}" writes it into rules for IPv4 as it is, and iptables-restore refuses them. Write ${addresses[0]} in the slice.`,
+        )
+}
+
 /** The proxiers of one node by family, in the order in which they write. */
 export type Proxiers = ReadonlyMap<Family, ProxierInput>
 
@@ -69,6 +82,7 @@ export type Proxiers = ReadonlyMap<Family, ProxierInput>
 export function proxiersOf(objects: ClusterObjects, options: PredictOptions): Proxiers {
   const features = featuresOf(options.version)
   checkOptions(objects, options, features)
+  if (!features.canonicalEndpointIPs) requireUnmapped(objects, options.version)
   const given = options.config ?? clusterConfig(objects)
   const config = options.mode === 'nftables' ? withNftablesDefaults(given) : given
   if (options.mode === 'nftables') requireLoadable(options.version, features, config)

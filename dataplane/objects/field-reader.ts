@@ -1,4 +1,4 @@
-import { acceptedFamily, canonicalAddress, isCidr } from '../ip-address.ts'
+import { acceptedFamily, canonicalAddress, isCidr, unmapped } from '../ip-address.ts'
 import { Refusal } from '../refusal.ts'
 
 /** An error in one field of an object. */
@@ -155,7 +155,7 @@ export class FieldReader {
   }
 
   #asAddress(value: unknown, field: string): string | undefined {
-    if (typeof value === 'string' && acceptedFamily(value)) return canonicalAddress(value)
+    if (typeof value === 'string' && acceptedFamily(value)) return canonicalAddress(unmapped(value))
     return this.fault(field, `${quote(value)} is not an IP address`)
   }
 
@@ -172,7 +172,7 @@ export class FieldReader {
   cidr(value: unknown, field: string): string | undefined {
     const trimmed = typeof value === 'string' ? value.trim() : ''
     const [address = '', length] = trimmed.split('/')
-    if (isCidr(trimmed)) return `${canonicalAddress(address)}/${Number(length)}`
+    if (isCidr(trimmed)) return unmapped(`${canonicalAddress(address)}/${Number(length)}`)
     return this.fault(field, `${quote(value)} is not an address range such as "10.0.0.0/8"`)
   }
 

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import type * as k8s from '@kubernetes/client-node'
 import ipaddr from 'ipaddr.js'
+import { unmapped } from '../../dataplane/ip-address.ts'
 import { type FieldErrors, syntaxFaults } from './field-errors.ts'
 import { fill } from './json.ts'
 import { hasNodePorts, needsClusterIP, needsHealthCheckPort } from './service-allocator.ts'
@@ -181,8 +182,9 @@ export const endpointSliceStrategy: Strategy<k8s.V1EndpointSlice> = {
     'ports[].port': check.port,
     '': check.each<k8s.V1EndpointSlice>((slice, _, errors) => {
       const version = { IPv4: 4, IPv6: 6 }[slice.addressType]
+      // An IPv4-mapped address is one of IPv4 (netutils.IsIPv4).
       for (const { field, value } of fieldsAt(slice, 'endpoints[].addresses[]'))
-        if (version && isIP(String(value)) !== version)
+        if (version && isIP(unmapped(String(value))) !== version)
           errors.invalid(field, value, `must be an ${slice.addressType} address`)
     }),
   },

@@ -229,6 +229,17 @@ describe('writes', () => {
     )
   })
 
+  test('an IPv4-mapped address is one of a slice for IPv4, and of none for IPv6', () => {
+    const create = (addressType: string) =>
+      api.create('endpointslices', 'default', {
+        metadata: { name: addressType.toLowerCase() },
+        addressType,
+        endpoints: [{ addresses: ['::ffff:10.244.1.5'] }],
+      })
+    expect(create('IPv4')).toMatchObject({ endpoints: [{ addresses: ['::ffff:10.244.1.5'] }] })
+    expect(() => create('IPv6')).toThrow('must be an IPv6 address')
+  })
+
   test('a deleted namespace is removed with its last object, and accepts no new one before', () => {
     api.create('namespaces', undefined, { metadata: { name: 'team' } })
     api.create('pods', 'team', pod('slow', 'worker'))

@@ -153,7 +153,11 @@ describe('readObjects', () => {
 })
 
 describe('addresses as kube-proxy accepts them', () => {
-  const of = (version: string, address: string) =>
+  const of = (
+    version: string,
+    address: string,
+    addressType = address.includes(':') ? 'IPv6' : 'IPv4',
+  ) =>
     predict(
       readObjects(
         list(
@@ -172,7 +176,7 @@ describe('addresses as kube-proxy accepts them', () => {
               name: 'web-1',
               labels: { 'kubernetes.io/service-name': 'web' },
             },
-            addressType: address.includes(':') ? 'IPv6' : 'IPv4',
+            addressType,
             ports: [{ name: '', port: 80 }],
             endpoints: [{ addresses: [address], nodeName: 'w' }],
           },
@@ -190,14 +194,50 @@ describe('addresses as kube-proxy accepts them', () => {
     expect(rules.join('\n')).toMatch(/-s 10\.180\.0\.1\/32 /)
   })
 
-  test('chain names contain the canonical address from 1.36 on, before it the spelling of the slice', () => {
+  test('chain names contain the canonical address from 1.31 on, before it the spelling of the slice', () => {
     const chains = (version: string, address: string) =>
       [...(of(version, address)?.keys() ?? [])].filter((name) => name.startsWith('KUBE-SEP-'))
     const canonical = chains('1.36', '10.180.0.1')
     expect(canonical).toHaveLength(1)
     expect(chains('1.36', '10.180.00.001')).toEqual(canonical)
+    expect(chains('1.31', '10.180.00.001')).toEqual(canonical)
     expect(chains('1.30', '10.180.0.1')).toEqual(canonical)
     expect(chains('1.30', '10.180.00.001')).not.toEqual(canonical)
+  })
+
+  // The API server takes ::ffff:10.244.1.5 for IPv4 (netutils.IsIPv4), and kube-proxy writes what net.IP.String returns.
+  test('an IPv4-mapped endpoint of an IPv4 slice is its IPv4 address from 1.31 on, and refused before', () => {
+    expect(of('1.31', '::ffff:10.244.1.5', 'IPv4')).toEqual(of('1.31', '10.244.1.5'))
+    expect(of('1.36', '::FFFF:af4:105', 'IPv4')).toEqual(of('1.36', '10.244.1.5'))
+    expect(() => of('1.30', '::ffff:10.244.1.5', 'IPv4')).toThrow(
+      /"::ffff:10\.244\.1\.5" of EndpointSlice default\/web-1 .* reads it as 10\.244\.1\.5/,
+    )
+    const slice = { addressType: 'IPv6', endpoints: [{ addresses: ['::ffff:10.244.1.5'] }] }
+    const metadata = { namespace: 'default', name: 'web-1' }
+    expect(faultsOf(list({ kind: 'EndpointSlice', metadata, ...slice }))).toEqual([
+      'EndpointSlice default/web-1: endpoints[0].addresses[0]',
+    ])
+  })
+
+  test('IPv4-mapped addresses of Services, Nodes and ranges are IPv4 addresses', () => {
+    const { objects } = readObjects(
+      list(
+        { kind: 'Node', metadata: { name: 'w' }, spec: { podCIDR: '::ffff:10.244.1.0/120' } },
+        service({
+          clusterIP: '::ffff:10.96.0.9',
+          type: 'LoadBalancer',
+          ports: [{ port: 80 }],
+          externalIPs: ['::ffff:198.51.100.1', '::fffe:1'],
+          loadBalancerSourceRanges: ['::ffff:10.0.0.0/104', '::ffff:0:0/95', '::ffff:0:0/96'],
+        }),
+      ),
+    )
+    expect(objects.nodes[0]?.podCIDRs).toEqual(['10.244.1.0/24'])
+    expect(objects.services[0]).toMatchObject({
+      clusterIPs: ['10.96.0.9'],
+      externalIPs: ['198.51.100.1', '::fffe:1'],
+      loadBalancerSourceRanges: ['10.0.0.0/8', '::ffff:0:0/95', '0.0.0.0/0'],
+    })
   })
 })
 
