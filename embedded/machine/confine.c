@@ -24,7 +24,8 @@
  *   --write DIR          may be changed: plain files, folders and sockets
  *   --one-user           for a user namespace in which one user is mapped: who sets supplementary groups is told they are set, which nobody may
  *                        there (user_namespaces(7)), and ipvsadm gets no generic netlink, which IPVS refuses there
- *   --filter             no system calls that change the mode, owner or times of files, mount, watch files, or reach other programs
+ *   --filter             no system calls that change the mode, owner, times or flags of files, mount, watch or lock files, or reach other
+ *                        programs
  */
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -562,10 +563,10 @@ static void landlock(char **read, char **write)
 /* -- System calls ---------------------------------------------------------------------------------------------------------- */
 
 enum {
-	LOAD = 0x20, EQUAL = 0x15, AT_LEAST = 0x35, ANY_BIT = 0x45, RETURN = 0x06, NOT = 0,
+	LOAD = 0x20, AND = 0x54, EQUAL = 0x15, AT_LEAST = 0x35, ANY_BIT = 0x45, RETURN = 0x06, NOT = 0,
 	NUMBER = 0, ARCHITECTURE = 4, FIRST_ARGUMENT = 16, SECOND_ARGUMENT = 24, THIRD_ARGUMENT = 32, FIFTH_ARGUMENT = 48,
 	RETURN_ERRNO = 0x50000, RETURN_ALLOW = 0x7fff0000, EPROTONOSUPPORT = 93,
-	SOCK_STREAM = 1, F_SETLEASE = 1024, F_NOTIFY = 1026, AF_NETLINK = 16, NETLINK_GENERIC = 16
+	SOCK_STREAM = 1, F_SETLK = 6, F_SETLKW = 7, F_OFD_SETLK = 37, F_OFD_SETLKW = 38, F_SETLEASE = 1024, F_NOTIFY = 1026, AF_NETLINK = 16, NETLINK_GENERIC = 16
 };
 
 struct instruction {
@@ -652,6 +653,20 @@ static void deny_if(u32 number, u32 argument, u16 test, u32 value)
 	emit(LOAD, 0, 0, NUMBER);
 }
 
+/*
+ * Only requests to terminals and the like, whose numbers have a 'T' (ioctl-number.rst): those of file systems change flags of a file that is
+ * open to read, or a folder's subvolumes, and Landlock does not know them.
+ */
+static void deny_requests_to_files(void)
+{
+	emit(EQUAL, 0, 5, SYS_ioctl);
+	emit(LOAD, 0, 0, SECOND_ARGUMENT);
+	emit(AND, 0, 0, 0xff00);
+	emit(EQUAL, 1, 0, 'T' << 8);
+	emit(RETURN, 0, 0, RETURN_ERRNO | EPERM);
+	emit(LOAD, 0, 0, NUMBER);
+}
+
 /* CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET */
 #define NEW_NAMESPACES 0x7e020000
 
@@ -684,6 +699,11 @@ static void filter_system_calls(void)
 	deny_if(SYS_sendto, FIFTH_ARGUMENT + 4, NOT, 0);
 	deny_if(SYS_fcntl, SECOND_ARGUMENT, EQUAL, F_NOTIFY);
 	deny_if(SYS_fcntl, SECOND_ARGUMENT, EQUAL, F_SETLEASE);
+	deny_if(SYS_fcntl, SECOND_ARGUMENT, EQUAL, F_SETLK);
+	deny_if(SYS_fcntl, SECOND_ARGUMENT, EQUAL, F_SETLKW);
+	deny_if(SYS_fcntl, SECOND_ARGUMENT, EQUAL, F_OFD_SETLK);
+	deny_if(SYS_fcntl, SECOND_ARGUMENT, EQUAL, F_OFD_SETLKW);
+	deny_requests_to_files();
 	emit(RETURN, 0, 0, RETURN_ALLOW);
 	load_filter();
 }

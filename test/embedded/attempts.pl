@@ -34,6 +34,21 @@ my %attempts = (
   },
   'notified of a folder' => sub { opendir(my $handle, $folder) or return -1; syscall(72, fileno($handle), 1026, 4) },
   'locked file' => sub { open(my $handle, '<', '/bin/sh') or return -1; syscall(73, fileno($handle), 5) },
+  'file locked by its bytes' => sub { open(my $handle, '<', $0) or return -1; my $lock = pack('ssx4qqlx4', (0) x 5); syscall(72, fileno($handle), 6, $lock) },
+  'file locked for a descriptor' => sub { open(my $handle, '<', $0) or return -1; my $lock = pack('ssx4qqlx4', (0) x 5); syscall(72, fileno($handle), 37, $lock) },
+  # FS_IOC_GETFLAGS and FS_IOC_SETFLAGS: those that it has.
+  'flags of a file' => sub {
+    open(my $handle, '<', $0) or return -1;
+    my $flags = pack('q', 0);
+    ioctl($handle, 0x80086601, $flags);
+    ioctl($handle, 0x40086602, $flags) // -1;
+  },
+  'generation of a file' => sub {
+    open(my $handle, '<', $0) or return -1;
+    my $generation = pack('q', 0);
+    ioctl($handle, 0x80087601, $generation);
+    ioctl($handle, 0x40087602, $generation) // -1;
+  },
   'user namespace' => sub { syscall(272, 0x10000000) },
   'clone into a user namespace' => sub {
     my $child = syscall(56, 0x10000000 | 17, 0, 0, 0, 0);

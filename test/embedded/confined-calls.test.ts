@@ -54,6 +54,8 @@ test.runIf(isX64)('without confinement the attempts reach the other program', ()
     expect.arrayContaining([
       'a signal',
       'datagram from a pair',
+      'file locked by its bytes',
+      'file locked for a descriptor',
       'limits',
       'message',
       'new queue',
