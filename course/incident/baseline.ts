@@ -95,7 +95,7 @@ export function serviceFacts(snapshot: Snapshot, name: string): unknown {
   const object = snapshot.find('Service', SHOP_OBJECTS.namespace, name)
   const spec = object?.spec as V1ServiceSpec | undefined
   if (!spec) return undefined
-  const { type, selector, sessionAffinity } = spec
+  const { type, selector, sessionAffinity, trafficDistribution } = spec
   const ports = spec.ports?.map(({ port, protocol, nodePort, targetPort }) => ({
     ...{ port, protocol, nodePort },
     // The Pods have a name for their port 80.
@@ -108,7 +108,10 @@ export function serviceFacts(snapshot: Snapshot, name: string): unknown {
   const unready = spec.publishNotReadyAddresses ?? false
   const proxy = object?.metadata.labels?.['service.kubernetes.io/service-proxy-name']
   return JSON.parse(
-    JSON.stringify({ type, selector, sessionAffinity, ports, policies, unready, proxy }),
+    JSON.stringify({
+      ...{ type, selector, sessionAffinity, trafficDistribution },
+      ...{ ports, policies, unready, proxy },
+    }),
   )
 }
 

@@ -22,6 +22,8 @@ export type Need =
   /** A kernel with IPVS and ipset, although iptables mode runs. */
   | 'ipvs'
   | 'outside'
+  /** Workers in more than one zone, and a version with spec.trafficDistribution. */
+  | 'zones'
   /** Nodes with a kernel of their own, whose modules can be unloaded. */
   | 'embedded'
 

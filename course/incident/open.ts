@@ -1,8 +1,10 @@
 import * as z from 'zod'
 import { changeCluster } from '../../cluster/cluster-lock.ts'
+import type { KubeClient } from '../../cluster/kube-client.ts'
 import { listKubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { modeLacks } from '../../cluster/kube-proxy/module-check.ts'
 import { takeCapture, takeObjects } from '../../cluster/snapshot.ts'
+import { featuresOf } from '../../dataplane/kube-proxy/versions.ts'
 import { ATTEMPT_KEY, type AttemptNote } from '../../grading/attempt.ts'
 import { forgetNotes, writeNotes } from '../../grading/lab-notes.ts'
 import { LiveCluster } from '../../grading/live-cluster.ts'
@@ -225,7 +227,22 @@ export async function environmentFeatures({ cluster, client }: LabBench): Promis
   if (cluster.capabilities.ownKernel) has.add('embedded')
   const nodes = (await listKubeProxyPods(client)).map(({ node }) => node)
   if ((await modeLacks(cluster, nodes, 'ipvs', 'rr')) === undefined) has.add('ipvs')
+  if (await hasZones(client)) has.add('zones')
   return has
+}
+
+/** True if Pods can run in several zones, and the cluster's version has spec.trafficDistribution. */
+async function hasZones({ core }: KubeClient): Promise<boolean> {
+  const { items } = await core.listNode()
+  const workers = items.filter(
+    ({ spec }) => !spec?.taints?.some(({ effect }) => effect === 'NoSchedule'),
+  )
+  const zones = workers.flatMap(
+    ({ metadata }) => metadata?.labels?.['topology.kubernetes.io/zone'] ?? [],
+  )
+  if (new Set(zones).size < 2) return false
+  const versions = items.map(({ status }) => status?.nodeInfo?.kubeletVersion ?? '')
+  return versions.every((version) => featuresOf(version).zoneHints === 'always')
 }
 
 /** Chooses by id, by seed, or at random, preferring unsolved ones. */

@@ -33,7 +33,7 @@ const environment: IncidentEnvironment = {
     chain: 'KUBE-SEP-X',
   },
 }
-const everything: ReadonlySet<Need> = new Set(['ipvs', 'outside', 'embedded'])
+const everything: ReadonlySet<Need> = new Set(['ipvs', 'outside', 'zones', 'embedded'])
 
 test('every incident has an id of its own', () => {
   expect(new Set(incidents.map(({ id }) => id)).size).toBe(incidents.length)

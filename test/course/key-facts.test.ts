@@ -92,6 +92,11 @@ const sentences: Record<string, string[]> = {
     'internalTrafficPolicy of service shop is Local',
     'svc shop has internal traffic policy local',
   ],
+  'close-endpoints': [
+    'trafficDistribution of service shop is PreferClose',
+    'svc shop: hints keep each client in one zone',
+    'The Service prefers endpoints in the same zone, kube-proxy ignores the other Pod',
+  ],
   'session-affinity': [
     'sessionAffinity ClientIP on the service',
     'service shop has sticky sessions (affinity), so every request goes to the same pod',

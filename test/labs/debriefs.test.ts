@@ -5,6 +5,7 @@
 import { describe, expect, test } from 'vitest'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
+import { oneService, predictOn } from '../dataplane/kube-proxy/cluster-of.ts'
 import { trace } from '../dataplane/made-node.ts'
 import { stateAt } from '../dataplane/recordings.ts'
 
@@ -157,4 +158,27 @@ test('stale-reject: packets of Pods pass no REJECT rule on their way to IPVS, th
   const after = { ...now, iptables: new Map(now.iptables).set('filter', filter) }
   expect(trace(after, 'external:203.0.113.9', port).verdict).toBe('reject')
   expect(trace(after, pod, SHOP).verdict).toBe('dnat')
+})
+
+describe('close-endpoints', () => {
+  const hinted = (zone: string, ip: string) => ({ ip, hints: { forZones: [{ name: zone }] } })
+  /** Node w is in zone a. */
+  const targets = (...backends: { ip: string }[]) => {
+    const state = predictOn(oneService({}, backends), '1.34.2')
+    const { outcomes } = trace(state, 'pod:10.244.1.99', '10.96.0.7:80')
+    return outcomes.map(({ to }) => to)
+  }
+  const near = hinted('a', '10.244.1.5')
+  const far = hinted('b', '10.244.2.5')
+
+  test('"leaves out those that are meant for other zones", while one is left for its own', () => {
+    expect(targets(near, far)).toEqual(['10.244.1.5:8080'])
+    expect(targets({ ip: near.ip }, { ip: far.ip })).toHaveLength(2)
+    expect(targets(far)).toEqual(['10.244.2.5:8080'])
+  })
+
+  test('"a new Pod in the other zone changes nothing for them", one in their own takes half', () => {
+    expect(targets(near, far, hinted('b', '10.244.2.6'))).toEqual(targets(near, far))
+    expect(targets(near, far, hinted('a', '10.244.1.6'))).toHaveLength(2)
+  })
 })

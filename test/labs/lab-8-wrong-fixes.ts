@@ -72,6 +72,11 @@ const redirect =
       `iptables -t nat ${action} PREROUTING -p tcp --dport 20080 -m addrtype --dst-type LOCAL -j DNAT --to-destination ${shop}:80; true`,
     )
 
+async function scaleShop(bench: LabBench, replicas: number): Promise<void> {
+  await bench.patch('Deployment', 'shop', { spec: { replicas } })
+  await bench.rolledOut('Deployment', 'shop')
+}
+
 /** By the id of the incident. */
 export const wrongFixes: Record<string, readonly WrongFix[]> = {
   'address-janitor': [
@@ -185,6 +190,13 @@ export const wrongFixes: Record<string, readonly WrongFix[]> = {
   ],
   'internal-policy': [deleteDropRule],
   'local-policy': [deleteDropRule],
+  'close-endpoints': [
+    {
+      what: 'the shop gets a third Pod',
+      play: (bench) => scaleShop(bench, 3),
+      undo: (bench) => scaleShop(bench, 2),
+    },
+  ],
   'session-affinity': [
     {
       what: 'the stored clients of the node are cleared, and the next request is stored again',

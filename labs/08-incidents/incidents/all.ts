@@ -11,7 +11,13 @@ import {
 import { ownFirewall } from './own-firewall.ts'
 import { portOutOfRange } from './port-out-of-range.ts'
 import { staleConnection } from './stale-connection.ts'
-import { internalPolicy, localPolicy, sessionAffinity, sourceRanges } from './traffic-policies.ts'
+import {
+  closeEndpoints,
+  internalPolicy,
+  localPolicy,
+  sessionAffinity,
+  sourceRanges,
+} from './traffic-policies.ts'
 import {
   addressJanitor,
   leftoverVirtualServer,
@@ -29,6 +35,7 @@ export const incidents: readonly Incident[] = [
     sessionAffinity,
     localPolicy,
     internalPolicy,
+    closeEndpoints,
     foreignProxy,
   ],
   ...[

@@ -158,6 +158,15 @@ export const keyFacts: FactTable = {
       'The Service shop has internalTrafficPolicy Local, and nodes without a Pod drop its packets.',
     reads: ['3/local-policy'],
   },
+  'close-endpoints': {
+    object: SERVICE,
+    field: /traffic ?distribution|\bhints?\b|prefer ?(close|same)|\bzones?\b/,
+    fault: /close|same ?(zone|node)|(own|one|its) zone|keeps?|left out|leaves out|only|ignor/,
+    unless: /affinity|traffic ?policy|reject/,
+    example: () =>
+      'The Service shop has trafficDistribution PreferClose: kube-proxy uses only the endpoints of the own zone.',
+    reads: ['11/zone', '1/shares'],
+  },
   'session-affinity': {
     object: SERVICE,
     field: /affinity|client ?ip|sticky|-m recent/,

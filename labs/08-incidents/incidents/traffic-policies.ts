@@ -1,5 +1,9 @@
 import type { Incident } from '../../../course/incident/incident.ts'
-import { complaint } from '../../../course/incident/incident-context.ts'
+import {
+  complaint,
+  type IncidentContext,
+  type Symptom,
+} from '../../../course/incident/incident-context.ts'
 import { addressOf, incidentFact } from '../../../course/incident/shop.ts'
 import { patchService } from '../../../course/typed-commands.ts'
 import { OUTSIDE, printOutsideAddresses, readOutsideAddresses } from '../../../host/outside.ts'
@@ -79,6 +83,19 @@ const affinity = (sessionAffinity: 'ClientIP' | 'None') => ({
 /** This many requests all go to one of two Pods by chance once in 2,000 times. */
 const REQUESTS = 12
 
+/** The symptom if one Pod of the shop answers all requests of the customer. */
+async function oneOfTwoPods(context: IncidentContext): Promise<Symptom | undefined> {
+  const shares = await context.shares(REQUESTS)
+  const served = shares.filter(({ requests }) => requests > 0)
+  if (served.length >= 2) return undefined
+  const parts = shares.map(({ pod, requests }) => `${pod} ${requests}`).join(', ')
+  return {
+    inspect: 'kubectl logs -l app=shop --prefix --tail=20',
+    expected: `${REQUESTS} requests of the customer spread over the Pods of the shop`,
+    actual: parts || 'no Pod of the shop is ready',
+  }
+}
+
 export const sessionAffinity: Incident = {
   id: 'session-affinity',
   cause: 'the Service sends each client to the same Pod as before',
@@ -92,17 +109,7 @@ export const sessionAffinity: Incident = {
     "Rules with `-m recent` store the client's address. Which field of the Service causes them?",
   ],
   break: (bench) => bench.patch('Service', 'shop', affinity('ClientIP')),
-  async symptom(context) {
-    const shares = await context.shares(REQUESTS)
-    const served = shares.filter(({ requests }) => requests > 0)
-    if (served.length >= 2) return undefined
-    const parts = shares.map(({ pod, requests }) => `${pod} ${requests}`).join(', ')
-    return {
-      inspect: 'kubectl logs -l app=shop --prefix --tail=20',
-      expected: `${REQUESTS} requests of the customer spread over the Pods of the shop`,
-      actual: parts || 'no Pod of the shop is ready',
-    }
-  },
+  symptom: oneOfTwoPods,
   causeLeft: (context) =>
     context.service('shop')?.sessionAffinity === 'ClientIP'
       ? 'the Service shop has sessionAffinity ClientIP'
@@ -111,6 +118,37 @@ export const sessionAffinity: Incident = {
   debrief: `sessionAffinity: ClientIP keeps a client at its Pod for three hours after its last connection. In iptables mode this is a pair
 of rules with -m recent for each endpoint, in IPVS mode a persistent virtual server. A batch job, a proxy or a masquerading
 node counts as one client, however many users it serves, and adding Pods does not spread its load.`,
+}
+
+const distribution = (trafficDistribution: 'PreferClose' | null) => ({
+  spec: { trafficDistribution },
+})
+
+export const closeEndpoints: Incident = {
+  id: 'close-endpoints',
+  cause: "the Service sends each client only to Pods in the zone of the client's node",
+  mode: 'iptables',
+  needs: ['zones'],
+  stops: 'pod',
+  sign: 'If the Service kept clients in their zone, KUBE-SVC-… of the Service would have one jump on each node, to another Pod on a node of the other zone.',
+  report: ({ node }) =>
+    `All orders of the customer on ${node} are made by one Pod of the shop, which is at its limit; the other one is idle. A second customer, on another node, had only that other Pod. Somebody wanted to lower the bill for our network.`,
+  hints: [
+    'Send a dozen requests from the customer, and a dozen from each node. Which Pod logs which of them?',
+    'No request is lost, and no rule stores a client. How many endpoints does the chain KUBE-SVC-… of the Service shop have on each node?',
+    'kube-proxy knows both endpoints, and left one out. Read what is written beside each, `kubectl get endpointslices -l kubernetes.io/service-name=shop -o yaml`. Which field of the Service asks for it?',
+  ],
+  break: (bench) => bench.patch('Service', 'shop', distribution('PreferClose')),
+  symptom: oneOfTwoPods,
+  causeLeft(context) {
+    const value = context.service('shop')?.trafficDistribution
+    return value && `the Service shop has trafficDistribution ${value}`
+  },
+  fix: () => patchService('shop', distribution(null)),
+  debrief: `trafficDistribution keeps requests in the zone of the client while a ready Pod is there. The EndpointSlice controller writes at
+each endpoint for which zone it is meant, and the kube-proxy of a node leaves out those that are meant for other zones. Nothing
+measures load: with one Pod in a zone, all clients of the zone get that Pod, and a new Pod in the other zone changes nothing for
+them.`,
 }
 
 const NAME = 'shop-lb'
