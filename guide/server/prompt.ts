@@ -29,15 +29,20 @@ export class Prompt {
     this.#silentMs = expectsMarks ? MARKS_MS : SILENT_MS
   }
 
-  /** The shell shows its prompt (`isMark`), or has switched bracketed paste on. */
-  shown(isMark: boolean): void {
+  /**
+   * The shell shows its prompt (`isMark`), or has switched bracketed paste on. True if that ends a command whose end was not marked:
+   * the learner has replaced the prompt commands of the shell.
+   */
+  shown(isMark: boolean): boolean {
     if (isMark) this.#hasMarks = true
-    else if (this.#hasMarks) return
+    else if (this.#hasMarks) return false
+    const wasRunning = isMark && this.#isRunning && this.ended({})
     // A terminal that gets another size has its prompt drawn again, also behind a line that was just sent.
-    if (isMark && this.#isLeft) return
+    if (isMark && this.#isLeft) return false
     this.#isReported = true
     this.#isThere = true
     this.#release()
+    return wasRunning
   }
 
   /** The shell has a command. */

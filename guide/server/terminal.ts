@@ -8,6 +8,7 @@ import type { WebSocket } from 'ws'
 import { processStat } from '../../host/live-process.ts'
 import { MOST_WAITING } from '../../web/hub.ts'
 import { TERMINAL_REQUEST } from '../protocol.ts'
+import { showLastOutput } from './last-output.ts'
 import { type EndedCommand, Prompt } from './prompt.ts'
 import type { ShellCommand } from './shell-command.ts'
 
@@ -154,6 +155,7 @@ export class Terminal {
       })
     }
     pty.onData(show)
+    showLastOutput(pty, show)
     pty.onExit(({ exitCode }) => {
       this.#hasEnded = true
       this.#reports.interrupted()
@@ -206,11 +208,13 @@ export class Terminal {
       // What a program prints is no mark of the shell.
       if (kind === undefined || word !== this.#command.mark) return false
       this.#hasMarks = true
-      if (kind === 'A') this.#prompt.shown(true)
-      else if (kind === 'C') {
+      if (kind === 'C') {
         this.#prompt.started(true)
         this.#reports.started(text.trim() || undefined)
-      } else if (this.#prompt.ended(/^\d{1,3}$/.test(text) ? { status: Number(text) } : {}))
+        return true
+      }
+      const status = /^\d{1,3}$/.test(text) ? { status: Number(text) } : {}
+      if (kind === 'A' ? this.#prompt.shown(true) : this.#prompt.ended(status))
         this.#reports.ended()
       return true
     })

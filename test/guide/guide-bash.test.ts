@@ -18,7 +18,9 @@ let terminals: Terminals
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'guide-bash-'))
   variables = join(folder, 'variables.sh')
-  reports = []
+  // A shell of the test before may report its end later.
+  const own: string[] = []
+  reports = own
   terminals = new Terminals({
     commandFor: () => ({
       file: 'bash',
@@ -29,8 +31,8 @@ beforeEach(() => {
     }),
     onChange: () => {},
     reportsOf: () => ({
-      started: (command) => reports.push(`${command}`),
-      ended: () => reports.push('end'),
+      started: (command) => own.push(`${command}`),
+      ended: () => own.push('end'),
       interrupted: () => {},
     }),
   })
@@ -58,6 +60,24 @@ test('a line waits for the shell: it is never typed into a program that reads', 
   const second = terminals.enter(id, 'test "$(cat read)" = "[]"', () => true)
   expect(await first).toEqual({ status: 0 })
   expect(await second).toEqual({ status: 0 })
+})
+
+test('a prompt of the learner’s own keeps the marks, and so does a prompt command', async () => {
+  const id = await terminals.open('host')
+  const enter = (line: string) => terminals.enter(id, line, () => true)
+  for (const line of [
+    "PS1='mine> '",
+    'PS0=',
+    "PROMPT_COMMAND='echo mine >>prompts'",
+    'PROMPT_COMMAND="$PROMPT_COMMAND; true"; PS1=\'> \'',
+  ])
+    expect(await enter(line), line).toEqual({ status: 0 })
+  expect(await enter('(exit 7)')).toEqual({ status: 7 })
+  expect(await enter('grep -q mine prompts')).toEqual({ status: 0 })
+  // Without any prompt command of the guide there is no status, but the next line is typed.
+  expect(await enter('unset PROMPT_COMMAND')).toEqual({})
+  expect(await enter('(exit 7)')).toEqual({})
+  expect(reports.filter((report) => report === 'end')).toHaveLength(8)
 })
 
 test('the variables of the labs follow the cluster, and a value of the learner’s own stays until it changes', async () => {

@@ -36,6 +36,20 @@ test('the guide’s bash: a wait is over at the next prompt, with the status of 
   expect(over).toEqual([{}, { status: 7 }])
 })
 
+test('the guide’s bash without its prompt commands: the next prompt ends a command, without a status', async () => {
+  const prompt = new Prompt(true)
+  const { over, wait } = waits(prompt)
+  prompt.shown(true)
+  prompt.left()
+  prompt.started(true)
+  wait()
+  await pass(60_000)
+  expect(over).toEqual([])
+  prompt.shown(true)
+  await pass(0)
+  expect(over).toEqual([{}])
+})
+
 test('another shell that reports when it waits: the status is not known', async () => {
   const prompt = new Prompt(false)
   const { over, wait } = waits(prompt)

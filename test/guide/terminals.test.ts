@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { EventEmitter } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import headless from '@xterm/headless'
@@ -187,6 +188,17 @@ test('a shell that has ended says so, also to a page that comes later; Enter sta
   late.type('\r')
   page.type('stty size; echo a$((1 + 1))z\r')
   for (const one of [page, late]) await one.shows(/12 81[\s\S]*a2z/)
+})
+
+test('what a shell printed last is shown, also where the server reads it after the shell has ended', async () => {
+  const page = pageOf(await terminals.open('host'))
+  page.type('echo re$((1))ady\r')
+  await page.shows('re1ady')
+  page.type('seq 3000; echo la$((0))st; exit\r')
+  // Nothing is read meanwhile: a terminal holds a few thousand bytes, the rest waits in the shell or in the kernel.
+  spawnSync('sleep', ['0.3'])
+  await page.shows('has ended with exit code 0')
+  expect(page.output).toMatch(/\r\n3000\r\nla0st\r\n/)
 })
 
 test('a closed terminal is gone', async () => {
