@@ -15,11 +15,12 @@
  *   --hostname NAME      the name of the uts namespace
  *   --root DIR           a mount point as root, with a /proc and /sys of its own
  *   --container          with --root: the devices of a container in its empty /dev, and nothing of the kernel that can be changed
- *   --mounts             every mount read-only but those at and below the folders of --write, and a process namespace, so that no signal
- *                        reaches others
+ *   --mounts             every mount read-only but those at and below the folders of --write, and what --apart does
  *   --capabilities MASK  no other capabilities (hexadecimal), now and after any execve
  *   --no-new-privs       nor by setuid files
- *   --landlock           files only as --read and --write say, no TCP, no signals to others
+ *   --apart              a process namespace, so that no signal reaches others
+ *   --scoped             Landlock has to forbid signals to others, as it does since Linux 6.12
+ *   --landlock           files only as --read and --write say, no TCP
  *   --read PATH          with --landlock: may be read; names of files are visible everywhere
  *   --write DIR          may be changed: plain files, folders and sockets
  *   --one-user           for a user namespace in which one user is mapped: who sets supplementary groups is told they are set, which nobody may
@@ -445,20 +446,41 @@ struct mount_attributes {
 	u64 set, clear, propagation, user_namespace;
 };
 
-/* Needs Linux 5.12, and where the caller is not root, user namespaces. Returns in the first process of a process namespace. */
+/* Where the caller is not root, in a user namespace. */
+static void new_namespaces(long kinds)
+{
+	u64 uid = call(SYS_getuid, 0, 0, 0, 0, 0), gid = call(SYS_getgid, 0, 0, 0, 0, 0);
+
+	if (call(SYS_unshare, kinds, 0, 0, 0, 0) >= 0)
+		return;
+	must(call(SYS_unshare, CLONE_NEWUSER | kinds, 0, 0, 0, 0), "a user namespace", "");
+	write_file("/proc/self/setgroups", "deny");
+	map_identity("/proc/self/uid_map", uid);
+	map_identity("/proc/self/gid_map", gid);
+}
+
+/*
+ * Returns in the second process of the new process namespace; those before wait and end as it does. Not in the first, which ignores its own
+ * signals (pid_namespaces(7)): User-Mode Linux ends itself after a panic by SIGABRT, which it repeats until it is gone.
+ */
+static void enter_process_namespace(void)
+{
+	long child = fork_child();
+
+	if (child)
+		end_as(wait_for(child));
+	must(call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0), "pdeathsig", "");
+	child = fork_child();
+	if (child)
+		end_as(wait_for(child));
+}
+
+/* Needs Linux 5.12. */
 static void fix_mounts(char **write)
 {
 	static struct mount_attributes fixed = { MS_RDONLY, 0, 0, 0 }, open = { 0, MS_RDONLY, 0, 0 };
-	u64 uid = call(SYS_getuid, 0, 0, 0, 0, 0), gid = call(SYS_getgid, 0, 0, 0, 0, 0);
 	char **folder;
-	long child;
 
-	if (call(SYS_unshare, CLONE_NEWNS | CLONE_NEWPID, 0, 0, 0, 0) < 0) {
-		must(call(SYS_unshare, CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID, 0, 0, 0, 0), "a user namespace", "");
-		write_file("/proc/self/setgroups", "deny");
-		map_identity("/proc/self/uid_map", uid);
-		map_identity("/proc/self/gid_map", gid);
-	}
 	mount_or_fail(0, "/", 0, MS_REC | MS_SLAVE, 0);
 	for (folder = write; *folder; folder++)
 		mount_or_fail(*folder, *folder, 0, MS_BIND | MS_REC, 0);
@@ -466,10 +488,6 @@ static void fix_mounts(char **write)
 	for (folder = write; *folder; folder++)
 		must(call(SYS_mount_setattr, AT_FDCWD, ADDRESS(*folder), AT_RECURSIVE, ADDRESS(&open), sizeof open), "opening ",
 		     *folder);
-	child = fork_child();
-	if (child)
-		end_as(wait_for(child));
-	must(call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0), "pdeathsig", "");
 }
 
 /* -- Capabilities --------------------------------------------------------------------------------------------------------- */
@@ -513,10 +531,30 @@ static void no_new_privileges(void)
 enum {
 	EXECUTE = 1 << 0, WRITE_FILE = 1 << 1, READ_FILE = 1 << 2, READ_DIR = 1 << 3, REMOVE_DIR = 1 << 4, REMOVE_FILE = 1 << 5,
 	MAKE_DIR = 1 << 7, MAKE_REG = 1 << 8, MAKE_SOCK = 1 << 9, TRUNCATE = 1 << 14,
-	FILE_RIGHTS = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
+	FILE_RIGHTS = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE, BIND_AND_CONNECT_TCP = 3, SCOPE_ABSTRACT_UNIX_SOCKET = 1, SCOPE_SIGNAL = 2
 };
 
 static u64 handled;
+
+static long landlock_ruleset(u64 files, u64 network, u64 scopes)
+{
+	static u64 attributes[3];
+
+	attributes[0] = files;
+	attributes[1] = network;
+	attributes[2] = scopes;
+	return call(SYS_landlock_create_ruleset, ADDRESS(attributes), scopes ? 24 : network ? 16 : 8, 0, 0, 0);
+}
+
+/* Whether Landlock forbids signals to others: since Linux 6.12. */
+static int scopes_signals(void)
+{
+	long ruleset = landlock_ruleset(0, 0, SCOPE_SIGNAL);
+
+	if (ruleset >= 0)
+		call(SYS_close, ruleset, 0, 0, 0, 0);
+	return ruleset >= 0;
+}
 
 static void allow(long ruleset, const char *path, u64 rights)
 {
@@ -543,15 +581,13 @@ static void allow(long ruleset, const char *path, u64 rights)
 static void landlock(char **read, char **write)
 {
 	static const u8 rights[] = { 0, 13, 14, 15, 15, 16 };
-	static u64 attributes[3];
 	long version = call(SYS_landlock_create_ruleset, 0, 0, 1 /* LANDLOCK_CREATE_RULESET_VERSION */, 0, 0), ruleset;
 
 	must(version, "landlock", "");
-	handled = attributes[0] = (1UL << rights[version < 5 ? version : 5]) - 1;
-	attributes[1] = 3; /* LANDLOCK_ACCESS_NET_BIND_TCP, CONNECT_TCP */
-	attributes[2] = 3; /* LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET, SIGNAL */
-	must(ruleset = call(SYS_landlock_create_ruleset, ADDRESS(attributes), version < 4 ? 8 : version < 6 ? 16 : 24, 0, 0, 0),
-	     "landlock", "");
+	handled = (1UL << rights[version < 5 ? version : 5]) - 1;
+	ruleset = landlock_ruleset(handled, version < 4 ? 0 : BIND_AND_CONNECT_TCP,
+				   scopes_signals() ? SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL : 0);
+	must(ruleset, "landlock", "");
 	allow(ruleset, "/", READ_DIR);
 	for (; *read; read++)
 		allow(ruleset, *read, EXECUTE | READ_FILE | READ_DIR);
@@ -770,7 +806,7 @@ void begin(long *stack)
 	char **argument = (char **)(stack + 1);
 	const char *pid = 0, *root = 0, *hostname = 0, *capabilities = 0, *option;
 	u64 first_closed = 0, processes = 0;
-	int keyring = 0, terminal = 0, container = 0, mounts = 0, lock = 0, filtered = 0, no_new = 0, one_user = 0;
+	int keyring = 0, terminal = 0, container = 0, mounts = 0, apart = 0, scoped = 0, lock = 0, filtered = 0, no_new = 0, one_user = 0;
 
 	environment = argument + count + 1;
 	for (argument++; *argument && **argument == '-'; argument++) {
@@ -781,6 +817,10 @@ void begin(long *stack)
 		}
 		if (same(option, "--mounts"))
 			mounts = 1;
+		else if (same(option, "--apart"))
+			apart = 1;
+		else if (same(option, "--scoped"))
+			scoped = 1;
 		else if (same(option, "--landlock"))
 			lock = 1;
 		else if (same(option, "--filter"))
@@ -843,8 +883,14 @@ void begin(long *stack)
 		must(call(SYS_sethostname, ADDRESS(hostname), length(hostname), 0, 0, 0), "the host name ", hostname);
 	if (root)
 		change_root(root, container);
+	if (mounts || apart)
+		new_namespaces(mounts ? CLONE_NEWNS | CLONE_NEWPID : CLONE_NEWPID);
 	if (mounts)
 		fix_mounts(writable);
+	if (mounts || apart)
+		enter_process_namespace();
+	if (scoped && !scopes_signals())
+		fail("scopes of landlock", "", -ENOSYS);
 	if (capabilities)
 		keep_capabilities(capabilities);
 	if (no_new || lock || filtered)

@@ -10,6 +10,8 @@ export const CONFINE = GUEST_CONFINE.slice(1)
 export interface Confinement {
   /** How files are protected; undefined if this machine supports neither, so that root of the guest can access the user's files. */
   files: 'landlock' | 'mounts' | undefined
+  /** How signals to other programs are prevented: by Landlock since Linux 6.12, else by a process namespace; undefined if by neither. */
+  signals: 'landlock' | 'namespace' | undefined
   /** Modes, owners and times of files can't be changed, nor other programs be reached. */
   systemCalls: boolean
 }
@@ -19,12 +21,19 @@ export function detectConfinement(tree: string): Confinement {
   const works = (...options: string[]) =>
     spawnSync(join(tree, CONFINE), options, { stdio: 'ignore' }).status === 0
   const files = works('--landlock') ? 'landlock' : works('--mounts') ? 'mounts' : undefined
-  return { files, systemCalls: works('--filter') }
+  const scoped = files === 'landlock' && works('--scoped')
+  const signals = scoped ? 'landlock' : works('--apart') ? 'namespace' : undefined
+  return { files, signals, systemCalls: works('--filter') }
 }
+
+/** Whether an ordinary user's kernel runs in a user namespace, in which only this user is mapped: files of the host's root belong to nobody there. */
+export const runsInUserNamespace = ({ files, signals }: Confinement): boolean =>
+  process.getuid?.() !== 0 && (files === 'mounts' || signals === 'namespace')
 
 /** The remaining access and how to prevent it; undefined if all mechanisms work. */
 export function remainingAccess({
   files,
+  signals,
   systemCalls,
 }: Confinement): { open: string; fix: string } | undefined {
   if (files === undefined)
@@ -36,6 +45,11 @@ export function remainingAccess({
     return {
       open: 'root in a node or a privileged Pod can change modes and times of files that are yours: this system grants no seccomp',
       fix: 'a kernel with CONFIG_SECCOMP_FILTER, or a container whose profile allows it',
+    }
+  if (signals === undefined)
+    return {
+      open: 'root in a node or a privileged Pod can end your other programs: Landlock forbids signals since Linux 6.12, and this system grants no user namespaces',
+      fix: 'a kernel from 6.12 on, or `sudo sysctl kernel.unprivileged_userns_clone=1`',
     }
   if (files === 'mounts')
     return {
@@ -54,7 +68,7 @@ const FIRST_INHERITED = '5'
 /** A command that keeps only this access to files: to read (if Landlock is available), and the folders to write. */
 export function confinedCommand(
   tree: string,
-  { files, systemCalls }: Confinement,
+  { files, signals, systemCalls }: Confinement,
   { read, write }: { read: readonly string[]; write: readonly string[] },
   command: readonly string[],
 ): string[] {
@@ -69,6 +83,7 @@ export function confinedCommand(
       '--no-new-privs',
     ],
     ...(files === undefined ? [] : [`--${files}`]),
+    ...(signals === 'namespace' ? ['--apart'] : []),
     ...(files === 'landlock' ? read.flatMap((path) => ['--read', path]) : []),
     ...write.flatMap((path) => ['--write', path]),
     ...(systemCalls ? ['--filter'] : []),

@@ -23,8 +23,9 @@ mkdir /mnt/upper /mnt/work /mnt/root /mnt/packages
 printf '%s\n' "$fstab" >/mnt/fstab
 mount -a -T /mnt/fstab
 cd /mnt/root
-# The folders that programs of the guest create files in belong to its root nevertheless.
-[ -z "$foreign" ] || chown -h root:root . *
+# The folders that programs of the guest create files in belong to its root nevertheless. No files: overlayfs would copy each, also one that
+# may not be read, like a swap file.
+[ -z "$foreign" ] || find . -maxdepth 1 -type d -exec chown root:root {} +
 # No program here needs the kernel's uevents.
 [ ! -w sys/kernel/uevent_helper ] || echo >sys/kernel/uevent_helper
 # Not only chroot: the kernel finds modprobe, and a Pod with hostPID the guest's files, by the first process.

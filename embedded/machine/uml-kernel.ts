@@ -9,7 +9,13 @@ import {
 import { join } from 'node:path'
 import { projectRoot } from '../../host/layout.ts'
 import { shellVariables } from '../../host/shell-word.ts'
-import { confinedCommand, detectConfinement, programFiles, systemFiles } from './confinement.ts'
+import {
+  confinedCommand,
+  detectConfinement,
+  programFiles,
+  runsInUserNamespace,
+  systemFiles,
+} from './confinement.ts'
 import { GUEST_MEGABYTES, memoryFolder, ownCpu, requireLimits } from './host-resources.ts'
 import type { BootOptions, KernelStart } from './kernel.ts'
 import { FIRST_PROGRAM, isWholeRoot, kernelProgram } from './kernel-package.ts'
@@ -31,9 +37,8 @@ const UNNEEDED_INITCALLS = [
 ]
 
 /**
- * User-Mode Linux with the host's file system as its read-only root (Documentation/virt/uml/user_mode_linux_howto_v2). Confined by
- * mounts, the kernel of an ordinary user runs in a user namespace in which only this user is mapped: files of the host's root belong to nobody
- * there, and a setuid program such as mount would make root of the guest that user. All mounts are therefore without setuid.
+ * User-Mode Linux with the host's file system as its read-only root (Documentation/virt/uml/user_mode_linux_howto_v2). Where files of the
+ * host's root belong to nobody, a setuid program such as mount would make root of the guest that user. All mounts are therefore without setuid.
  */
 export function umlKernel(options: BootOptions, agent: string): KernelStart {
   const confinement = options.confinement ?? detectConfinement(options.packages)
@@ -44,7 +49,7 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
   // libmount treats a double quote in mount options as the start of a quoted text.
   const packages = plainPath(realpathSync(options.packages))
   const whole = isWholeRoot(options.packages)
-  const foreign = confinement.files === 'mounts' && process.getuid?.() !== 0
+  const foreign = runsInUserNamespace(confinement)
   const layerOptions = foreign ? ',nosuid' : ''
   const mounts = [
     ...(whole ? [] : [`none /mnt/packages hostfs ${fstabWord(packages.path)}`]),

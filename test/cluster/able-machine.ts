@@ -61,7 +61,7 @@ export const facts: Facts = {
   embedded: {
     trouble: undefined,
     cached: true,
-    confinement: { files: 'landlock', systemCalls: true },
+    confinement: { files: 'landlock', signals: 'landlock', systemCalls: true },
     kernel: undefined,
   },
 }

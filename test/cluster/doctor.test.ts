@@ -50,14 +50,27 @@ describe('a machine that has everything', () => {
 
 describe('confinement of the embedded kernel', () => {
   test.each([
-    [{ files: 'landlock', systemCalls: true }, 'fine', /^Landlock and seccomp/],
-    [{ files: 'landlock', systemCalls: false }, 'warning', /modes and times/],
     [
-      { files: 'mounts', systemCalls: true },
+      { files: 'landlock', signals: 'landlock', systemCalls: true },
+      'fine',
+      /^Landlock and seccomp/,
+    ],
+    [{ files: 'landlock', signals: 'landlock', systemCalls: false }, 'warning', /modes and times/],
+    [
+      { files: 'landlock', signals: undefined, systemCalls: true },
+      'warning',
+      /can end your other programs/,
+    ],
+    [
+      { files: 'mounts', signals: 'namespace', systemCalls: true },
       'note',
       /can read every file that you can, and change none/,
     ],
-    [{ files: undefined, systemCalls: true }, 'warning', /can change every file that you can/],
+    [
+      { files: undefined, signals: undefined, systemCalls: true },
+      'warning',
+      /can change every file that you can/,
+    ],
   ] as [Confinement, string, RegExp][])('%j is reported', (confinement, severity, detail) => {
     const result = found(
       diagnose({ ...facts, embedded: { ...facts.embedded, confinement } }).embedded,

@@ -14,6 +14,16 @@ my %attempts = (
   'parameters of the scheduler' => sub { my $parameters = pack('L', 0); syscall(142, $victim, $parameters) },
   'priority of input and output' => sub { syscall(251, 1, $victim, (3 << 13) | 7) },
   'a signal' => sub { kill(0, $victim) ? 0 : -1 },
+  'signal to a thread' => sub { syscall(200, $victim, 0) },
+  'queued signal' => sub { my $info = pack('lll', 0, 0, -1) . "\0" x 116; syscall(129, $victim, 0, $info) },
+  # It works for a descriptor of one's own; whether the signal arrives, the victim shows.
+  'signal by a descriptor' => sub {
+    socketpair(my $one, my $other, AF_UNIX, SOCK_STREAM, 0) or return -1;
+    my $set = sub { syscall(72, fileno($one), @_) };
+    $set->(8, $victim) < 0 || $set->(10, 10) < 0 || $set->(4, 0x2000) < 0 and return -1;
+    syswrite($other, 'x');
+    -1;
+  },
   'datagram to a path' => sub {
     socket(my $socket, AF_UNIX, SOCK_DGRAM, 0) or return -1;
     send($socket, 'x', 0, $address) // -1;

@@ -1,11 +1,11 @@
 // What a patched module in User-Mode Linux could do to other programs of the user: it runs as code of the host's.
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { CONFINE, detectConfinement } from '../../embedded/machine/confinement.ts'
+import { CONFINE, type Confinement, confinedCommand } from '../../embedded/machine/confinement.ts'
 import { ensurePackages } from '../../embedded/machine/packages.ts'
 import { cacheFolder, projectRoot } from '../../host/layout.ts'
 import { silent } from '../../host/progress.ts'
@@ -16,9 +16,10 @@ socket(my $socket, AF_UNIX, SOCK_DGRAM, 0) or die $!;
 bind($socket, pack_sockaddr_un($ARGV[0])) or die $!;
 my ($queue, $segment) = (msgget(0, 0600), shmget(0, 4096, 0600));
 $SIG{TERM} = sub { msgctl($queue, 0, 0); shmctl($segment, 0, 0); exit };
+$SIG{USR1} = sub { open(my $handle, '>', "$ARGV[1]/signalled") };
 $| = 1;
 print "$queue $segment\\n";
-sleep 600;`
+sleep 600 while 1;`
 
 let folder: string
 let victim: ReturnType<typeof spawn>
@@ -26,7 +27,7 @@ let told: string[]
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'victim-'))
   writeFileSync(join(folder, 'file'), '')
-  victim = spawn('perl', ['-e', VICTIM, join(folder, 'socket')], {
+  victim = spawn('perl', ['-e', VICTIM, join(folder, 'socket'), folder], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const [ids] = victim.stdout ? await once(victim.stdout, 'data') : ['']
@@ -47,9 +48,10 @@ const worked = (...command: string[]): string[] => {
   expect(stderr).toBe('')
   return stdout.trim().split('\n').filter(Boolean)
 }
+const wasSignalled = () => existsSync(join(folder, 'signalled'))
 const isX64 = process.arch === 'x64'
 
-test.runIf(isX64)('without confinement the attempts reach the other program', () => {
+test.runIf(isX64)('without confinement the attempts reach the other program', async () => {
   expect(worked()).toEqual(
     expect.arrayContaining([
       'a signal',
@@ -59,28 +61,36 @@ test.runIf(isX64)('without confinement the attempts reach the other program', ()
       'limits',
       'message',
       'new queue',
+      'queued signal',
+      'signal to a thread',
       'watched folder',
     ]),
   )
+  await expect.poll(wasSignalled).toBe(true)
 })
 
-test.runIf(isX64).each(['landlock', 'mounts'] as const)(
-  'confined by %s, no attempt does',
-  async (files) => {
+const older = ['perl', join(projectRoot, 'test/embedded/before-landlock-scopes.pl')]
+
+test.runIf(isX64).each([
+  [{ files: 'landlock', signals: 'landlock', systemCalls: true }, []],
+  [{ files: 'landlock', signals: 'namespace', systemCalls: true }, older],
+  [{ files: 'mounts', signals: 'namespace', systemCalls: true }, []],
+] as [Confinement, string[]][])(
+  'confined by %j %j, no attempt does',
+  async (confinement, before) => {
     const tree = await ensurePackages(cacheFolder, silent)
-    const found = detectConfinement(tree)
+    const works = (...options: string[]) => spawnSync(join(tree, CONFINE), options).status === 0
+    const needed = [
+      `--${confinement.files}`,
+      confinement.signals === 'landlock' ? '--scoped' : '--apart',
+      '--filter',
+    ]
     // A machine without them can't prove it; `make doctor` shows that.
-    if (
-      !found.systemCalls ||
-      found.files === undefined ||
-      (files === 'landlock' && found.files !== files)
-    )
-      return
-    const read = ['/usr', '/bin', '/lib', '/lib64', '/etc', '/dev/null', projectRoot].flatMap(
-      (path) => ['--read', path],
-    )
-    const locks = spawnSync(join(tree, CONFINE), [`--${files}`]).status === 0
-    if (!locks) return
-    expect(worked(join(tree, CONFINE), `--${files}`, ...read, '--filter', '--')).toEqual([])
+    if (!needed.every((option) => works(option))) return
+    const read = ['/usr', '/bin', '/lib', '/lib64', '/etc', '/dev/null', projectRoot]
+    expect(
+      worked(...before, ...confinedCommand(tree, confinement, { read, write: [] }, [])),
+    ).toEqual([])
+    expect(wasSignalled()).toBe(false)
   },
 )

@@ -22,7 +22,7 @@ import {
 } from '../../embedded/machine/confinement.ts'
 import { startMachine } from '../../embedded/machine/guest-machine.ts'
 import { ensurePackages } from '../../embedded/machine/packages.ts'
-import { cacheFolder } from '../../host/layout.ts'
+import { cacheFolder, projectRoot } from '../../host/layout.ts'
 import { silent } from '../../host/progress.ts'
 
 /** A folder of the host's as whoever wants to harm its owner would like to find it. */
@@ -102,14 +102,22 @@ describe('root of the guest, with the file system of the host mounted,', () => {
 
   test('changes nothing on the host where there is no Landlock', async () => {
     const before = state()
-    const { read } = await asRootOfTheGuest({ files: 'mounts', systemCalls: true })
+    const { read } = await asRootOfTheGuest({
+      files: 'mounts',
+      signals: 'namespace',
+      systemCalls: true,
+    })
     expect(state()).toEqual(before)
     expect(read.stdout).toBe('of the host\n')
   })
 
   test('can change the host without confinement, so that the attempts prove something', async () => {
     const before = state()
-    const { said } = await asRootOfTheGuest({ files: undefined, systemCalls: false })
+    const { said } = await asRootOfTheGuest({
+      files: undefined,
+      signals: undefined,
+      systemCalls: false,
+    })
     expect(said).toContain('create\n')
     expect(state()).not.toEqual(before)
   })
@@ -161,9 +169,41 @@ describe('a confined program', () => {
     }
     expect(reach()).toBe(0)
     if (detectConfinement(join(cacheFolder, 'packages/kernel')).files !== 'landlock') return
-    expect(reach('--landlock', ...programs.flatMap((path) => ['--read', path]))).not.toBe(0)
+    const read = programs.flatMap((path) => ['--read', path])
+    expect(reach('--apart', '--landlock', ...read)).not.toBe(0)
   })
+
+  test.each(['--apart', '--mounts'])(
+    'with %s ends by its own SIGABRT, as User-Mode Linux does after a panic',
+    async (option) => {
+      const confine = join(await ensurePackages(cacheFolder, silent), CONFINE)
+      const itself = spawnSync(confine, [option, '--', 'sh', '-c', 'kill -ABRT $$; echo here'], {
+        encoding: 'utf8',
+      })
+      expect(itself).toMatchObject({ status: 128 + 6, stdout: '' })
+    },
+  )
 })
+
+test.runIf(process.arch === 'x64')(
+  'a cluster starts and ends where Landlock does not forbid signals, as before Linux 6.12',
+  () => {
+    const older = join(projectRoot, 'test/embedded/before-landlock-scopes.pl')
+    const env = { ...process.env, CLUSTER: 'embedded', KERNEL: 'uml' }
+    const run = (script: string, more: Record<string, string> = {}) =>
+      spawnSync('perl', [older, process.execPath, 'scripts/start.mjs', script], {
+        ...{ cwd: projectRoot, encoding: 'utf8' },
+        env: { ...env, NAME: `scopes-${process.pid}`, ...more },
+      })
+    const up = run('scripts/up.ts')
+    try {
+      expect(up, up.stderr).toMatchObject({ status: 0 })
+      expect(run('scripts/exec.ts', { CMD: 'id -u' }).stdout).toBe('0\n')
+    } finally {
+      expect(run('scripts/down.ts')).toMatchObject({ status: 0 })
+    }
+  },
+)
 
 test('the public paths of a folder omit private files, and only those', () => {
   const secret = (path: string, mode: number) => {

@@ -26,7 +26,7 @@ async function silentKernel() {
   writeFileSync(join(packages, CONFINE), '#!/bin/sh\necho booting\nexec sleep 600\n', {
     mode: 0o755,
   })
-  const confinement = { files: undefined, systemCalls: false }
+  const confinement = { files: undefined, signals: undefined, systemCalls: false }
   return bootKernel({
     packages,
     directory: join(directory, 'uml'),
