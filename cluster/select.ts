@@ -32,6 +32,7 @@ export async function selectCluster(
   purpose: Purpose = {},
 ): Promise<Cluster> {
   if (purpose.lab) await requireMeasurable(purpose.lab)
+  requireKnownCluster(wish)
   if (wish === 'embedded') return new EmbeddedCluster(name, purpose.lab)
   // Each driver is loaded only when it is used, so that commands start faster.
   if (wish === 'kind') return new (await import('./kind.ts')).KindCluster(name)
@@ -39,13 +40,13 @@ export async function selectCluster(
     const { ContextCluster } = await import('./context.ts')
     return ContextCluster.open(wish.slice(contextPrefix.length))
   }
-  requireKnownCluster(wish)
   return automatic(name, purpose)
 }
 
 /** @throws Error with the accepted values for a `CLUSTER` that is none of them */
 export function requireKnownCluster(wish: string): void {
-  if (['auto', 'embedded', 'kind'].includes(wish) || wish.startsWith(contextPrefix)) return
+  if (['auto', 'embedded', 'kind'].includes(wish)) return
+  if (wish.startsWith(contextPrefix) && wish !== contextPrefix) return
   throw new Error(
     `CLUSTER="${wish}" is not known: use "auto", "embedded", "kind" or "context:NAME".`,
   )

@@ -28,7 +28,7 @@ import {
   type StoreEvent,
   storedOf,
 } from './store.ts'
-import { prepare, validate } from './strategies.ts'
+import { prepare, validate, validateMetadata } from './strategies.ts'
 
 export type { DeleteOptions, Draft } from './object-lifecycle.ts'
 export type { KubeObject } from './store.ts'
@@ -149,6 +149,7 @@ export class Api {
     if (resource.generation && !sameJson(substanceOf(next), substanceOf(old)))
       next.metadata.generation = (old.metadata.generation ?? 0) + 1
     if (subresource === undefined) this.#check(resource, next, old)
+    else refuseFaults(resource, next, (errors) => validateMetadata(resource, next, errors))
     next.metadata.resourceVersion = old.metadata.resourceVersion
     return this.#settle(resource, next, old, options) as T
   }
@@ -245,16 +246,26 @@ export class Api {
   }
 
   #check(resource: Resource, object: Stored, old?: Stored): void {
-    const errors = new FieldErrors()
-    validate(resource, object, errors, old)
-    if (resource.name === 'services' && errors.causes.length === 0) {
+    refuseFaults(resource, object, (errors) => {
+      validate(resource, object, errors, old)
+      if (resource.name !== 'services' || errors.causes.length > 0) return
       const others = this.store
         .all('services')
         .filter(({ metadata }) => metadata.uid !== object.metadata.uid)
       allocateService(specOf(object), others.map(specOf), this.#ranges, errors)
-    }
-    if (errors.causes.length > 0) throw invalid(resource, object.metadata.name, errors.causes)
+    })
   }
+}
+
+/** Throws 422 with the faults of an object that are found. */
+function refuseFaults(
+  resource: Resource,
+  object: Stored,
+  find: (errors: FieldErrors) => void,
+): void {
+  const errors = new FieldErrors()
+  find(errors)
+  if (errors.causes.length > 0) throw invalid(resource, object.metadata.name, errors.causes)
 }
 
 function recordAuthor(resource: Resource, metadata: ObjectMeta, author: Author): void {

@@ -15,6 +15,12 @@ export class FieldErrors {
     this.add('FieldValueRequired', field, detail ? `Required value: ${detail}` : 'Required value')
   }
 
+  /** The limit is of the field's values together (`field.TooLong`, in the words of Kubernetes from 1.32 on). */
+  tooLong(field: string, limitBytes: number): void {
+    const message = `Too long: may not be more than ${limitBytes} bytes`
+    this.add('FieldValueTooLong', field, message)
+  }
+
   forbidden(field: string, detail: string): void {
     this.add('FieldValueForbidden', field, `Forbidden: ${detail}`)
   }

@@ -131,6 +131,7 @@ const podSpecRules: FieldRules = {
 /** The rules for a workload's Pod template. */
 export const podTemplateRules: FieldRules = {
   'metadata.labels': check.labels,
+  'metadata.annotations': check.annotations,
   ...under('spec', podSpecRules),
 }
 

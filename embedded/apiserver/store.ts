@@ -39,8 +39,9 @@ export interface StoreEvent {
   previous?: Stored
 }
 
-/** Number of changes that are kept for resumed watches. */
-const historyLength = 20_000
+/** What is kept at least for resumed watches, and at most twice; the objects are counted as JSON text. */
+const KEPT_CHANGES = 20_000
+const KEPT_CHARACTERS = 64 * 1024 * 1024
 
 function storeKey({ namespace, name }: Pick<ObjectMeta, 'namespace' | 'name'>): string {
   return `${namespace ?? ''}/${name}`
@@ -50,7 +51,8 @@ function storeKey({ namespace, name }: Pick<ObjectMeta, 'namespace' | 'name'>): 
 export class Store {
   readonly #tables = new Map(resources.map((resource) => [resource, new Map<string, Stored>()]))
   readonly #listeners = new Set<(event: StoreEvent) => void>()
-  #history: StoreEvent[] = []
+  #history: { event: StoreEvent; characters: number }[] = []
+  #historyCharacters = 0
   /** Changes up to and including this revision are no longer in the history. */
   #compacted = 0
   #current = 0
@@ -104,7 +106,9 @@ export class Store {
   since(resource: string, revision: number): StoreEvent[] {
     if (revision < this.#compacted)
       throw new StatusError('Expired', `too old resource version: ${revision} (${this.#compacted})`)
-    return this.#history.filter((event) => event.revision > revision && event.resource === resource)
+    return this.#history
+      .map(({ event }) => event)
+      .filter((event) => event.revision > revision && event.resource === resource)
   }
 
   #table(resource: string): Map<string, Stored> {
@@ -124,12 +128,25 @@ export class Store {
     else table.set(key, object)
     const type = isGone ? 'DELETED' : previous ? 'MODIFIED' : 'ADDED'
     const event: StoreEvent = { revision, resource, type, object, ...(previous && { previous }) }
-    this.#history.push(event)
-    if (this.#history.length > historyLength * 2) {
-      this.#history = this.#history.slice(-historyLength)
-      this.#compacted = (this.#history[0]?.revision ?? 1) - 1
-    }
+    this.#remember(event)
     for (const listener of [...this.#listeners]) listener(event)
     return object
+  }
+
+  #remember(event: StoreEvent): void {
+    const { length: characters } = JSON.stringify(event.object)
+    this.#history.push({ event, characters })
+    this.#historyCharacters += characters
+    if (this.#history.length <= KEPT_CHANGES * 2 && this.#historyCharacters <= KEPT_CHARACTERS * 2)
+      return
+    let [kept, sum] = [0, 0]
+    for (const { characters } of this.#history.toReversed()) {
+      if (kept === KEPT_CHANGES || sum + characters > KEPT_CHARACTERS) break
+      kept++
+      sum += characters
+    }
+    this.#compacted = this.#history.at(-kept - 1)?.event.revision ?? 0
+    this.#history = this.#history.slice(this.#history.length - kept)
+    this.#historyCharacters = sum
   }
 }

@@ -1,4 +1,4 @@
-import type { V1Namespace, V1Secret } from '@kubernetes/client-node'
+import type { V1ConfigMap, V1Namespace, V1Secret } from '@kubernetes/client-node'
 import { type FieldErrors, syntaxFaults } from './field-errors.ts'
 import { fill, jsonAt, sameJson } from './json.ts'
 import { podStrategy } from './pod-strategy.ts'
@@ -21,11 +21,33 @@ import {
   replicaSetStrategy,
 } from './workload-strategy.ts'
 
-const dataRules: FieldRules = {
-  data: check.each<object>((data, field, errors) => {
-    for (const key of Object.keys(data))
-      errors.invalid(`${field}[${key}]`, key, ...syntaxFaults(key, 'dataKey'))
+const dataKeys = check.each<object>((data, field, errors) => {
+  for (const key of Object.keys(data))
+    errors.invalid(`${field}[${key}]`, key, ...syntaxFaults(key, 'dataKey'))
+})
+
+/** Of all values of a ConfigMap or Secret, without their keys (MaxSecretSize in pkg/apis/core). */
+const MOST_DATA_BYTES = 1024 * 1024
+
+const bytesOf = (data: Record<string, string> = {}, encoding?: 'base64'): number =>
+  Object.values(data).reduce((sum, text) => sum + Buffer.byteLength(text, encoding), 0)
+
+const configMapRules: FieldRules = {
+  data: dataKeys,
+  '': check.each<V1ConfigMap>(({ data, binaryData }, _field, errors) => {
+    // Kubernetes names no field here.
+    if (bytesOf(data) + bytesOf(binaryData, 'base64') > MOST_DATA_BYTES)
+      errors.tooLong('[]', MOST_DATA_BYTES)
   }),
+}
+
+const secretRules: FieldRules = {
+  data: [
+    dataKeys,
+    check.each<Record<string, string>>((data, field, errors) => {
+      if (bytesOf(data, 'base64') > MOST_DATA_BYTES) errors.tooLong(field, MOST_DATA_BYTES)
+    }),
+  ],
 }
 
 const namespaceStrategy: Strategy<V1Namespace> = {
@@ -44,7 +66,7 @@ const secretStrategy: Strategy<V1Secret> = {
       secret.data = { ...secret.data, [key]: Buffer.from(text).toString('base64') }
     delete secret.stringData
   },
-  rules: dataRules,
+  rules: secretRules,
 }
 
 const strategies = {
@@ -52,7 +74,7 @@ const strategies = {
   services: serviceStrategy,
   endpoints: { defaults: { 'subsets[].ports[]': { protocol: 'TCP' } } },
   endpointslices: endpointSliceStrategy,
-  configmaps: { rules: dataRules },
+  configmaps: { rules: configMapRules },
   secrets: secretStrategy,
   namespaces: namespaceStrategy,
   nodes: { defaults: { '': { spec: {}, status: {} } } },
@@ -75,15 +97,24 @@ export function prepare({ name }: Resource, object: Stored, old?: Stored): void 
   prepare?.(object, old)
 }
 
+/** Finds the faults of an object's metadata, which a write of its status can change, too. */
+export function validateMetadata(
+  { nameRule }: Resource,
+  object: Stored,
+  errors: FieldErrors,
+): void {
+  applyRules(object, metadataRules(nameRule), errors)
+}
+
 /** Finds the faults of a new or changed object. */
 export function validate(
-  { name, nameRule }: Resource,
+  resource: Resource,
   object: Stored,
   errors: FieldErrors,
   old?: Stored,
 ): void {
-  const { rules = {}, fixed = [], validateUpdate } = strategyOf(name)
-  applyRules(object, metadataRules(nameRule), errors)
+  const { rules = {}, fixed = [], validateUpdate } = strategyOf(resource.name)
+  validateMetadata(resource, object, errors)
   applyRules(object, rules, errors)
   if (!old) return
   for (const field of fixed) {

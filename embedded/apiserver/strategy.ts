@@ -147,15 +147,34 @@ const labels = each<Record<string, string>>((own, field, errors) => {
   }
 })
 
+/** Of all keys and values of an object's annotations (TotalAnnotationSizeLimitB in apimachinery/pkg/api/validation). */
+const MOST_ANNOTATION_BYTES = 262_144
+
+/** Keys of annotations, and the size of all. */
+const annotations = each<Record<string, string>>((own, field, errors) => {
+  // The API compares these keys without regard to case.
+  for (const key of Object.keys(own)) errors.invalid(field, key, ...keyFaults(key.toLowerCase()))
+  const bytes = Buffer.byteLength(Object.entries(own).flat().join(''))
+  if (bytes > MOST_ANNOTATION_BYTES) errors.tooLong(field, MOST_ANNOTATION_BYTES)
+})
+
 /** What rules consist of. */
-export const check = { each, labels, not, notNegative, oneOf, port, required, syntax, unique }
+export const check = {
+  annotations,
+  each,
+  labels,
+  not,
+  notNegative,
+  oneOf,
+  port,
+  required,
+  syntax,
+  unique,
+}
 
 /** The rules for the metadata of every kind. */
 export const metadataRules = (nameSyntax: Syntax): FieldRules => ({
   'metadata.name': [required, syntax(nameSyntax)],
   'metadata.labels': labels,
-  'metadata.annotations': each<object>((own, field, errors) => {
-    // The API compares these keys without regard to case.
-    for (const key of Object.keys(own)) errors.invalid(field, key, ...keyFaults(key.toLowerCase()))
-  }),
+  'metadata.annotations': annotations,
 })

@@ -61,6 +61,7 @@ describe('output', () => {
 
 test.each([
   [{ CLUSTER: 'bogus' }, /CLUSTER="bogus" is not known: use "auto", "embedded", "kind"/],
+  [{ CLUSTER: 'context:' }, /CLUSTER="context:" is not known: .*"context:NAME"/],
   [{ KERNEL: 'bogus' }, /KERNEL="bogus" is not known: use "auto", "uml" or "host"/],
 ])('doctor refuses %j', (env, told) => {
   const { status, stderr } = start('"$0" scripts/start.mjs scripts/doctor.ts', env)
