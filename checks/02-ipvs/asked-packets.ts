@@ -107,7 +107,7 @@ export const hooksOfNode: Question = (context): Truth => ({
     {
       when: has('INPUT'),
       because:
-        'The destination is local, so INPUT is a good guess. But IPVS has functions at two hooks: it takes a packet of the node at LOCAL_OUT, before it could be delivered.',
+        'The destination is local, so INPUT is a good guess. But IPVS takes requests at two hooks: a packet of the node at LOCAL_OUT, before it could be delivered.',
     },
     {
       when: has('PREROUTING'),

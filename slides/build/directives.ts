@@ -132,6 +132,8 @@ function rulesOf({ name, options }: Directive): string {
   const table = options.get('table') ?? 'nat'
   const chain = readRecording(recording).state.iptables.get(table)?.get(name)
   if (!chain) throw new Error(`"${recording}" has no chain "${name}" in the table ${table}`)
+  if (chain.rules.length === 0)
+    throw new Error(`"${recording}" has no rule in the chain "${name}" of the table ${table}`)
   const scale = chain.rules.length > 4 ? 1 : FOLD_SCALE
   return chain.rules
     .map(({ spec }) =>

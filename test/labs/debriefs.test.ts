@@ -34,7 +34,7 @@ function withChain(
 const debriefOf = (id: string) =>
   incidents.find((incident) => incident.id === id)?.debrief.replaceAll('\n', ' ') ?? ''
 
-describe.each(['iptables', 'ipvs'])('source-ranges in %s mode', (mode) => {
+describe.each(['iptables', 'ipvs', 'nftables'])('source-ranges in %s mode', (mode) => {
   const state = recorded(mode, 'web-lb-source-ranges')
 
   test('"It applies to Pods, too": a Pod that is not listed is dropped at the address of the load balancer', () => {
@@ -109,6 +109,18 @@ test('internal-policy: a node without a Pod drops by a "has no local endpoints" 
   const port = / --dport (\d+)/.exec(rule ?? '')?.[1]
   expect(trace(elsewhere, 'host', `${address}:${port}`).verdict).toBe('drop')
   expect(trace(recorded('iptables', 'web-itp-local'), 'host', SHOP).verdict).toBe('dnat')
+})
+
+test('internal-policy: "in IPVS mode a refusal: the virtual server has no real server"', () => {
+  const state = recorded('ipvs', 'web-itp-local')
+  const elsewhere = {
+    ...state,
+    virtualServers: state.virtualServers.map((server) =>
+      server.address === '10.96.119.228' ? { ...server, realServers: [] } : server,
+    ),
+  }
+  expect(debriefOf('internal-policy')).toContain('in IPVS mode a refusal')
+  expect(trace(elsewhere, pod, SHOP).verdict).toBe('reject')
 })
 
 test('address-janitor: without its address on kube-ipvs0 the packet is routed away, and IPVS does not see it', () => {

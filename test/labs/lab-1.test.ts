@@ -73,6 +73,18 @@ describe('causal sentences of the text', () => {
     expect(await martians()).toBeGreaterThan(before)
   })
 
+  test("a Pod's request needs no route to the ClusterIP, a node's own one needs any, for its first routing decision", async () => {
+    const node = nodeOf('client')
+    const ask = `curl -s -o /dev/null -w '%{http_code}' --max-time 2 http://${environment.web} || true`
+    const answers = await own.whileBroken(
+      node,
+      'ip route show default >/run/default; ip route del default',
+      async () => [await own.bench.inPod('client', ask), await own.bench.onNode(node, ask)],
+      { save: 'ip route', repair: 'ip route add $(cat /run/default)' },
+    )
+    expect(answers).toEqual(['200', '000'])
+  })
+
   test('a deleted rule outlives syncs for other Services, and comes back with a change of its own', async () => {
     const rule = await firstJump()
     await own.bench.onNode(nodeOf('client'), `iptables -t nat -D ${environment.webChain} 2`)

@@ -70,7 +70,7 @@ describe('what the text says about causes', () => {
   const request = (options: string, url: string) =>
     `curl -s -o /dev/null -w '%{http_code} ' --max-time 2 ${options} ${url} || true; `
 
-  test('an old REJECT rule in filter rejects requests to a node port, and none to a ClusterIP', async () => {
+  test('an old REJECT rule in filter rejects requests of Pods and other machines to a node port, and none to a ClusterIP', async () => {
     const { web, nodePort, clientNode } = environment
     const address = (await own.bench.nodes()).find(({ name }) => name === clientNode)?.address ?? ''
     // The jumps and rules that iptables mode writes for a Service without endpoints (proxier.go, filter table).
@@ -85,8 +85,85 @@ describe('what the text says about causes', () => {
       pod: await own.bench.inPod('client', request('', web)),
       node: await own.bench.onNode(clientNode, request('', web)),
       outside: await own.bench.onNode('outside', request('', `${address}:${nodePort}`)),
+      podToNodePort: await own.bench.inPod('client', request('', `${address}:${nodePort}`)),
+      nodeToNodePort: await own.bench.onNode(clientNode, request('', `${address}:${nodePort}`)),
     }))
-    expect(answers).toEqual({ pod: '200 ', node: '200 ', outside: '000 ' })
+    expect(answers).toEqual({
+      pod: '200 ',
+      node: '200 ',
+      outside: '000 ',
+      podToNodePort: '000 ',
+      nodeToNodePort: '200 ',
+    })
+  })
+
+  test('requests to a ClusterIP never pass FORWARD, the replies to a Pod do', async () => {
+    const { web, clientNode } = environment
+    const { core } = own.bench.client
+    const { status } = await core.readNamespacedPod({ namespace: 'default', name: 'client' })
+    const address = status?.podIP
+    const count = (match: string) =>
+      `iptables -t mangle -A FORWARD -p tcp ${match} -m comment --comment forwarded`
+    const rules = [count(`-s ${address}`), count(`-d ${address} --tcp-flags SYN,ACK SYN,ACK`)].join(
+      '; ',
+    )
+    const counted = await own.whileBroken(clientNode, rules, async () => {
+      await own.bench.inPod('client', request('', web).repeat(4))
+      return own.bench.onNode(
+        clientNode,
+        "iptables -t mangle -nvxL FORWARD | awk '/forwarded/ {print $1}'",
+      )
+    })
+    expect(counted.trim().split('\n')).toEqual(['0', '4'])
+  })
+
+  test("without its member in KUBE-CLUSTER-IP the node's own request has the ClusterIP as its source: only a Pod of the same node can reply", async () => {
+    const { web, backendNode } = environment
+    const member = `KUBE-CLUSTER-IP ${web},tcp:80`
+    let statuses = ''
+    const client = await own.whileBroken(
+      backendNode,
+      `ipset del ${member}`,
+      () =>
+        own.bench.clientInLogs('web', async (mark) => {
+          statuses = await own.bench.onNode(backendNode, request('', `${web}/?${mark}`).repeat(6))
+        }),
+      { save: 'ipset save', repair: `ipset add ${member}` },
+    )
+    expect(client).toBe(web)
+    expect([...new Set(statuses.trim().split(' '))].sort()).toEqual(['000', '200'])
+  })
+
+  // The debrief of incident internal-policy, the card of lab 11 and the first question of lab 8 name this difference.
+  test('internalTrafficPolicy Local refuses on a node without a Pod, and answers there once the Service has a node port', async () => {
+    const { clientNode } = environment
+    const { backends } = webService(await own.snapshot())
+    const { pod: far = '' } = backends.find(({ node }) => node !== clientNode) ?? {}
+    const labels = { only: 'far' }
+    await own.bench.patch('Pod', far, { metadata: { labels } })
+    const spec = { selector: labels, internalTrafficPolicy: 'Local', ports: [{ port: 80 }] }
+    await own.bench.create('Service', 'far', {}, { spec })
+    const address = findService(await own.snapshot(), 'far')?.clusterIPs[0] ?? ''
+    const ask = `curl -s -o /dev/null -w '%{exitcode}' --max-time 2 ${address} || true`
+    const answers = async () => [
+      await own.bench.inPod('client', ask),
+      await own.bench.onNode(clientNode, ask),
+    ]
+    const servers = async (lines: string) =>
+      waitFor(
+        'the virtual server',
+        20_000,
+        async () =>
+          (await own.bench.onNode(clientNode, `ipvsadm -Sn | grep -c ${address} || true`)) ===
+          `${lines}\n`,
+      )
+    await servers('1')
+    expect(await answers()).toEqual(['7', '7'])
+    await own.bench.patch('Service', 'far', { spec: { type: 'NodePort' } })
+    await servers('2')
+    expect(await answers()).toEqual(['0', '0'])
+    await own.bench.delete('Service', 'far')
+    await own.bench.patch('Pod', far, { metadata: { labels: { only: null } } })
   })
 
   test('without the hairpin rule the kernel of the Pod drops its own request as a martian source', async () => {

@@ -115,6 +115,19 @@ test('ICMP messages of REJECT are limited, six at once and then one per second; 
   await own.bench.onNode(node, `iptables -D ${rule} --reject-with tcp-reset`)
 })
 
+test("without --ctstate NEW the own filter of step own-filter stops replies over UDP as well: the node's lookups", async () => {
+  const { node } = environment
+  // A query for the name servers of the root, and the first byte of whatever kube-dns replies.
+  const query = '\\0\\1\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0\\0\\0\\2\\0\\1'
+  const lookup = `bash -c "exec 3<>/dev/udp/10.96.0.10/53; printf '${query}' >&3; timeout 2 head -c 1 <&3 | wc -c"`
+  const filter = (state: string) =>
+    `INPUT -d 10.96.0.0/16 ${state} -m set ! --match-set KUBE-CLUSTER-IP dst,dst -j REJECT`
+  const answered = (rule: string) =>
+    own.whileBroken(node, `iptables -I ${rule}`, () => own.bench.onNode(node, lookup))
+  expect(await answered(filter(''))).toBe('0\n')
+  expect(await answered(filter('-m conntrack --ctstate NEW'))).toBe('1\n')
+})
+
 test('a reset takes rules and version back from the middle of the lab', async () => {
   const { node, web } = environment
   await own.bench.onNode(

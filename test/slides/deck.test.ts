@@ -95,6 +95,10 @@ describe('references', () => {
       '<!-- rules: KUBE-NOTHING recording=v1.30.3/iptables/web-clusterip -->',
       /has no chain "KUBE-NOTHING"/,
     ],
+    [
+      '<!-- rules: KUBE-SERVICES recording=v1.30.3/iptables/web-itp-local table=filter -->',
+      /has no rule in the chain "KUBE-SERVICES" of the table filter/,
+    ],
     ['<!-- picture: hooks -->', /"picture" is not a directive/],
   ])('a deck with %s does not build', (body, message) => {
     expect(broken(body)).toThrow(message)

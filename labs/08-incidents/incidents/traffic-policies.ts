@@ -43,7 +43,7 @@ export const internalPolicy: Incident = {
   fix: () => patchService('shop', internal('Cluster')),
   debrief: `internalTrafficPolicy: Local sends traffic from inside the cluster only to Pods of the same node. It is meant for agents that
 run on every node; with two Pods, every other node gets no answer. kube-proxy writes "has no local endpoints" DROP rules
-there, and the client sees only a timeout.`,
+there, and the client sees only a timeout (in IPVS mode a refusal: the virtual server has no real server).`,
 }
 
 const externalPolicy = (externalTrafficPolicy: 'Local' | 'Cluster') => ({

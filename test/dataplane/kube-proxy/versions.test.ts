@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import {
   featuresOf,
@@ -5,6 +7,7 @@ import {
   VersionError,
 } from '../../../dataplane/kube-proxy/versions.ts'
 import { PredictError } from '../../../dataplane/predict.ts'
+import { projectRoot } from '../../../host/layout.ts'
 import { oneService, predictOn, rulesOf, WEB } from './cluster-of.ts'
 
 const local = { ip: '10.244.1.5', node: 'w' }
@@ -29,6 +32,14 @@ describe('versions', () => {
     '"%s" is refused',
     (text) => expect(() => featuresOf(text)).toThrow(VersionError),
   )
+
+  test('IPVS mode syncs once an hour in 1.34.0 to 1.34.3 and in 1.35.0, as the card of lab 2 says', () => {
+    const hourly = (version: string) => featuresOf(version).ipvsHourlyResync
+    expect(['1.34.0', '1.34.3', '1.35.0'].map(hourly)).toEqual([true, true, true])
+    expect(['1.33', '1.34', '1.34.4', '1.35', '1.35.1', '1.36'].filter(hourly)).toEqual([])
+    const card = readFileSync(join(projectRoot, 'labs/02-ipvs/CARD.md'), 'utf8')
+    expect(card).toContain('every 30 seconds, in 1.34.0 to 1.34.3 and 1.35.0 every hour')
+  })
 
   test('an unknown node and userspace mode after 1.20 are refused with a sentence', () => {
     const objects = oneService({}, [])
