@@ -48,6 +48,10 @@ export interface NftTable {
   maps: Map<string, NftMap>
 }
 
+/** A rule with its comment, as one line of `nft list`. */
+export const nftRuleLine = (text: string, comment?: string): string =>
+  comment === undefined ? text : `${text} comment "${comment}"`
+
 /** `ip kube-proxy`, as commands and traces name a table. */
 export const nftTitle = ({ family, name }: Pick<NftTable, 'family' | 'name'>): string =>
   `${family} ${name}`

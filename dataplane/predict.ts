@@ -5,6 +5,7 @@ import { ipvsRuleset } from './kube-proxy/ipvs/ruleset.ts'
 import { dummyLink, type IpvsState, ipvsState } from './kube-proxy/ipvs/state.ts'
 import { nftablesTable, withNftablesDefaults } from './kube-proxy/nftables/service-chains.ts'
 import { defaultNodeAddresses } from './kube-proxy/node-addresses.ts'
+import type { OriginRecorder } from './kube-proxy/origins.ts'
 import { type ProxierInput, proxierOf } from './kube-proxy/proxier.ts'
 import { userspaceRuleset } from './kube-proxy/userspace/ruleset.ts'
 import { type Features, featuresOf } from './kube-proxy/versions.ts'
@@ -97,10 +98,14 @@ export function proxiersOf(objects: ClusterObjects, options: PredictOptions): Pr
   )
 }
 
-/** The state that proxiers of a mode write; the iptables rules are those of one family. */
+/**
+ * The state that proxiers of a mode write; the iptables rules are those of one family.
+ * @param origins records what the entries come from
+ */
 export function writeState(
   proxiers: Proxiers,
   { mode, family = 'ipv4' }: Pick<PredictOptions, 'mode' | 'family'>,
+  origins?: OriginRecorder,
 ): NodeState {
   const nothing: NodeState = {
     iptables: new Map(),
@@ -109,17 +114,20 @@ export function writeState(
     links: [],
   }
   if (mode === 'nftables')
-    return { ...nothing, nftables: [...proxiers.values()].map(nftablesTable) }
+    return {
+      ...nothing,
+      nftables: [...proxiers.values()].map((one) => nftablesTable(one, origins)),
+    }
   const own = proxiers.get(family) as ProxierInput
   if (mode !== 'ipvs')
     return {
       ...nothing,
-      iptables: mode === 'iptables' ? iptablesRuleset(own) : userspaceRuleset(own),
+      iptables: (mode === 'iptables' ? iptablesRuleset : userspaceRuleset)(own, origins),
     }
-  const states = new Map([...proxiers].map(([of, proxier]) => [of, ipvsState(proxier)]))
+  const states = new Map([...proxiers].map(([of, one]) => [of, ipvsState(one, origins)]))
   const all = [...states.values()]
   return {
-    iptables: ipvsRuleset(own, states.get(family) as IpvsState),
+    iptables: ipvsRuleset(own, states.get(family) as IpvsState, origins),
     ipsets: new Map(all.flatMap((state) => [...state.sets.build()])),
     virtualServers: all.flatMap((state) => state.virtualServers),
     links: [dummyLink(all.flatMap((state) => [...state.bound]))],

@@ -1,7 +1,8 @@
+import { entryName } from '../../dataplane/entry-id.ts'
 import { isServiceChain } from '../../dataplane/kube-proxy/chain-names.ts'
 import { isServicePortChain } from '../../dataplane/kube-proxy/nftables/builder.ts'
 import { type Change, changesBetween } from '../../dataplane/view/changes.ts'
-import { entryName, holdingsOf } from '../../dataplane/view/holdings.ts'
+import { holdingsOf } from '../../dataplane/view/holdings.ts'
 import { modeOf, type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import type { Part } from './terminal-text.ts'
 

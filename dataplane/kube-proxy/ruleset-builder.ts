@@ -1,4 +1,6 @@
+import { idOf } from '../entry-id.ts'
 import type { Chain, Rule, Ruleset, Table } from '../iptables-save.ts'
+import type { OriginRecorder, Origins, PortOrigins } from './origins.ts'
 import { commented } from './rule-text.ts'
 
 type TableName = 'nat' | 'filter' | 'mangle'
@@ -16,8 +18,13 @@ export const isBuiltIn = (table: string, chain: string): boolean =>
 /** Builds the chains of one table. */
 export class TableBuilder {
   readonly table: Table = new Map()
+  readonly #name: TableName
+  readonly #origins: OriginRecorder | undefined
 
-  constructor(name: TableName) {
+  /** @param origins records what the rules and chains come from that are added with origins */
+  constructor(name: TableName, origins?: OriginRecorder) {
+    this.#name = name
+    this.#origins = origins
     for (const chain of BUILT_IN[name])
       this.table.set(chain, { name: chain, policy: 'ACCEPT', rules: [] })
   }
@@ -31,8 +38,26 @@ export class TableBuilder {
     return chain.rules
   }
 
-  add(chain: string, spec: string): void {
+  /** @param from the origins in the current Service port, if the rule is written for one */
+  add(chain: string, spec: string, from?: Origins): void {
     this.chain(chain).push({ spec })
+    if (from) this.recordRule(chain, spec, from)
+  }
+
+  /** Adds a rule that comes from several Service ports. */
+  addOf(chain: string, spec: string, origins: readonly PortOrigins[]): void {
+    this.add(chain, spec)
+    for (const ofPort of origins) this.#origins?.add(idOf.rule(this.#name, chain, spec), ofPort)
+  }
+
+  /** Records what a rule comes from. */
+  recordRule(chain: string, spec: string, from: Origins): void {
+    this.#origins?.record(idOf.rule(this.#name, chain, spec), from)
+  }
+
+  /** Records what a chain comes from, if it is created. */
+  recordChain(chain: string, from: Origins): void {
+    this.#origins?.record(idOf.chain(this.#name, chain), from)
   }
 
   /** Adds a jump as EnsureRule(Prepend) does, above the earlier ones, and creates the chain that it leads to. */

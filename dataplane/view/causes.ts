@@ -1,7 +1,6 @@
-import { groupBy } from '../collections.ts'
-import { canonicalCidr, type Family, printEndpoint } from '../ip-address.ts'
+import { entryName, idOf } from '../entry-id.ts'
+import { canonicalCidr, printEndpoint } from '../ip-address.ts'
 import { virtualServerKey } from '../ipvsadm-save.ts'
-import type { TrackedEndpoint } from '../kube-proxy/endpoints.ts'
 import {
   DUMMY_LINK,
   isIpvsModeSet,
@@ -9,22 +8,23 @@ import {
   isSharedChain,
   kubeProxyVirtualServers,
 } from '../kube-proxy/mode-ownership.ts'
+import {
+  type EntryOrigin,
+  OriginRecorder,
+  type Origins,
+  outsideAddresses,
+  type PortOrigins,
+  type PortSetting,
+  rangeOrigins,
+} from '../kube-proxy/origins.ts'
 import { isBuiltIn } from '../kube-proxy/ruleset-builder.ts'
 import type { ServicePort } from '../kube-proxy/service-ports.ts'
 import { KUBE_PROXY_TABLE } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
-import type { ClusterObjects, Endpoint, Service } from '../objects.ts'
+import type { ClusterObjects, Endpoint, EndpointSlice, Service } from '../objects.ts'
 import { type PredictOptions, proxiersOf, writeState } from '../predict.ts'
 import { targetOf } from '../rule.ts'
-import {
-  type Entry,
-  entryName,
-  holdingsOf,
-  idOf,
-  type NodeHoldings,
-  outlineOf,
-  placedEntries,
-} from './holdings.ts'
+import { type Entry, holdingsOf, type NodeHoldings, outlineOf, placedEntries } from './holdings.ts'
 import { purposeOf } from './purposes.ts'
 
 /** Why an entry of a node exists: the field of the API object from which kube-proxy made it. */
@@ -47,8 +47,8 @@ export interface Cause {
 export type Causes = ReadonlyMap<string, readonly Cause[]>
 
 /**
- * Why each entry of a node exists, told from predictions: what kube-proxy would write for one Service port alone, and what of
- * that it would not write without one of the port's fields, or with another endpoint in the place of one of its endpoints.
+ * Why each entry of a node exists, told from a prediction: kube-proxy's rule builders record which Service port, and which of its fields
+ * or endpoints, they write an entry for (kube-proxy/origins.ts).
  * @throws VersionError, PredictError as predict does
  */
 export function causesOf(
@@ -61,7 +61,7 @@ export function causesOf(
   const isKubeProxys = ownership(state)
   const causes = new Map<string, readonly Cause[]>()
   for (const { entry, parents } of placedEntries(holdings.groups)) {
-    const known = predicted.get(entry.id) ?? predicted.get(entry.id.replace(/ #\d+$/, ''))
+    const known = predicted.get(entry.id) ?? predicted.get(withoutNumber(entry.id))
     if (parents.length > 0)
       causes.set(entry.id, known ?? [isKubeProxys(entry, parents) ? LEFT_OVER : OTHER])
   }
@@ -76,213 +76,169 @@ const LEFT_OVER: Cause = {
 }
 const OTHER: Cause = { kind: 'other', object: '', field: '', reason: 'kube-proxy did not make it' }
 
-/** Beyond this many endpoints of a port its entries are told apart no further: each endpoint costs one more prediction. */
-const MOST_ENDPOINTS = 100
+/** The id of the first of several equal entries. */
+const withoutNumber = (id: string): string => id.replace(/ #\d+$/, '')
 
 function predictedCauses(
   objects: ClusterObjects,
   options: PredictOptions,
 ): Map<string, readonly Cause[]> {
-  const proxiers = proxiersOf(objects, options)
-  /** What kube-proxy would write for these ports of one family, in place of all its ports. */
-  const write = (family?: Family, ports: ServicePort[] = []) => {
-    const limited = [...proxiers].map(
-      ([of, one]) => [of, { ...one, ports: of === family ? ports : [] }] as const,
+  const origins = new OriginRecorder()
+  const state = writeState(proxiersOf(objects, options), options, origins)
+  const known = new Map<ServicePort, PortCauses>()
+  const causesOfPort = ({ port, from }: PortOrigins): readonly Cause[] => {
+    const ofPort = known.get(port) ?? new PortCauses(port, objects, options.node)
+    known.set(port, ofPort)
+    return ofPort.causesOf(from)
+  }
+  const causes = new Map<string, readonly Cause[]>()
+  for (const { entry } of placedEntries(outlineOf(state))) {
+    const recorded = origins.of(withoutNumber(entry.id)).flatMap(causesOfPort)
+    causes.set(
+      entry.id,
+      recorded.length > 0 ? distinct(recorded) : [ofKubeProxy(entry, options.mode)],
     )
-    return entriesById(writeState(new Map(limited), options))
   }
-  const always = write()
-  const causes = new Map<string, Cause[]>()
-  const add = (id: string, cause: Cause) => {
-    const known = causes.get(id) ?? []
-    if (!known.some(({ object, field }) => object === cause.object && field === cause.field))
-      causes.set(id, [...known, cause])
-  }
-  for (const [family, { ports }] of proxiers) {
-    const known = ports.map((port) => {
-      const own = [...write(family, [port]).values()].filter(
-        ({ id, text }) => always.get(id)?.text !== text,
-      )
-      return { own, unexplained: new Set(own), ...aspectsOf(port, objects, options) }
-    })
-    const byKind = groupBy(
-      known.flatMap(({ aspects, ...port }) => aspects.map((aspect) => ({ ...port, aspect }))),
-      ({ aspect }) => aspect.kind,
-    )
-    for (const having of byKind.values()) {
-      // Ports without the aspect would write what several ports share.
-      const without = having.map(({ aspect }) => aspect.without)
-      const rest = write(family, without)
-      for (const port of having) addCausesOfAspect(port, rest, causes, add)
-    }
-    for (const { unexplained, main } of known) for (const { id } of unexplained) add(id, main)
-  }
-  for (const entry of [...always.values(), ...entriesById(writeState(proxiers, options)).values()])
-    if (!causes.has(entry.id)) causes.set(entry.id, [ofKubeProxy(entry, options.mode)])
   return causes
 }
 
-/** Adds the causes of an aspect to those entries of its port that are missing or different without it. */
-function addCausesOfAspect(
-  { own, unexplained, aspect }: { own: Entry[]; unexplained: Set<Entry>; aspect: Aspect },
-  rest: ReadonlyMap<string, Entry>,
-  causes: ReadonlyMap<string, readonly Cause[]>,
-  add: (id: string, cause: Cause) => void,
-): void {
-  for (const entry of own) {
-    const known = causes.get(entry.id) ?? []
-    if (known.some((cause) => aspect.causes.includes(cause))) continue
-    if (rest.get(entry.id)?.text === entry.text) continue
-    for (const cause of aspect.causes) add(entry.id, cause)
-    // An aspect of its text is not yet why it exists.
-    if (!rest.has(entry.id)) unexplained.delete(entry)
-  }
-}
+/** One cause for each field of an object: the ports of a Service share some. */
+const distinct = (causes: readonly Cause[]): Cause[] => [
+  ...new Map(causes.map((cause) => [`${cause.object} ${cause.field}`, cause])).values(),
+]
 
-const entriesById = (state: NodeState): Map<string, Entry> =>
-  new Map([...placedEntries(outlineOf(state))].map(({ entry }) => [entry.id, entry]))
+/** The causes that a Service port can give to entries, by their origins. */
+class PortCauses {
+  /** In the order in which they are told. */
+  readonly #byOrigin = new Map<EntryOrigin | string, Cause[]>()
+  readonly #order = new Map<Cause, number>()
+  readonly #port: ServicePort
+  readonly #service: Service
+  /** `Service default/web` */
+  readonly #object: string
+  /** `port http of Service default/web` */
+  readonly #called: string
+  readonly #main: Cause
 
-/** What a Service port has because of some fields. */
-interface Aspect {
-  /** Aspects of several ports that are alike. */
-  kind: string
-  causes: readonly Cause[]
-  without: ServicePort
-}
-
-/**
- * The aspects of a Service port, those of several fields of which one would be enough at the end, and the cause of all that exists
- * because of the port as a whole.
- */
-function aspectsOf(port: ServicePort, objects: ClusterObjects, { node }: PredictOptions) {
-  const [path = '', portName = ''] = port.name.split(':')
-  const service = objects.services.find(
-    ({ namespace, name }) => `${namespace}/${name}` === path,
-  ) as Service
-  const index = service.ports.findIndex(
-    ({ name, protocol }) => name === portName && protocol.toLowerCase() === port.protocol,
-  )
-  const object = `Service ${path}`
-  const called = `port ${portName || port.port} of ${object}`
-  const causeOf = (field: string, reason: string): Cause => {
-    return { kind: 'service', service: path, object, field, reason: `because ${reason}` }
-  }
-  const aspect = (kind: string, without: Partial<ServicePort>, ...causes: Cause[]): Aspect => {
-    return { kind, causes, without: { ...port, ...without } }
-  }
-  /** Each value of a list by itself. */
-  const each = (
-    list: 'externalIPs' | 'loadBalancerIPs' | 'sourceRanges',
-    causeOfOne: (value: string) => Cause,
-  ) =>
-    port[list].map((value, at) =>
-      aspect(`${list} ${at}`, { [list]: port[list].toSpliced(at, 1) }, causeOfOne(value)),
+  constructor(port: ServicePort, objects: ClusterObjects, node: string) {
+    const [path = '', portName = ''] = port.name.split(':')
+    this.#port = port
+    this.#service = objects.services.find(
+      ({ namespace, name }) => `${namespace}/${name}` === path,
+    ) as Service
+    this.#object = `Service ${path}`
+    this.#called = `port ${portName || port.port} of ${this.#object}`
+    const index = this.#service.ports.findIndex(
+      ({ name, protocol }) => name === portName && protocol.toLowerCase() === port.protocol,
     )
+    this.#addOutside(index)
+    this.#addRanges()
+    this.#addSettings(node)
+    this.#addEndpoints(objects)
+    const address = `${port.protocol.toUpperCase()} ${printEndpoint(port.clusterIP, port.port)}`
+    this.#main = this.#causeOf(`spec.ports[${index}]`, `${this.#called} is ${address}`)
+    this.#add(this.#main, 'port')
+  }
 
-  const nodePort = causeOf(
-    `spec.ports[${index}].nodePort`,
-    `${called} has nodePort ${port.nodePort}`,
-  )
-  const outside = [
-    ...(port.nodePort === 0 ? [] : [aspect('nodePort', { nodePort: 0 }, nodePort)]),
-    ...each('externalIPs', (address) => {
-      const field = `spec.externalIPs[${service.externalIPs.indexOf(address)}]`
-      return causeOf(field, `${object} has the external IP ${address}`)
-    }),
-    ...each('loadBalancerIPs', (address) => {
-      const at = service.loadBalancerIngress.findIndex(({ ip }) => ip === address)
-      const field = `status.loadBalancer.ingress[${at}].ip`
-      return causeOf(field, `the load balancer of ${object} has the address ${address}`)
-    }),
-  ]
-  const ranges = each('sourceRanges', (range) => {
-    const at = service.loadBalancerSourceRanges.map(canonicalCidr).indexOf(range)
-    return causeOf(
-      `spec.loadBalancerSourceRanges[${at}]`,
-      `the load balancer of ${object} admits ${range}`,
-    )
-  })
-  const local = `Local${port.endpoints.some(({ isLocal }) => isLocal) ? '' : `, and none of its endpoints is on ${node}`}`
-  const settings = [
-    ['affinity', undefined, 'sessionAffinity', `ClientIP for ${port.affinity} seconds`],
-    ['internalLocal', false, 'internalTrafficPolicy', local],
-    ['externalLocal', false, 'externalTrafficPolicy', local],
-    ['healthCheckNodePort', 0, 'healthCheckNodePort', port.healthCheckNodePort],
-  ] as const
-  const alternatives = (kind: string, of: Aspect[], without: Partial<ServicePort>) =>
-    of.length > 1 ? [aspect(kind, without, ...of.flatMap(({ causes }) => causes))] : []
-  const aspects = [
-    ...outside,
-    ...ranges,
-    ...settings.flatMap(([key, none, field, value]) =>
-      port[key] === none
-        ? []
-        : aspect(key, { [key]: none }, causeOf(`spec.${field}`, `${object} has ${field} ${value}`)),
-    ),
-    ...endpointAspects(port, path, called, objects).map(([endpoints, cause], at) => {
-      return aspect(`endpoints ${at}`, { endpoints }, cause)
-    }),
-    ...alternatives('outside', outside, { nodePort: 0, externalIPs: [], loadBalancerIPs: [] }),
-    ...alternatives('ranges', ranges, { sourceRanges: [] }),
-  ]
-  const address = `${port.protocol.toUpperCase()} ${printEndpoint(port.clusterIP, port.port)}`
-  return { aspects, main: causeOf(`spec.ports[${index}]`, `${called} is ${address}`) }
-}
+  /** The port as a whole, if it has nothing of what an entry comes from. */
+  causesOf(from: Origins): readonly Cause[] {
+    const causes = new Set(from.flatMap((origin) => this.#byOrigin.get(originKey(origin)) ?? []))
+    if (causes.size === 0) return [this.#main]
+    const rank = (cause: Cause) => this.#order.get(cause) ?? 0
+    return [...causes].sort((a, b) => rank(a) - rank(b))
+  }
 
-/** With it in the place of an endpoint, the entries of that endpoint are different ones, and no others; addresses are of RFC 5737 and RFC 3849. */
-function standIn(port: ServicePort): Pick<TrackedEndpoint, 'text' | 'ip' | 'port'> {
-  const ip = port.clusterIP.includes(':') ? '2001:db8::1' : '192.0.2.1'
-  return { ip, port: 1, text: printEndpoint(ip, 1) }
-}
+  #add(cause: Cause, ...origins: (EntryOrigin | string)[]): void {
+    this.#order.set(cause, this.#order.size)
+    for (const origin of origins)
+      this.#byOrigin.set(origin, [...(this.#byOrigin.get(origin) ?? []), cause])
+  }
 
-function endpointAspects(
-  port: ServicePort,
-  path: string,
-  called: string,
-  objects: ClusterObjects,
-): (readonly [TrackedEndpoint[], Cause])[] {
-  const { endpoints } = port
-  const slices = objects.endpointSlices.filter(
-    ({ namespace, serviceName }) => `${namespace}/${serviceName}` === path,
-  )
-  const service = { kind: 'service', service: path } as const
-  if (!endpoints.some(({ ready }) => ready)) {
-    const ready = {
-      ready: true,
-      serving: true,
-      terminating: false,
-      isLocal: true,
-      zoneHints: [],
-      nodeHints: [],
+  #causeOf(field: string, reason: string): Cause {
+    const { namespace, name } = this.#service
+    const service = `${namespace}/${name}`
+    return { kind: 'service', service, object: this.#object, field, reason: `because ${reason}` }
+  }
+
+  #addOutside(index: number): void {
+    const { nodePort } = this.#port
+    const service = this.#service
+    if (nodePort !== 0) {
+      const reason = `${this.#called} has nodePort ${nodePort}`
+      this.#add(this.#causeOf(`spec.ports[${index}].nodePort`, reason), 'nodePort', 'outside')
     }
-    const object = slices[0]
-      ? `EndpointSlice ${slices[0].namespace}/${slices[0].name}`
-      : `Service ${path}`
-    const field = slices[0] ? 'endpoints' : 'spec.selector'
-    const cause: Cause = {
-      ...service,
-      object,
-      field,
-      reason: `because ${called} has no ready endpoint`,
+    for (const { address, origin } of outsideAddresses(this.#port)) {
+      const cause =
+        origin.list === 'externalIPs'
+          ? this.#causeOf(
+              `spec.externalIPs[${service.externalIPs.indexOf(address)}]`,
+              `${this.#object} has the external IP ${address}`,
+            )
+          : this.#causeOf(
+              `status.loadBalancer.ingress[${service.loadBalancerIngress.findIndex(({ ip }) => ip === address)}].ip`,
+              `the load balancer of ${this.#object} has the address ${address}`,
+            )
+      this.#add(cause, originKey(origin), origin.list, 'outside')
     }
-    return [[[...endpoints, { ...standIn(port), ...ready }], cause]]
   }
-  if (endpoints.length > MOST_ENDPOINTS) return []
-  return endpoints.map((endpoint, at) => {
-    const isIt = ({ addresses }: Endpoint) => addresses[0] === endpoint.ip
-    const slice = slices.find(
-      (one) =>
-        one.endpoints.some(isIt) && one.ports.some(({ port: number }) => number === endpoint.port),
+
+  #addRanges(): void {
+    const ranges = this.#service.loadBalancerSourceRanges.map(canonicalCidr)
+    for (const origin of rangeOrigins(this.#port.sourceRanges)) {
+      const cause = this.#causeOf(
+        `spec.loadBalancerSourceRanges[${ranges.indexOf(origin.value)}]`,
+        `the load balancer of ${this.#object} admits ${origin.value}`,
+      )
+      this.#add(cause, originKey(origin), 'sourceRanges')
+    }
+  }
+
+  #addSettings(node: string): void {
+    const port = this.#port
+    const hasLocal = port.endpoints.some(({ isLocal }) => isLocal)
+    const local = `Local${hasLocal ? '' : `, and none of its endpoints is on ${node}`}`
+    const add = (setting: PortSetting, field: string, value: string | number) =>
+      this.#add(this.#causeOf(`spec.${field}`, `${this.#object} has ${field} ${value}`), setting)
+    if (port.affinity !== undefined)
+      add('affinity', 'sessionAffinity', `ClientIP for ${port.affinity} seconds`)
+    if (port.internalLocal) add('internalLocal', 'internalTrafficPolicy', local)
+    if (port.externalLocal) add('externalLocal', 'externalTrafficPolicy', local)
+    if (port.healthCheckNodePort !== 0)
+      add('healthCheckNodePort', 'healthCheckNodePort', port.healthCheckNodePort)
+  }
+
+  #addEndpoints({ endpointSlices }: ClusterObjects): void {
+    const { endpoints } = this.#port
+    const { namespace, name } = this.#service
+    const slices = endpointSlices.filter(
+      (slice) => slice.namespace === namespace && slice.serviceName === name,
     )
-    const object = `EndpointSlice ${slice?.namespace}/${slice?.name}`
-    const without = endpoints.map((one, other) =>
-      other === at ? { ...one, ...standIn(port) } : one,
-    )
-    const reason = `because ${object} lists ${endpoint.text} as an endpoint of Service ${path}`
-    const field = `endpoints[${slice?.endpoints.findIndex(isIt)}].addresses[0]`
-    return [without, { ...service, endpoint: endpoint.text, object, field, reason }]
-  })
+    if (!endpoints.some(({ ready }) => ready)) {
+      const cause = this.#causeOf('spec.selector', `${this.#called} has no ready endpoint`)
+      const [slice] = slices
+      this.#add(slice ? { ...cause, ...fieldOf(slice, 'endpoints') } : cause, 'unready')
+      return
+    }
+    for (const endpoint of endpoints) {
+      const isIt = ({ addresses }: Endpoint) => addresses[0] === endpoint.ip
+      const slice = slices.find(
+        (one) => one.endpoints.some(isIt) && one.ports.some(({ port }) => port === endpoint.port),
+      )
+      if (!slice) continue
+      const field = fieldOf(slice, `endpoints[${slice.endpoints.findIndex(isIt)}].addresses[0]`)
+      const listed = `${field.object} lists ${endpoint.text} as an endpoint of ${this.#object}`
+      this.#add({ ...this.#causeOf('', listed), ...field, endpoint: endpoint.text }, endpoint)
+    }
+  }
 }
+
+const fieldOf = ({ namespace, name }: EndpointSlice, field: string) => {
+  return { object: `EndpointSlice ${namespace}/${name}`, field }
+}
+
+/** The same for equal origins. */
+const originKey = (origin: EntryOrigin): EntryOrigin | string =>
+  typeof origin === 'object' && 'list' in origin ? `${origin.list} ${origin.value}` : origin
 
 /** Whether an entry that is not predicted is of a kind that only kube-proxy makes; by its place, as in compare/. */
 function ownership(state: NodeState): (entry: Entry, parents: readonly Entry[]) => boolean {

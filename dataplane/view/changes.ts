@@ -1,5 +1,6 @@
 import { misplaced, sameSequence } from '../collections.ts'
-import { type Entry, entryName, type NodeHoldings, placedEntries } from './holdings.ts'
+import { entryName } from '../entry-id.ts'
+import { type Entry, type NodeHoldings, placedEntries } from './holdings.ts'
 
 /** One entry of one node that was added, removed, changed its text or moved within its chain. Counters are no change. */
 export interface Change {

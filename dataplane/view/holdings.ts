@@ -1,6 +1,7 @@
+import { idOf } from '../entry-id.ts'
 import { printEndpoint } from '../ip-address.ts'
 import { type LiveConnections, virtualServerKey } from '../ipvsadm-save.ts'
-import { type NftChain, type NftTable, nftTitle } from '../nft-table.ts'
+import { type NftChain, type NftTable, nftRuleLine, nftTitle } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
 import { normaliseSpec, targetOf } from '../rule.ts'
 
@@ -95,25 +96,6 @@ export function* placedEntries(
   }
 }
 
-/** The ids of entries that a trace or a cause names. Names become one segment of the id each, whatever they contain. */
-export const idOf = {
-  chain: (table: string, chain: string): string => childId(`iptables/${segment(table)}`, chain),
-  set: (set: string): string => childId('ipset', set),
-  /** @param key such as `TCP 10.96.0.1:443` */
-  virtualServer: (key: string): string => childId('ipvs', key),
-  /** @param table such as `ip kube-proxy` */
-  nft: (table: string, part: 'chain' | 'set' | 'map', name: string): string =>
-    childId(`nftables/${segment(table)}`, `${part} ${name}`),
-}
-
-/** The name in the last segment of an id: not of a rule, an element or an address, which are their text. */
-export const entryName = (id: string): string =>
-  decodeURIComponent(id.slice(id.lastIndexOf('/') + 1))
-
-const segment = (name: string): string =>
-  /[%/]/.test(name) ? name.replace(/[%/]/g, encodeURIComponent) : name
-const childId = (parent: string, name: string): string => `${parent}/${segment(name)}`
-
 const group = (name: string, children: Entry[]): Entry => ({
   id: name,
   kind: 'group',
@@ -138,7 +120,7 @@ function numbered(entries: Entry[]): Entry[] {
 /** @param parsed read the rules, for their references and for one id of all spellings of a rule */
 function iptablesEntries({ iptables, ipsets }: NodeState, parsed: boolean): Entry[] {
   return [...iptables].map(([table, chains]) => ({
-    id: childId('iptables', table),
+    id: idOf.table(table),
     kind: 'table',
     text: `*${table}`,
     children: [...chains.values()].map(({ name, policy, packets, rules }) => {
@@ -232,7 +214,7 @@ function ipvsEntries({ virtualServers }: NodeState, live: LiveConnections = new 
 
 const linkEntries = ({ links }: NodeState): Entry[] =>
   links.map(({ name, flags, addresses }) => {
-    const id = childId('links', name)
+    const id = idOf.link(name)
     const texts = addresses.map(({ address, prefixLength }) => `${address}/${prefixLength}`)
     return {
       id,
@@ -260,7 +242,7 @@ function nftTableEntry(table: NftTable, parsed: boolean): Entry {
   const chains = [...table.chains].map(([name, chain]): Entry => {
     const id = idOf.nft(title, 'chain', name)
     const children = chain.rules.map(({ text, comment }): Entry => {
-      const line = comment === undefined ? text : `${text} comment "${comment}"`
+      const line = nftRuleLine(text, comment)
       return { id: `${id}/${line}`, kind: 'rule', text: line, ...refersTo(text) }
     })
     return { id, kind: 'chain', text: chainText(name, chain), children: numbered(children) }
@@ -287,7 +269,7 @@ function nftTableEntry(table: NftTable, parsed: boolean): Entry {
     }
   })
   const children = [...chains, ...sets, ...maps]
-  return { id: childId('nftables', title), kind: 'table', text: `table ${title}`, children }
+  return { id: idOf.nftTable(title), kind: 'table', text: `table ${title}`, children }
 }
 
 function chainText(name: string, { base }: NftChain): string {

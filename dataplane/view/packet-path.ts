@@ -1,3 +1,4 @@
+import { idOf } from '../entry-id.ts'
 import { printEndpoint } from '../ip-address.ts'
 import { KERNEL_MODES, type KubeProxyMode } from '../kube-proxy/config.ts'
 import { DUMMY_LINK } from '../kube-proxy/mode-ownership.ts'
@@ -21,7 +22,6 @@ import {
 import type { Hook, TraceStep } from '../trace/step.ts'
 import { stoppingPlace } from '../trace/stopping-place.ts'
 import { type Trace, tracePacket } from '../trace.ts'
-import { idOf } from './holdings.ts'
 import { journeyOf, type Station, type Surroundings } from './journey.ts'
 
 /** The path of one packet through a node, to be drawn. */

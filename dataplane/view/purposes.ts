@@ -1,5 +1,6 @@
+import { entryName } from '../entry-id.ts'
 import { targetOf } from '../rule.ts'
-import { type Entry, entryName } from './holdings.ts'
+import type { Entry } from './holdings.ts'
 
 /** What chains, sets and maps do that kube-proxy makes for no single Service, to follow "which" or "it". */
 const PURPOSES: Record<string, string> = {

@@ -1,6 +1,7 @@
 import { asHost, printEndpoint } from '../../ip-address.ts'
 import { endpointChain } from '../chain-names.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
+import { type EntryOrigin, type Origins, outsideAddresses } from '../origins.ts'
 import type { ProxierInput } from '../proxier.ts'
 import { commented, firstOf, recent, toAddress, toPort } from '../rule-text.ts'
 import type { TableBuilder } from '../ruleset-builder.ts'
@@ -14,19 +15,22 @@ export interface PortRules {
   port: ServicePort
 }
 
-/** An endpoint with the name of its chain, so that the hash is computed once. */
+/** An endpoint with the name of its chain, so that the hash is computed once, and what the chain comes from. */
 export interface ChainedEndpoint {
   endpoint: TrackedEndpoint
   chain: string
+  from: Origins
 }
 
 export const chained = (
   port: ServicePort,
   endpoints: readonly TrackedEndpoint[],
+  originsOf: (endpoint: TrackedEndpoint) => Origins,
 ): ChainedEndpoint[] =>
   endpoints.map((endpoint) => ({
     endpoint,
     chain: endpointChain(port.name, port.protocol, endpoint.text),
+    from: originsOf(endpoint),
   }))
 
 /** KUBE-SEP-: marks a packet whose source is the endpoint itself for masquerading, then rewrites the destination. */
@@ -40,13 +44,15 @@ export function writeEndpointChains(
   const masquerade = ` ${comment}-j KUBE-MARK-MASQ`
   const match = `-p ${protocol} ${comment}`
   const dnat = `-m ${protocol} -j DNAT --to-destination `
-  for (const { endpoint, chain } of endpoints) {
+  for (const { endpoint, chain, from } of endpoints) {
     const remember = port.affinity === undefined ? '' : recent(proxier.family, chain, '--set')
     const destination = printEndpoint(endpoint.ip, endpoint.port)
-    nat.define(chain, [
-      { spec: `-s ${asHost(endpoint.ip)}${masquerade}` },
-      { spec: `${match}${remember}${dnat}${destination}` },
-    ])
+    const hairpin = `-s ${asHost(endpoint.ip)}${masquerade}`
+    const translate = `${match}${remember}${dnat}${destination}`
+    nat.define(chain, [{ spec: hairpin }, { spec: translate }])
+    nat.recordChain(chain, from)
+    nat.recordRule(chain, hairpin, from)
+    nat.recordRule(chain, translate, ['affinity', ...from])
   }
 }
 
@@ -54,41 +60,55 @@ export function writeEndpointChains(
  * Balancing: first the endpoint that a client with affinity used before, then each endpoint with the probability
  * that results in equal shares, the last one without a condition.
  * @param commentOf the comment for one endpoint (by position) of a kind of rule; empty for none
+ * @param originsOf what the rules that choose an endpoint come from
  */
 export function writeBalancing(
   { nat, proxier, port }: PortRules,
   from: string,
   endpoints: readonly ChainedEndpoint[],
   commentOf: (endpoint: TrackedEndpoint, index: number, kind: 'affinity' | 'balance') => string,
+  originsOf: (endpoint: TrackedEndpoint) => Origins,
 ): void {
   const rules = nat.chain(from)
   if (port.affinity !== undefined)
     for (const [index, { endpoint, chain }] of endpoints.entries()) {
       const match = recent(proxier.family, chain, `--rcheck --seconds ${port.affinity} --reap`)
-      rules.push({ spec: `${commentOf(endpoint, index, 'affinity')}${match}-j ${chain}` })
+      const spec = `${commentOf(endpoint, index, 'affinity')}${match}-j ${chain}`
+      rules.push({ spec })
+      nat.recordRule(from, spec, ['affinity', ...originsOf(endpoint)])
     }
-  for (const [index, { endpoint, chain }] of endpoints.entries())
-    rules.push({
-      spec: `${commentOf(endpoint, index, 'balance')}${firstOf(endpoints.length - index)}-j ${chain}`,
-    })
+  for (const [index, { endpoint, chain }] of endpoints.entries()) {
+    const share = firstOf(endpoints.length - index)
+    const spec = `${commentOf(endpoint, index, 'balance')}${share}-j ${chain}`
+    rules.push({ spec })
+    nat.recordRule(from, spec, originsOf(endpoint))
+  }
 }
 
-/** Rules of the filter table for packets from outside to a Service port without usable endpoints. */
+/**
+ * Rules of the filter table for packets from outside to a Service port without usable endpoints.
+ * @param from why it has none
+ */
 export function writeRefusals(
   { filter, proxier, port }: PortRules,
   comment: string,
   target: string,
+  from: Origins,
 ): void {
-  const refuse = (match: string) => filter.add('KUBE-EXTERNAL-SERVICES', `${match}-j ${target}`)
-  for (const address of [...port.externalIPs, ...port.loadBalancerIPs])
-    refuse(toAddress(address, port, comment))
+  const refuse = (match: string, origin: EntryOrigin) =>
+    filter.add('KUBE-EXTERNAL-SERVICES', `${match}-j ${target}`, [origin, ...from])
+  for (const { address, origin } of outsideAddresses(port))
+    refuse(toAddress(address, port, comment), origin)
   if (port.nodePort !== 0 && proxier.servesNodePorts)
-    refuse(toPort(port.protocol, comment, port.nodePort, '-m addrtype --dst-type LOCAL '))
+    refuse(
+      toPort(port.protocol, comment, port.nodePort, '-m addrtype --dst-type LOCAL '),
+      'nodePort',
+    )
 }
 
 /** filter KUBE-NODEPORTS accepts health checks of load balancers, with or without endpoints. */
 export function writeHealthCheck({ filter, port }: PortRules): void {
   if (port.healthCheckNodePort === 0) return
   const match = toPort('tcp', `${port.name} health check node port`, port.healthCheckNodePort)
-  filter.add('KUBE-NODEPORTS', `${match}-j ACCEPT`)
+  filter.add('KUBE-NODEPORTS', `${match}-j ACCEPT`, ['healthCheckNodePort'])
 }

@@ -1,5 +1,12 @@
 import { asHost, contains } from '../../ip-address.ts'
 import {
+  type ListedOrigin,
+  type Origins,
+  outsideAddresses,
+  PolicyOrigins,
+  rangeOrigins,
+} from '../origins.ts'
+import {
   ANY_SENDER,
   commented,
   fromRange,
@@ -32,6 +39,7 @@ function planOf(rules: PortRules) {
   return {
     ...rules,
     categories,
+    origins: new PolicyOrigins(port, categories),
     cluster: `KUBE-SVC-${port.hash}`,
     local: `KUBE-SVL-${port.hash}`,
     external: `KUBE-EXT-${port.hash}`,
@@ -42,35 +50,50 @@ function planOf(rules: PortRules) {
   }
 }
 
+const FIREWALL: Origins = ['loadBalancerIPs', 'sourceRanges']
+
+function recordChains({ nat, origins, cluster, local, external, firewall }: Plan): void {
+  nat.recordChain(cluster, origins.cluster)
+  nat.recordChain(local, origins.local)
+  nat.recordChain(external, ['outside'])
+  nat.recordChain(firewall, FIREWALL)
+}
+
 /** The rules in KUBE-SERVICES, KUBE-NODEPORTS and, for ports without endpoints, in the filter table. */
 function writeEntryRules(plan: Plan): void {
-  const { nat, filter, proxier, port, categories, external, firewall } = plan
+  const { nat, filter, proxier, port, categories, origins, external, firewall } = plan
   const { name } = port
   const refuse = categories.any
     ? { comment: `${name} has no local endpoints`, target: 'DROP' }
     : { comment: `${name} has no endpoints`, target: rejectTarget(proxier.family) }
-  const lead = (address: string, what: string, chain: string) =>
-    nat.add('KUBE-SERVICES', `${toAddress(address, port, `${name} ${what}`)}-j ${chain}`)
+  const lead = (address: string, what: string, chain: string, from: Origins) =>
+    nat.add('KUBE-SERVICES', `${toAddress(address, port, `${name} ${what}`)}-j ${chain}`, from)
 
-  if (plan.hasInternal)
-    lead(port.clusterIP, 'cluster IP', port.internalLocal ? plan.local : plan.cluster)
-  else
+  if (plan.hasInternal) {
+    const chain = port.internalLocal ? plan.local : plan.cluster
+    lead(port.clusterIP, 'cluster IP', chain, ['internalLocal'])
+  } else
     filter.add(
       'KUBE-SERVICES',
       `${toAddress(port.clusterIP, port, refuse.comment)}-j ${refuse.target}`,
+      origins.refused('internalLocal'),
     )
 
-  for (const address of port.externalIPs) if (categories.any) lead(address, 'external IP', external)
-  for (const address of port.loadBalancerIPs) {
-    if (categories.any) lead(address, 'loadbalancer IP', plan.usesFirewall ? firewall : external)
-    if (plan.usesFirewall && proxier.features.dropsIn === 'filter')
+  for (const { address, origin } of outsideAddresses(port)) {
+    const isBalanced = origin.list === 'loadBalancerIPs'
+    const chain = isBalanced && plan.usesFirewall ? firewall : external
+    const from: Origins = isBalanced && plan.usesFirewall ? [origin, 'sourceRanges'] : [origin]
+    if (categories.any) lead(address, isBalanced ? 'loadbalancer IP' : 'external IP', chain, from)
+    if (isBalanced && plan.usesFirewall && proxier.features.dropsIn === 'filter')
       filter.add(
         'KUBE-PROXY-FIREWALL',
         `${toAddress(address, port, `${name} traffic not accepted by ${firewall}`)}-j DROP`,
+        from,
       )
   }
   if (port.nodePort !== 0 && proxier.servesNodePorts && categories.any) writeNodePort(plan)
-  if (!plan.hasExternal) writeRefusals(plan, refuse.comment, refuse.target)
+  if (!plan.hasExternal)
+    writeRefusals(plan, refuse.comment, refuse.target, origins.refused('externalLocal'))
   writeHealthCheck(plan)
 }
 
@@ -81,8 +104,9 @@ function writeNodePort({ nat, proxier, port, external }: Plan): void {
     nat.add(
       'KUBE-NODEPORTS',
       `-d 127.0.0.0/8 ${match}-m nfacct --nfacct-name  localhost_nps_accepted_pkts -j ${external}`,
+      ['nodePort'],
     )
-  nat.add('KUBE-NODEPORTS', `${match}-j ${external}`)
+  nat.add('KUBE-NODEPORTS', `${match}-j ${external}`, ['nodePort'])
 }
 
 /** The first rule of the chain for ClusterIP traffic: packets that do not come from a local Pod are masqueraded. */
@@ -91,7 +115,7 @@ function writeInternalMasquerade({ nat, proxier, port, cluster, local }: Plan): 
   if (!config.masqueradeAll && !detector) return
   const sender = config.masqueradeAll || !detector ? ANY_SENDER : localSender(detector, '! ')
   const match = toAddress(port.clusterIP, port, `${port.name} cluster IP`, sender)
-  nat.add(port.internalLocal ? local : cluster, `${match}-j KUBE-MARK-MASQ`)
+  nat.add(port.internalLocal ? local : cluster, `${match}-j KUBE-MARK-MASQ`, ['internalLocal'])
 }
 
 /** KUBE-EXT-: masquerades, or with policy Local exempts packets from this node from the policy. */
@@ -104,7 +128,7 @@ function writeExternalChain({
   local,
   hasExternal,
 }: Plan): void {
-  const add = (spec: string) => nat.add(external, spec)
+  const add = (spec: string) => nat.add(external, spec, ['outside', 'externalLocal'])
   const destinations = `${port.name} external destinations`
   if (!port.externalLocal)
     add(`${commented(`masquerade traffic for ${destinations}`)}-j KUBE-MARK-MASQ`)
@@ -127,40 +151,58 @@ function writeExternalChain({
 function writeFirewallChain({ nat, proxier, port, firewall, external }: Plan): void {
   const { features, nodeIP } = proxier
   const comment = commented(`${port.name} loadbalancer IP`)
-  const isNodeAllowed = port.sourceRanges.some((range) => contains(range, nodeIP))
-  const pass = (addresses: readonly string[]) => {
-    const own = isNodeAllowed ? addresses.map((address) => `-s ${asHost(address)} `) : []
-    for (const source of [...port.sourceRanges.map(fromRange), ...own])
-      nat.add(firewall, `${source}${comment}-j ${external}`)
+  const ofNode = rangeOrigins(port.sourceRanges.filter((range) => contains(range, nodeIP)))
+  const pass = (source: string, from: Origins) =>
+    nat.add(firewall, `${source}${comment}-j ${external}`, from)
+  const passRanges = (balancers: Origins) => {
+    for (const range of rangeOrigins(port.sourceRanges))
+      pass(fromRange(range.value), [range, ...balancers])
   }
+  const passNode = (balancer: ListedOrigin) => {
+    if (ofNode.length > 0) pass(`-s ${asHost(balancer.value)} `, [balancer, ...ofNode])
+  }
+  const balancers = port.loadBalancerIPs.map(
+    (value) => ({ list: 'loadBalancerIPs', value }) as const,
+  )
   if (features.dropsIn === 'nat')
-    for (const address of port.loadBalancerIPs) {
-      pass([address])
-      nat.add(firewall, `${comment}-j KUBE-MARK-DROP`)
+    for (const balancer of balancers) {
+      passRanges([balancer])
+      passNode(balancer)
+      nat.add(firewall, `${comment}-j KUBE-MARK-DROP`, [balancer, 'sourceRanges'])
     }
-  else pass(port.loadBalancerIPs)
+  else {
+    passRanges(['loadBalancerIPs'])
+    for (const balancer of balancers) passNode(balancer)
+  }
   if (features.firewallMarker)
     nat.add(
       firewall,
       commented(`other traffic to ${port.name} will be dropped by KUBE-PROXY-FIREWALL`).trimEnd(),
+      FIREWALL,
     )
 }
 
 function writePolicyChains(plan: Plan): void {
-  const { nat, proxier, port, categories } = plan
+  const { nat, proxier, port, categories, origins } = plan
   const { cluster, local, usesCluster, usesLocal } = categories
-  const endpoints = chained(port, categories.reachable)
-  const write = (chain: string, wanted: EndpointCategories['cluster']) => {
+  const endpoints = chained(port, categories.reachable, (endpoint) => origins.reached(endpoint))
+  const write = (chain: string, wanted: EndpointCategories['cluster'], from: Origins) => {
     const chosen = wanted === categories.reachable ? undefined : new Set(wanted)
     const those = chosen ? endpoints.filter(({ endpoint }) => chosen.has(endpoint)) : endpoints
-    writeBalancing(plan, chain, those, ({ text }) =>
-      proxier.isLarge ? '' : commented(`${port.name} -> ${text}`),
+    writeBalancing(
+      plan,
+      chain,
+      those,
+      ({ text }) => (proxier.isLarge ? '' : commented(`${port.name} -> ${text}`)),
+      (endpoint) => origins.chosen(endpoint, from),
     )
   }
-  if (usesCluster && cluster.length > 0) write(plan.cluster, cluster)
-  if (usesLocal && local.length > 0) write(plan.local, local)
-  else if (usesLocal && categories.any && proxier.features.dropsIn === 'nat')
-    nat.add(plan.local, `${commented(`${port.name} has no local endpoints`)}-j KUBE-MARK-DROP`)
+  if (usesCluster && cluster.length > 0) write(plan.cluster, cluster, origins.cluster)
+  if (usesLocal && local.length > 0) write(plan.local, local, origins.local)
+  else if (usesLocal && categories.any && proxier.features.dropsIn === 'nat') {
+    const comment = commented(`${port.name} has no local endpoints`)
+    nat.add(plan.local, `${comment}-j KUBE-MARK-DROP`, [...origins.local, 'unready'])
+  }
   writeEndpointChains(plan, endpoints)
 }
 
@@ -170,6 +212,7 @@ function writePolicyChains(plan: Plan): void {
  */
 export function writeExternalServicePort(rules: PortRules): void {
   const plan = planOf(rules)
+  recordChains(plan)
   writeEntryRules(plan)
   if (!plan.categories.any) return
   if (plan.hasInternal) writeInternalMasquerade(plan)

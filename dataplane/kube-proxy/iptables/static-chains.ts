@@ -1,5 +1,6 @@
 import { asHost, isLoopbackAddress, loopbackRange } from '../../ip-address.ts'
 import type { Ruleset } from '../../iptables-save.ts'
+import type { OriginRecorder } from '../origins.ts'
 import type { ProxierInput } from '../proxier.ts'
 import { commented, masqueradeMark } from '../rule-text.ts'
 import { ruleset, TableBuilder } from '../ruleset-builder.ts'
@@ -96,17 +97,20 @@ function writeNodePortsTail(nat: TableBuilder, proxier: ProxierInput): void {
 }
 
 /** The complete ruleset of kube-proxy's iptables mode for one family. */
-export function iptablesRuleset(proxier: ProxierInput): Ruleset {
-  const filter = new TableBuilder('filter')
+export function iptablesRuleset(proxier: ProxierInput, origins?: OriginRecorder): Ruleset {
+  const filter = new TableBuilder('filter', origins)
   const mangle = new TableBuilder('mangle')
-  const nat = new TableBuilder('nat')
+  const nat = new TableBuilder('nat', origins)
   // kube-proxy detects that the tables were flushed if one of these three empty chains is missing.
   for (const table of [filter, mangle, nat]) table.chain('KUBE-PROXY-CANARY')
   writeJumps(nat, filter, proxier)
   writeServiceChains(nat, filter, proxier)
   const writePort =
     proxier.features.serviceChains === 'external' ? writeExternalServicePort : writeXlbServicePort
-  for (const port of proxier.ports) writePort({ nat, filter, proxier, port })
+  for (const port of proxier.ports) {
+    origins?.begin(port)
+    writePort({ nat, filter, proxier, port })
+  }
   writeNodePortsTail(nat, proxier)
   return ruleset({ filter, mangle, nat })
 }

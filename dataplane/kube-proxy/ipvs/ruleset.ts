@@ -1,8 +1,9 @@
 import { asHost, loopbackRange } from '../../ip-address.ts'
 import type { Ruleset } from '../../iptables-save.ts'
 import { writeForwardAccepts, writeMasquerade } from '../iptables/static-chains.ts'
+import type { OriginRecorder } from '../origins.ts'
 import type { ProxierInput } from '../proxier.ts'
-import { commented, localSender, rejectTarget } from '../rule-text.ts'
+import { ANY_SENDER, commented, localSender, rejectTarget, type SenderMatch } from '../rule-text.ts'
 import { ruleset, TableBuilder } from '../ruleset-builder.ts'
 import { type SetName, setComment, setName } from './sets.ts'
 import type { IpvsState } from './state.ts'
@@ -26,12 +27,14 @@ function writeJumps({ nat, filter, proxier: { features } }: SetRules): void {
 }
 
 class SetRules {
-  readonly nat = new TableBuilder('nat')
-  readonly filter = new TableBuilder('filter')
+  readonly nat: TableBuilder
+  readonly filter: TableBuilder
   readonly proxier: ProxierInput
   readonly state: IpvsState
 
-  constructor(proxier: ProxierInput, state: IpvsState) {
+  constructor(proxier: ProxierInput, state: IpvsState, origins?: OriginRecorder) {
+    this.nat = new TableBuilder('nat', origins)
+    this.filter = new TableBuilder('filter', origins)
     this.proxier = proxier
     this.state = state
   }
@@ -53,11 +56,14 @@ class SetRules {
     target: string,
     protocol = '',
   ): void {
+    const to = protocol === '' ? '' : `-p ${protocol} `
+    this.addForSet(table, chain, set, `${to}${this.commented(set, direction)}-j ${target}`)
+  }
+
+  /** The same for a rule that is complete. */
+  addForSet(table: TableBuilder, chain: string, set: SetName, spec: string): void {
     if (!this.state.sets.isUsed(set)) return
-    table.add(
-      chain,
-      `${protocol === '' ? '' : `-p ${protocol} `}${this.commented(set, direction)}-j ${target}`,
-    )
+    table.addOf(chain, spec, this.state.sets.originsOfUse(set))
   }
 }
 
@@ -92,35 +98,32 @@ function writeNodePorts(rules: SetRules): void {
 }
 
 function writeClusterIPMasquerade(rules: SetRules): void {
-  const { nat, proxier, state } = rules
-  if (!state.sets.isUsed('KUBE-CLUSTER-IP')) return
+  const { nat, proxier } = rules
   const { config, detector } = proxier
-  const match = (direction: string) =>
-    `${rules.commented('KUBE-CLUSTER-IP', direction)}-j KUBE-MARK-MASQ`
-  if (config.masqueradeAll) nat.add('KUBE-SERVICES', match('dst,dst'))
-  else if (detector) {
-    const { source, incoming } = localSender(detector, '! ')
-    nat.add('KUBE-SERVICES', `${source}${incoming}${match('dst,dst')}`)
-  }
+  const add = (sender: SenderMatch, direction: string) =>
+    rules.addForSet(
+      nat,
+      'KUBE-SERVICES',
+      'KUBE-CLUSTER-IP',
+      `${sender.source}${sender.incoming}${rules.commented('KUBE-CLUSTER-IP', direction)}-j KUBE-MARK-MASQ`,
+    )
+  if (config.masqueradeAll) add(ANY_SENDER, 'dst,dst')
+  else if (detector) add(localSender(detector, '! '), 'dst,dst')
   // A connection from the node itself has the ClusterIP as its source, because it is an address of
   // kube-ipvs0.
-  else nat.add('KUBE-SERVICES', match('src,dst'))
+  else add(ANY_SENDER, 'src,dst')
 }
 
 function writeExternalIPs(rules: SetRules, set: SetName, masquerade: boolean): void {
-  const { nat, state } = rules
-  if (!state.sets.isUsed(set)) return
   const match = rules.commented(set, 'dst,dst')
-  if (masquerade) nat.add('KUBE-SERVICES', `${match}-j KUBE-MARK-MASQ`)
-  nat.add(
-    'KUBE-SERVICES',
-    `${match}-m physdev ! --physdev-is-in -m addrtype ! --src-type LOCAL -j ACCEPT`,
-  )
-  nat.add('KUBE-SERVICES', `${match}-m addrtype --dst-type LOCAL -j ACCEPT`)
+  const add = (rest: string) => rules.addForSet(rules.nat, 'KUBE-SERVICES', set, `${match}${rest}`)
+  if (masquerade) add('-j KUBE-MARK-MASQ')
+  add('-m physdev ! --physdev-is-in -m addrtype ! --src-type LOCAL -j ACCEPT')
+  add('-m addrtype --dst-type LOCAL -j ACCEPT')
 }
 
 function writeServices(rules: SetRules): void {
-  const { nat, proxier, state } = rules
+  const { nat, proxier } = rules
   if (proxier.features.ipvsFilter)
     nat.add('KUBE-SERVICES', `-s ${loopbackRange(proxier.family)} -j RETURN`)
   rules.addIfUsed(nat, 'KUBE-SERVICES', 'KUBE-LOAD-BALANCER', 'dst,dst', 'KUBE-LOAD-BALANCER')
@@ -129,7 +132,7 @@ function writeServices(rules: SetRules): void {
   writeExternalIPs(rules, 'KUBE-EXTERNAL-IP-LOCAL', false)
   nat.add('KUBE-SERVICES', '-m addrtype --dst-type LOCAL -j KUBE-NODE-PORT')
   for (const set of ['KUBE-CLUSTER-IP', 'KUBE-LOAD-BALANCER'] as const)
-    if (state.sets.isUsed(set)) nat.add('KUBE-SERVICES', `${rules.match(set, 'dst,dst')}-j ACCEPT`)
+    rules.addForSet(nat, 'KUBE-SERVICES', set, `${rules.match(set, 'dst,dst')}-j ACCEPT`)
 }
 
 /** Packets to an address of kube-ipvs0 that match no Service port must not reach listeners of the node. */
@@ -152,17 +155,23 @@ function writeAccessFilter(rules: SetRules): void {
     )
   }
   if (features.ipvsOutFilter)
-    for (const { address, protocol, port } of state.blocked)
-      filter.add(
-        'KUBE-IPVS-OUT-FILTER',
-        `-s ${asHost(address)} -m ipvs --vproto ${PROTOCOL_NUMBER[protocol]} --vaddr ${address} --vport ${port} -j DROP`,
-      )
+    for (const { address, port, from } of state.blocked) {
+      const protocol = PROTOCOL_NUMBER[port.protocol]
+      const server = `--vproto ${protocol} --vaddr ${address} --vport ${port.port}`
+      filter.addOf('KUBE-IPVS-OUT-FILTER', `-s ${asHost(address)} -m ipvs ${server} -j DROP`, [
+        { port, from },
+      ])
+    }
 }
 
 /** The iptables rules of ipvs mode in one family: a small number that does not depend on the Services, because they match against sets. */
-export function ipvsRuleset(proxier: ProxierInput, state: IpvsState): Ruleset {
+export function ipvsRuleset(
+  proxier: ProxierInput,
+  state: IpvsState,
+  origins?: OriginRecorder,
+): Ruleset {
   const { features } = proxier
-  const rules = new SetRules(proxier, state)
+  const rules = new SetRules(proxier, state, origins)
   const { nat, filter } = rules
   for (const chain of ['KUBE-LOAD-BALANCER', 'KUBE-NODE-PORT']) nat.chain(chain)
   if (features.dropsIn === 'nat') nat.chain('KUBE-MARK-DROP')

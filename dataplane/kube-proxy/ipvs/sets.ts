@@ -1,5 +1,7 @@
+import { idOf } from '../../entry-id.ts'
 import type { Family } from '../../ip-address.ts'
 import type { IpSets } from '../../ipset-save.ts'
+import type { OriginRecorder, Origins, PortOrigins } from '../origins.ts'
 import type { Features } from '../versions.ts'
 
 /** The sets of ipvs mode by their IPv4 name: the type, and the comment of the rules that match them. */
@@ -85,27 +87,50 @@ export class SetBuilder {
   readonly #members = new Map<SetName, Set<string>>()
   readonly #wanted = new Set<SetName>()
 
-  constructor(family: Family, features: Features) {
+  readonly #origins: OriginRecorder | undefined
+
+  constructor(family: Family, features: Features, origins?: OriginRecorder) {
     this.#family = family
+    this.#origins = origins
     for (const name of SET_NAMES) if (exists(name, features)) this.#members.set(name, new Set())
   }
 
-  add(name: SetName, member: string): void {
-    this.#wanted.add(name)
+  /**
+   * @param from what the member comes from in the current Service port
+   * @param use what the rules that match against the set come from, which exist while it has any member
+   */
+  add(name: SetName, member: string, from: Origins, use = from): void {
+    this.#use(name, use)
     this.#members.get(name)?.add(member)
+    this.#origins?.record(idOf.member(setName(name, this.#family), member), from)
+  }
+
+  #use(name: SetName, from: Origins): void {
+    this.#wanted.add(name)
+    this.#origins?.record(this.#useId(name), from)
+  }
+
+  #useId(name: SetName): string {
+    return `use of ${idOf.set(setName(name, this.#family))}`
+  }
+
+  /** What the rules that match against the set come from. */
+  originsOfUse(name: SetName): readonly PortOrigins[] {
+    return this.#origins?.of(this.#useId(name)) ?? []
   }
 
   /**
    * Adds a source range. The kernel stores a single address without its prefix length and rejects length 0 (ipset: "The
    * value of the CIDR parameter of the IP address is invalid"), so that kube-proxy has a rule but no member.
    */
-  addRange(name: SetName, prefix: string, range: string): void {
-    this.#wanted.add(name)
-    if (range.endsWith('/0')) return
+  addRange(name: SetName, prefix: string, range: string, from: Origins): void {
+    if (range.endsWith('/0')) {
+      this.#use(name, from)
+      return
+    }
     const single = this.#family === 'ipv4' ? '/32' : '/128'
-    this.#members
-      .get(name)
-      ?.add(`${prefix},${range.endsWith(single) ? range.slice(0, -single.length) : range}`)
+    const source = range.endsWith(single) ? range.slice(0, -single.length) : range
+    this.add(name, `${prefix},${source}`, from)
   }
 
   /** True if kube-proxy considers the set non-empty and therefore writes the rules that match against it. */

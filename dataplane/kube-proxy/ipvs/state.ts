@@ -1,15 +1,28 @@
+import { idOf } from '../../entry-id.ts'
 import type { Link } from '../../ip-addr.ts'
 import {
+  asHost,
   canonicalAddress,
   contains,
   familyOf,
   isIPv6LinkLocal,
   isLoopbackAddress,
+  printEndpoint,
 } from '../../ip-address.ts'
 import { type IpvsProtocol, type VirtualServer, virtualServerKey } from '../../ipvsadm-save.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
 import { DUMMY_LINK } from '../mode-ownership.ts'
 import { nodePortAddresses } from '../node-addresses.ts'
+import {
+  type OriginRecorder,
+  type Origins,
+  type OutsideAddress,
+  outsideAddresses,
+  PolicyOrigins,
+  type PortOrigins,
+  rangeOrigins,
+  WHOLE_PORT,
+} from '../origins.ts'
 import type { ProxierInput } from '../proxier.ts'
 import { categorizeEndpoints, readyEndpoints, type ServicePort } from '../service-ports.ts'
 import { SetBuilder, type SetName } from './sets.ts'
@@ -20,15 +33,17 @@ export class IpvsState {
   /** Addresses to bind to kube-ipvs0. */
   readonly bound = new Set<string>()
   /** Load balancer addresses that the node itself may not reach, by their source ranges (1.29). */
-  readonly blocked: (Pick<ServicePort, 'protocol' | 'port'> & { address: string })[] = []
+  readonly blocked: (PortOrigins & { address: string })[] = []
   readonly #servers = new Map<string, VirtualServer>()
   readonly #proxier: ProxierInput
+  readonly #origins: OriginRecorder | undefined
   /** Addresses that other interfaces have. */
   readonly #taken: ReadonlySet<string>
 
-  constructor(proxier: ProxierInput) {
+  constructor(proxier: ProxierInput, origins?: OriginRecorder) {
     this.#proxier = proxier
-    this.sets = new SetBuilder(proxier.family, proxier.features)
+    this.#origins = origins
+    this.sets = new SetBuilder(proxier.family, proxier.features, origins)
     this.#taken = new Set(proxier.nodeAddresses.map(canonicalAddress))
   }
 
@@ -40,41 +55,57 @@ export class IpvsState {
     const { internal, external } = backends(port, this.#proxier)
     const memberOf = (address: string) => `${address},${port.protocol}:${port.port}`
     // Hairpin: a local endpoint that reaches itself through its Service, ready or not.
-    for (const { isLocal, ip, port: number } of port.endpoints)
-      if (isLocal) this.sets.add('KUBE-LOOP-BACK', `${ip},${port.protocol}:${number},${ip}`)
+    for (const endpoint of port.endpoints) {
+      if (!endpoint.isLocal) continue
+      const member = `${endpoint.ip},${port.protocol}:${endpoint.port},${endpoint.ip}`
+      this.sets.add('KUBE-LOOP-BACK', member, [endpoint], WHOLE_PORT)
+    }
 
-    this.sets.add('KUBE-CLUSTER-IP', memberOf(port.clusterIP))
-    this.#serve(port, port.clusterIP, port.port, internal)
-    this.bound.add(port.clusterIP)
+    this.sets.add('KUBE-CLUSTER-IP', memberOf(port.clusterIP), WHOLE_PORT)
+    this.#serve(port, port.clusterIP, port.port, internal, WHOLE_PORT)
+    this.#bind(port.clusterIP, WHOLE_PORT)
 
-    for (const address of port.externalIPs)
-      this.sets.add(
-        port.externalLocal ? 'KUBE-EXTERNAL-IP-LOCAL' : 'KUBE-EXTERNAL-IP',
-        memberOf(address),
-      )
-    for (const address of port.loadBalancerIPs)
-      this.#writeLoadBalancerIP(port, address, memberOf(address))
-    for (const address of [...port.externalIPs, ...port.loadBalancerIPs]) {
-      this.#serve(port, address, port.port, external)
+    const outside = outsideAddresses(port)
+    for (const { address, origin } of outside)
+      if (origin.list === 'loadBalancerIPs')
+        this.#writeLoadBalancerIP(port, { address, origin }, memberOf(address))
+      else {
+        const set = port.externalLocal ? 'KUBE-EXTERNAL-IP-LOCAL' : 'KUBE-EXTERNAL-IP'
+        this.sets.add(set, memberOf(address), [origin, 'externalLocal'])
+      }
+    for (const { address, origin } of outside) {
+      this.#serve(port, address, port.port, external, [origin])
       if (!(this.#proxier.features.ipvsSkipsNodeAddresses && this.#taken.has(address)))
-        this.bound.add(address)
+        this.#bind(address, [origin])
     }
   }
 
+  /** Adds an address of kube-ipvs0, of which newer versions also have a set. */
+  #bind(address: string, from: Origins): void {
+    this.bound.add(address)
+    this.#origins?.record(idOf.address(DUMMY_LINK, asHost(address)), from)
+    if (this.#proxier.features.ipvsFilter) this.sets.add('KUBE-IPVS-IPS', address, from)
+  }
+
   #writeLoadBalancerIP(
-    { externalLocal, sourceRanges, protocol, port }: ServicePort,
-    address: string,
+    port: ServicePort,
+    { address, origin }: OutsideAddress,
     member: string,
-  ) {
-    this.sets.add('KUBE-LOAD-BALANCER', member)
-    if (externalLocal) this.sets.add('KUBE-LOAD-BALANCER-LOCAL', member)
+  ): void {
+    const { externalLocal, sourceRanges } = port
+    this.sets.add('KUBE-LOAD-BALANCER', member, [origin])
+    if (externalLocal) this.sets.add('KUBE-LOAD-BALANCER-LOCAL', member, [origin, 'externalLocal'])
     if (sourceRanges.length === 0) return
-    this.sets.add('KUBE-LOAD-BALANCER-FW', member)
-    for (const range of sourceRanges)
-      this.sets.addRange('KUBE-LOAD-BALANCER-SOURCE-CIDR', member, range)
-    if (sourceRanges.some((range) => contains(range, this.#proxier.nodeIP)))
-      this.sets.add('KUBE-LOAD-BALANCER-SOURCE-IP', `${member},${address}`)
-    else this.blocked.push({ address, protocol, port })
+    this.sets.add('KUBE-LOAD-BALANCER-FW', member, [origin, 'sourceRanges'])
+    for (const range of rangeOrigins(sourceRanges))
+      this.sets.addRange('KUBE-LOAD-BALANCER-SOURCE-CIDR', member, range.value, [origin, range])
+    const ofNode = sourceRanges.filter((range) => contains(range, this.#proxier.nodeIP))
+    if (ofNode.length > 0)
+      this.sets.add('KUBE-LOAD-BALANCER-SOURCE-IP', `${member},${address}`, [
+        origin,
+        ...rangeOrigins(ofNode),
+      ])
+    else this.blocked.push({ address, port, from: [origin, 'sourceRanges'] })
   }
 
   /** Writes node ports and health check ports; called when the bound addresses are known. */
@@ -84,32 +115,39 @@ export class IpvsState {
     if (port.nodePort !== 0 && addresses.length === 0) return
     if (port.nodePort !== 0) this.#writeNodePort(port, addresses)
     if (port.healthCheckNodePort !== 0 && this.#proxier.features.ipvsHealthCheck)
-      this.sets.add('KUBE-HEALTH-CHECK-NODE-PORT', String(port.healthCheckNodePort))
+      this.sets.add('KUBE-HEALTH-CHECK-NODE-PORT', String(port.healthCheckNodePort), [
+        'healthCheckNodePort',
+      ])
   }
 
   #writeNodePort(port: ServicePort, addresses: readonly string[]): void {
     const { protocol, nodePort } = port
-    const addTo = (name: SetName, sctp: SetName) => {
-      if (protocol !== 'sctp') this.sets.add(name, String(nodePort))
-      else for (const address of addresses) this.sets.add(sctp, `${address},sctp:${nodePort}`)
+    const addTo = (name: SetName, sctp: SetName, from: Origins) => {
+      if (protocol !== 'sctp') this.sets.add(name, String(nodePort), from)
+      else for (const address of addresses) this.sets.add(sctp, `${address},sctp:${nodePort}`, from)
     }
     const suffix = protocol === 'udp' ? 'UDP' : 'TCP'
-    addTo(`KUBE-NODE-PORT-${suffix}`, 'KUBE-NODE-PORT-SCTP-HASH')
+    addTo(`KUBE-NODE-PORT-${suffix}`, 'KUBE-NODE-PORT-SCTP-HASH', ['nodePort'])
     if (port.externalLocal)
-      addTo(`KUBE-NODE-PORT-LOCAL-${suffix}`, 'KUBE-NODE-PORT-LOCAL-SCTP-HASH')
+      addTo(`KUBE-NODE-PORT-LOCAL-${suffix}`, 'KUBE-NODE-PORT-LOCAL-SCTP-HASH', [
+        'nodePort',
+        'externalLocal',
+      ])
     const { external } = backends(port, this.#proxier)
-    for (const address of addresses) this.#serve(port, address, nodePort, external)
+    for (const address of addresses) this.#serve(port, address, nodePort, external, ['nodePort'])
   }
 
   /**
    * Adds a virtual server as kube-proxy creates it: real servers with masquerading and weight 1. Two Service ports may have
    * the same one (a duplicate external IP); the later one wins, as on a node.
+   * @param from what the address and port come from
    */
   #serve(
     port: ServicePort,
     address: string,
     number: number,
-    endpoints: readonly TrackedEndpoint[],
+    { endpoints, from: ofPolicy }: ChosenServers,
+    from: Origins,
   ): void {
     const { config, features } = this.#proxier
     const { scheduler } = config.ipvs
@@ -127,18 +165,32 @@ export class IpvsState {
       })),
       ...(port.affinity === undefined ? {} : { persistent: port.affinity }),
     }
-    this.#servers.set(virtualServerKey(server), server)
+    const key = virtualServerKey(server)
+    this.#servers.set(key, server)
+    // Affinity changes a virtual server, but is not why it exists.
+    this.#origins?.record(
+      idOf.virtualServer(key),
+      from.length > 0 ? [...from, 'affinity'] : ['port', 'affinity'],
+    )
+    for (const endpoint of endpoints) {
+      const id = idOf.realServer(key, printEndpoint(endpoint.ip, endpoint.port))
+      this.#origins?.record(id, [...from, endpoint, 'unready', ...ofPolicy])
+    }
   }
 }
 
 /** Sets, virtual servers and addresses of ipvs mode in one family (pkg/proxy/ipvs syncProxyRules). */
-export function ipvsState(proxier: ProxierInput): IpvsState {
-  const state = new IpvsState(proxier)
-  for (const port of proxier.ports) state.writeAddresses(port)
+export function ipvsState(proxier: ProxierInput, origins?: OriginRecorder): IpvsState {
+  const state = new IpvsState(proxier, origins)
+  for (const port of proxier.ports) {
+    origins?.begin(port)
+    state.writeAddresses(port)
+  }
   const addresses = nodePortServers(proxier, state.bound)
-  for (const port of proxier.ports) state.writePortsOfNode(port, addresses)
-  if (proxier.features.ipvsFilter)
-    for (const address of state.bound) state.sets.add('KUBE-IPVS-IPS', address)
+  for (const port of proxier.ports) {
+    origins?.begin(port)
+    state.writePortsOfNode(port, addresses)
+  }
   return state
 }
 
@@ -183,6 +235,12 @@ function nodePortServers(proxier: ProxierInput, bound: ReadonlySet<string>): str
   )
 }
 
+/** Real servers, and what they come from besides the endpoints. */
+interface ChosenServers {
+  endpoints: readonly TrackedEndpoint[]
+  from: Origins
+}
+
 /**
  * Chooses real servers. Since 1.24 a Local policy without local endpoints falls back to all endpoints
  * (kubernetes/kubernetes#97081); before, it had none.
@@ -190,16 +248,24 @@ function nodePortServers(proxier: ProxierInput, bound: ReadonlySet<string>): str
 function backends(
   port: ServicePort,
   proxier: ProxierInput,
-): Record<'internal' | 'external', readonly TrackedEndpoint[]> {
+): Record<'internal' | 'external', ChosenServers> {
   if (proxier.features.internalTrafficPolicy !== 'categorises') {
     const ready = readyEndpoints(port)
     const here = ready.filter((endpoint) => endpoint.isLocal)
-    return {
-      internal: port.internalLocal ? here : ready,
-      external: port.externalLocal ? here : ready,
-    }
+    const choose = (isLocal: boolean) => ({ endpoints: isLocal ? here : ready, from: WHOLE_PORT })
+    return { internal: choose(port.internalLocal), external: choose(port.externalLocal) }
   }
-  const { local, cluster } = categorizeEndpoints(port, proxier)
-  const choose = (isLocal: boolean) => (isLocal && local.length > 0 ? local : cluster)
-  return { internal: choose(port.internalLocal), external: choose(port.externalLocal) }
+  const categories = categorizeEndpoints(port, proxier)
+  const { local, cluster } = categories
+  const origins = new PolicyOrigins(port, categories)
+  // Local endpoints that terminate: with policy Cluster the ready ones would be chosen.
+  const isReplaced = !local.some(({ ready }) => ready) && port.endpoints.some(({ ready }) => ready)
+  const choose = (policy: 'internalLocal' | 'externalLocal', otherwise: Origins): ChosenServers =>
+    port[policy] && local.length > 0
+      ? { endpoints: local, from: isReplaced ? [policy] : WHOLE_PORT }
+      : { endpoints: cluster, from: otherwise }
+  return {
+    internal: choose('internalLocal', origins.cluster),
+    external: choose('externalLocal', WHOLE_PORT),
+  }
 }

@@ -1,6 +1,14 @@
-import { KUBE_PROXY_TABLE, type NftHook, type NftTable } from '../../nft-table.ts'
+import { idOf } from '../../entry-id.ts'
+import {
+  KUBE_PROXY_TABLE,
+  type NftHook,
+  type NftTable,
+  nftRuleLine,
+  nftTitle,
+} from '../../nft-table.ts'
 import { shortHash } from '../chain-names.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
+import type { OriginRecorder, Origins } from '../origins.ts'
 import type { ProxierInput } from '../proxier.ts'
 import type { ServicePort } from '../service-ports.ts'
 
@@ -11,9 +19,12 @@ export class NftTableBuilder {
   /** `ip` or `ip6`, as rules write it. */
   readonly ip: 'ip' | 'ip6'
   readonly address: 'ipv4_addr' | 'ipv6_addr'
+  readonly #origins: OriginRecorder | undefined
 
-  constructor(proxier: ProxierInput) {
+  /** @param origins records what is added with origins in the current Service port */
+  constructor(proxier: ProxierInput, origins?: OriginRecorder) {
     this.proxier = proxier
+    this.#origins = origins
     this.ip = proxier.family === 'ipv4' ? 'ip' : 'ip6'
     this.address = proxier.family === 'ipv4' ? 'ipv4_addr' : 'ipv6_addr'
     this.table = {
@@ -35,22 +46,52 @@ export class NftTableBuilder {
     this.table.chains.get(chain)?.rules.push(comment === undefined ? { text } : { text, comment })
   }
 
-  set(name: string, type: string, options: { flags?: string[]; timeout?: number } = {}): void {
+  /** Adds a rule of the current Service port. */
+  ruleOf(chain: string, text: string, from: Origins, comment?: string): void {
+    this.rule(chain, text, comment)
+    this.#record('chain', chain, from, nftRuleLine(text, comment))
+  }
+
+  /** Records what a chain comes from, if it is created. */
+  recordChain(name: string, from: Origins): void {
+    this.#record('chain', name, from)
+  }
+
+  set(
+    name: string,
+    type: string,
+    options: { flags?: string[]; timeout?: number } = {},
+    from?: Origins,
+  ): void {
     const { flags = [], timeout } = options
     const set = { type, flags, elements: new Set<string>() }
     this.table.sets.set(name, timeout === undefined ? set : { ...set, timeout })
+    this.#record('set', name, from)
+  }
+
+  #record(
+    part: 'chain' | 'set' | 'map',
+    name: string,
+    from: Origins | undefined,
+    inner?: string,
+  ): void {
+    if (!from || !this.#origins) return
+    const id = idOf.nft(nftTitle(this.table), part, name)
+    this.#origins.record(inner === undefined ? id : `${id}/${inner}`, from)
   }
 
   map(name: string, type: string): void {
     this.table.maps.set(name, { type, elements: new Map() })
   }
 
-  member(set: string, element: string): void {
+  member(set: string, element: string, from?: Origins): void {
     this.table.sets.get(set)?.elements.add(element)
+    this.#record('set', set, from, element)
   }
 
-  entry(map: string, key: string, verdict: string): void {
+  entry(map: string, key: string, verdict: string, from: Origins): void {
     this.table.maps.get(map)?.elements.set(key, verdict)
+    this.#record('map', map, from, key)
   }
 }
 

@@ -3,6 +3,13 @@ import { writtenSetText } from '../../nft-addresses.ts'
 import type { NftTable } from '../../nft-table.ts'
 import type { KubeProxyConfig } from '../config.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
+import {
+  type OriginRecorder,
+  type Origins,
+  outsideAddresses,
+  PolicyOrigins,
+  WHOLE_PORT,
+} from '../origins.ts'
 import type { ProxierInput } from '../proxier.ts'
 import {
   categorizeEndpoints,
@@ -40,33 +47,46 @@ function writeElements(
   port: ServicePort,
   chains: Chains,
   { any, local }: EndpointCategories,
+  origins: PolicyOrigins,
 ): void {
   const { protocol, clusterIP, nodePort } = port
   const serves = (onlyLocal: boolean) => any && (!onlyLocal || local.length > 0)
   const without = any ? DROP : REJECT
   const byAddress = (address: string) => key(address, protocol, port.port)
 
-  builder.member('cluster-ips', clusterIP)
+  builder.member('cluster-ips', clusterIP, WHOLE_PORT)
   if (serves(port.internalLocal))
     builder.entry(
       'service-ips',
       byAddress(clusterIP),
       `goto ${port.internalLocal ? chains.local : chains.cluster}`,
+      // The policy changes where the element leads, but is not why it exists.
+      ['port', 'internalLocal'],
     )
-  else builder.entry('no-endpoint-services', byAddress(clusterIP), without)
+  else
+    builder.entry(
+      'no-endpoint-services',
+      byAddress(clusterIP),
+      without,
+      origins.refused('internalLocal'),
+    )
 
-  for (const address of [...port.externalIPs, ...port.loadBalancerIPs]) {
-    if (any) builder.entry('service-ips', byAddress(address), `goto ${chains.external}`)
+  const refused = origins.refused('externalLocal')
+  for (const { address, origin } of outsideAddresses(port)) {
+    if (any) builder.entry('service-ips', byAddress(address), `goto ${chains.external}`, [origin])
     if (!serves(port.externalLocal))
-      builder.entry('no-endpoint-services', byAddress(address), without)
+      builder.entry('no-endpoint-services', byAddress(address), without, [origin, ...refused])
+    if (port.sourceRanges.length > 0 && origin.list === 'loadBalancerIPs')
+      builder.entry('firewall-ips', byAddress(address), `goto ${chains.firewall}`, [
+        origin,
+        'sourceRanges',
+      ])
   }
-  if (port.sourceRanges.length > 0)
-    for (const address of port.loadBalancerIPs)
-      builder.entry('firewall-ips', byAddress(address), `goto ${chains.firewall}`)
   if (nodePort === 0) return
-  if (any) builder.entry('service-nodeports', key(protocol, nodePort), `goto ${chains.external}`)
+  const byPort = key(protocol, nodePort)
+  if (any) builder.entry('service-nodeports', byPort, `goto ${chains.external}`, ['nodePort'])
   if (!serves(port.externalLocal))
-    builder.entry('no-endpoint-nodeports', key(protocol, nodePort), without)
+    builder.entry('no-endpoint-nodeports', byPort, without, ['nodePort', ...refused])
 }
 
 function writeExternal(
@@ -76,36 +96,28 @@ function writeExternal(
   serves: boolean,
 ): void {
   const masquerade = markForMasquerade(builder)
-  if (!port.externalLocal) {
-    builder.rule(
-      chains.external,
-      masquerade,
-      builder.proxier.features.nftHairpinSet ? 'masquerade' : undefined,
-    )
-  } else {
+  const add = (text: string, comment?: string) =>
+    builder.ruleOf(chains.external, text, ['outside', 'externalLocal'], comment)
+  builder.recordChain(chains.external, ['outside'])
+  if (!port.externalLocal)
+    add(masquerade, builder.proxier.features.nftHairpinSet ? 'masquerade' : undefined)
+  else {
     const fromPod = sourceCondition(builder)
-    if (fromPod !== undefined)
-      builder.rule(
-        chains.external,
-        `${fromPod} goto ${chains.cluster}`,
-        'short-circuit pod traffic',
-      )
-    builder.rule(chains.external, `fib saddr type local ${masquerade}`, 'masquerade local traffic')
-    builder.rule(
-      chains.external,
-      `fib saddr type local goto ${chains.cluster}`,
-      'short-circuit local traffic',
-    )
+    if (fromPod !== undefined) add(`${fromPod} goto ${chains.cluster}`, 'short-circuit pod traffic')
+    add(`fib saddr type local ${masquerade}`, 'masquerade local traffic')
+    add(`fib saddr type local goto ${chains.cluster}`, 'short-circuit local traffic')
   }
-  if (serves)
-    builder.rule(chains.external, `goto ${port.externalLocal ? chains.local : chains.cluster}`)
+  if (serves) add(`goto ${port.externalLocal ? chains.local : chains.cluster}`)
 }
+
+const FIREWALL: Origins = ['loadBalancerIPs', 'sourceRanges']
 
 /** Source ranges are checked before the translation. A request from the node to itself has the load balancer's address as its source. */
 function writeFirewall(builder: NftTableBuilder, port: ServicePort, chain: string): void {
   const fromNode = port.sourceRanges.some((range) => contains(range, builder.proxier.nodeIP))
   const sources = [...port.sourceRanges, ...(fromNode ? port.loadBalancerIPs : [])]
-  builder.rule(chain, `${builder.ip} saddr != ${writtenSetText(sources)} drop`)
+  builder.recordChain(chain, FIREWALL)
+  builder.ruleOf(chain, `${builder.ip} saddr != ${writtenSetText(sources)} drop`, FIREWALL)
 }
 
 const asConcat = ({ ip, port }: TrackedEndpoint): string => `${ip} . ${port}`
@@ -115,47 +127,58 @@ function writeChoice(
   port: ServicePort,
   chain: string,
   endpoints: readonly TrackedEndpoint[],
+  originsOf: (endpoint: TrackedEndpoint) => Origins,
 ): void {
   const { proxier, ip } = builder
   if (port.affinity !== undefined)
     for (const endpoint of endpoints) {
       const name = endpointName(port, endpoint)
-      builder.rule(chain, `${ip} saddr @${AFFINITY_PREFIX}${name} goto endpoint-${name}`)
+      const match = `${ip} saddr @${AFFINITY_PREFIX}${name}`
+      builder.ruleOf(chain, `${match} goto endpoint-${name}`, ['affinity', ...originsOf(endpoint)])
     }
   const choice = `numgen random mod ${endpoints.length}`
+  const chosen = endpoints.flatMap(originsOf)
   if (proxier.features.nftHairpinSet && port.affinity === undefined) {
     const map = endpoints.map((endpoint, index) => `${index} : ${asConcat(endpoint)}`).join(', ')
-    builder.rule(chain, `meta l4proto ${port.protocol} dnat ${ip} to ${choice} map { ${map} }`)
+    const text = `meta l4proto ${port.protocol} dnat ${ip} to ${choice} map { ${map} }`
+    builder.ruleOf(chain, text, chosen)
     return
   }
   const map = endpoints
     .map((endpoint, index) => `${index} : goto endpoint-${endpointName(port, endpoint)}`)
     .join(', ')
-  builder.rule(chain, `${choice} vmap { ${map} }`)
+  const from = proxier.features.nftHairpinSet ? (['affinity', ...chosen] as const) : chosen
+  builder.ruleOf(chain, `${choice} vmap { ${map} }`, from)
 }
 
 function writeEndpoint(
   builder: NftTableBuilder,
   port: ServicePort,
   endpoint: TrackedEndpoint,
+  from: Origins,
 ): void {
   const { proxier, ip, address } = builder
   const { ip: own, text } = endpoint
   if (proxier.features.nftHairpinSet) {
     if (endpoint.isLocal)
-      builder.member('hairpin-connections', key(own, own, port.protocol, endpoint.port))
+      builder.member('hairpin-connections', key(own, own, port.protocol, endpoint.port), from)
     if (port.affinity === undefined) return
   }
   const name = endpointName(port, endpoint)
   const chain = `endpoint-${name}`
+  const byAffinity: Origins = ['affinity', ...from]
+  // Since 1.36 only affinity needs chains of endpoints.
+  const fromChain = proxier.features.nftHairpinSet ? byAffinity : from
+  builder.recordChain(chain, fromChain)
   if (!proxier.features.nftHairpinSet)
-    builder.rule(chain, `${ip} saddr ${own} jump mark-for-masquerade`)
+    builder.ruleOf(chain, `${ip} saddr ${own} jump mark-for-masquerade`, from)
   if (port.affinity !== undefined) {
     const set = `${AFFINITY_PREFIX}${name}`
-    builder.set(set, address, { flags: ['dynamic', 'timeout'], timeout: port.affinity })
-    builder.rule(chain, `update @${set} { ${ip} saddr }`)
+    const options = { flags: ['dynamic', 'timeout'], timeout: port.affinity }
+    builder.set(set, address, options, byAffinity)
+    builder.ruleOf(chain, `update @${set} { ${ip} saddr }`, byAffinity)
   }
-  builder.rule(chain, `meta l4proto ${port.protocol} dnat to ${text}`)
+  builder.ruleOf(chain, `meta l4proto ${port.protocol} dnat to ${text}`, fromChain)
 }
 
 /** Writes everything that one Service port adds to the table, since 1.31 (syncProxyRules of pkg/proxy/nftables/proxier.go). */
@@ -164,7 +187,10 @@ function writeServicePort(builder: NftTableBuilder, port: ServicePort): void {
   const chains = chainsOf(port)
   const endpoints = categorizeEndpoints(port, proxier)
   const { any, cluster, local, reachable } = endpoints
-  writeElements(builder, port, chains, endpoints)
+  const origins = new PolicyOrigins(port, endpoints)
+  builder.recordChain(chains.cluster, origins.cluster)
+  builder.recordChain(chains.local, origins.local)
+  writeElements(builder, port, chains, endpoints, origins)
 
   const senders = masqueradedSenders(builder)
   const hasInternal = any && (!port.internalLocal || local.length > 0)
@@ -172,15 +198,20 @@ function writeServicePort(builder: NftTableBuilder, port: ServicePort): void {
     const toPort = proxier.features.nftClusterIPPort ? ` ${port.protocol} dport ${port.port}` : ''
     const own = `${builder.ip} daddr ${port.clusterIP}${toPort}`
     const rule = `${own} ${senders ? `${senders} ` : ''}jump mark-for-masquerade`
-    builder.rule(port.internalLocal ? chains.local : chains.cluster, rule)
+    builder.ruleOf(port.internalLocal ? chains.local : chains.cluster, rule, ['internalLocal'])
   }
   if (any && isExternallyAccessible(port))
     writeExternal(builder, port, chains, !port.externalLocal || local.length > 0)
   if (port.sourceRanges.length > 0 && port.loadBalancerIPs.length > 0)
     writeFirewall(builder, port, chains.firewall)
-  if (cluster.length > 0) writeChoice(builder, port, chains.cluster, cluster)
-  if (local.length > 0) writeChoice(builder, port, chains.local, local)
-  for (const endpoint of reachable) writeEndpoint(builder, port, endpoint)
+  for (const [chain, chosen, from] of [
+    [chains.cluster, cluster, origins.cluster],
+    [chains.local, local, origins.local],
+  ] as const)
+    if (chosen.length > 0)
+      writeChoice(builder, port, chain, chosen, (endpoint) => origins.chosen(endpoint, from))
+  for (const endpoint of reachable)
+    writeEndpoint(builder, port, endpoint, origins.reached(endpoint))
 }
 
 /** The defaults of this mode: node ports are served on the node's primary address. */
@@ -188,9 +219,12 @@ export const withNftablesDefaults = (config: KubeProxyConfig): KubeProxyConfig =
   config.nodePortAddresses.length > 0 ? config : { ...config, nodePortAddresses: ['primary'] }
 
 /** The complete table of kube-proxy's nftables mode in one family, since 1.30. */
-export function nftablesTable(proxier: ProxierInput): NftTable {
-  const builder = new NftTableBuilder(proxier)
+export function nftablesTable(proxier: ProxierInput, origins?: OriginRecorder): NftTable {
+  const builder = new NftTableBuilder(proxier, origins)
   writeStaticChains(builder)
-  for (const port of proxier.ports) writeServicePort(builder, port)
+  for (const port of proxier.ports) {
+    origins?.begin(port)
+    writeServicePort(builder, port)
+  }
   return builder.table
 }

@@ -1,5 +1,6 @@
 import { printEndpoint } from '../../ip-address.ts'
 import type { Chain, Ruleset } from '../../iptables-save.ts'
+import { type OriginRecorder, type Origins, outsideAddresses, WHOLE_PORT } from '../origins.ts'
 import type { ProxierInput } from '../proxier.ts'
 import { commented, toAddress, toPort } from '../rule-text.ts'
 import { ruleset, TableBuilder } from '../ruleset-builder.ts'
@@ -36,23 +37,33 @@ function writePortal(
   const to = (address: string) => toAddress(address, port, port.name)
 
   // A load balancer's address is treated like a ClusterIP; only externalIPs are handled differently.
-  for (const address of [port.clusterIP, ...port.loadBalancerIPs]) {
-    nat.add('KUBE-PORTALS-CONTAINER', `${to(address)}${toListener}`)
-    nat.add('KUBE-PORTALS-HOST', `${to(address)}${fromHost}`)
+  const outside = outsideAddresses(port)
+  const portals: { address: string; from: Origins }[] = [
+    { address: port.clusterIP, from: WHOLE_PORT },
+    ...outside
+      .filter(({ origin }) => origin.list === 'loadBalancerIPs')
+      .map(({ address, origin }) => ({ address, from: [origin] })),
+  ]
+  for (const { address, from } of portals) {
+    nat.add('KUBE-PORTALS-CONTAINER', `${to(address)}${toListener}`, from)
+    nat.add('KUBE-PORTALS-HOST', `${to(address)}${fromHost}`, from)
   }
-  for (const address of port.externalIPs) {
+  for (const { address, origin } of outside) {
+    if (origin.list !== 'externalIPs') continue
+    const bridged = `${to(address)}-m physdev ! --physdev-is-in `
     const local = `${to(address)}-m addrtype --dst-type LOCAL `
-    nat.add('KUBE-PORTALS-CONTAINER', `${to(address)}-m physdev ! --physdev-is-in ${toListener}`)
-    nat.add('KUBE-PORTALS-CONTAINER', `${local}${toListener}`)
-    nat.add('KUBE-PORTALS-HOST', `${local}${fromHost}`)
+    nat.add('KUBE-PORTALS-CONTAINER', `${bridged}${toListener}`, [origin])
+    nat.add('KUBE-PORTALS-CONTAINER', `${local}${toListener}`, [origin])
+    nat.add('KUBE-PORTALS-HOST', `${local}${fromHost}`, [origin])
   }
   if (port.nodePort === 0) return
   const nodePort = toPort(port.protocol, port.name, port.nodePort)
-  nat.add('KUBE-NODEPORT-CONTAINER', `${nodePort}${toListener}`)
-  nat.add('KUBE-NODEPORT-HOST', `${nodePort}${fromHost}`)
+  nat.add('KUBE-NODEPORT-CONTAINER', `${nodePort}${toListener}`, ['nodePort'])
+  nat.add('KUBE-NODEPORT-HOST', `${nodePort}${fromHost}`, ['nodePort'])
   filter.add(
     'KUBE-NODEPORT-NON-LOCAL',
     `${toPort(port.protocol, port.name, proxyPort)}-m state --state NEW -j ACCEPT`,
+    ['nodePort'],
   )
 }
 
@@ -60,9 +71,9 @@ function writePortal(
  * The rules of userspace mode (pkg/proxy/userspace of 1.20): every Service port, with or without endpoints, leads to a
  * listener of kube-proxy itself, which selects endpoints in turn.
  */
-export function userspaceRuleset(proxier: ProxierInput): Ruleset {
-  const nat = new TableBuilder('nat')
-  const filter = new TableBuilder('filter')
+export function userspaceRuleset(proxier: ProxierInput, origins?: OriginRecorder): Ruleset {
+  const nat = new TableBuilder('nat', origins)
+  const filter = new TableBuilder('filter', origins)
   for (const [from, where] of [
     ['PREROUTING', 'CONTAINER'],
     ['OUTPUT', 'HOST'],
@@ -77,8 +88,10 @@ export function userspaceRuleset(proxier: ProxierInput): Ruleset {
     nat.add(from, `-m addrtype --dst-type LOCAL ${last}-j ${nodePorts}`)
   }
   filter.jump('INPUT', 'KUBE-NODEPORT-NON-LOCAL', 'Ensure that non-local NodePort traffic can flow')
-  for (const { port, proxyPort } of userspaceListeners(proxier))
+  for (const { port, proxyPort } of userspaceListeners(proxier)) {
+    origins?.begin(port)
     writePortal(nat, filter, proxier, port, proxyPort)
+  }
   return ruleset({ filter, nat })
 }
 

@@ -1,11 +1,12 @@
 import { expect, test } from 'vitest'
 import { canonicalAddress } from '../../../dataplane/ip-address.ts'
+import type { ServicePort } from '../../../dataplane/kube-proxy/service-ports.ts'
 import { readObjects } from '../../../dataplane/objects.ts'
-import { predict } from '../../../dataplane/predict.ts'
+import { predict, proxiersOf, writeState } from '../../../dataplane/predict.ts'
 import { type Cause, type Causes, causesOf } from '../../../dataplane/view/causes.ts'
 import { holdingEntries, holdingsOf } from '../../../dataplane/view/holdings.ts'
 import { recordedConfig } from '../recordings.ts'
-import { byMode, type RecordedNode, threeVersions, wholeNodes } from './nodes.ts'
+import { byMode, type RecordedNode, recordedNodes, threeVersions, wholeNodes } from './nodes.ts'
 
 /** The value of `spec.ports[0].nodePort` in an object. */
 const valueAt = (object: unknown, field: string): unknown =>
@@ -77,6 +78,87 @@ test('without one Service, a node lacks exactly the entries that exist only beca
       expect(gone.sort(), path).toEqual(alone.sort())
     }
   }
+})
+
+/** Service ports without one thing, and the causes that name it. */
+interface Change {
+  change: (port: ServicePort) => ServicePort
+  isNamed: (cause: Cause) => boolean
+}
+
+const withoutSetting = (name: string, setting: Partial<ServicePort>): Change => ({
+  change: (port) => ({ ...port, ...setting }),
+  isNamed: ({ field }) => field === `spec.${name}`,
+})
+
+/** Another endpoint in the place of each port's first one. */
+function withoutFirstEndpoints(): Change {
+  const replaced = new Set<string>()
+  return {
+    change: (port) => {
+      const [first, ...others] = port.endpoints
+      if (!first || !port.endpoints.some(({ ready }) => ready)) return port
+      replaced.add(first.text)
+      const isSix = first.ip.includes(':')
+      const other = isSix
+        ? { ip: '2001:db8::1', text: '[2001:db8::1]:1' }
+        : { ip: '192.0.2.1', text: '192.0.2.1:1' }
+      return { ...port, endpoints: [{ ...first, ...other, port: 1 }, ...others] }
+    },
+    isNamed: ({ endpoint }) => replaced.has(endpoint ?? ''),
+  }
+}
+
+/** The entries that kube-proxy writes for Service ports that are changed, with their texts. */
+function textsWith({ objects, options }: RecordedNode, change: Change['change']) {
+  const proxiers = [...proxiersOf(objects, options)].map(
+    ([family, proxier]) => [family, { ...proxier, ports: proxier.ports.map(change) }] as const,
+  )
+  const holdings = holdingsOf(options.node, writeState(new Map(proxiers), options))
+  return new Map([...holdingEntries(holdings)].map(({ id, text }) => [id, text]))
+}
+
+test('an entry names a setting or an endpoint exactly if kube-proxy would not write it, or with another text, without', () => {
+  const counts = new Map<string, number>()
+  const newest = recordedNodes.filter(({ path }) => path.startsWith('v1.36'))
+  for (const { path, read } of [...threeVersions, ...newest]) {
+    const node = read()
+    const { objects, options } = node
+    const whole = textsWith(node, (port) => port)
+    const causes = causesOf(predict(objects, options), objects, options)
+    const compare = ({ change, isNamed }: Change) => {
+      const rest = textsWith(node, change)
+      const ids = [...whole.keys()]
+      return {
+        different: ids.filter((id) => rest.get(id) !== whole.get(id)),
+        named: ids.filter((id) => causes.get(id)?.some(isNamed)),
+      }
+    }
+    for (const [what, one] of Object.entries({
+      affinity: withoutSetting('sessionAffinity', { affinity: undefined }),
+      internal: withoutSetting('internalTrafficPolicy', { internalLocal: false }),
+      external: withoutSetting('externalTrafficPolicy', { externalLocal: false }),
+      health: withoutSetting('healthCheckNodePort', { healthCheckNodePort: 0 }),
+      endpoints: withoutFirstEndpoints(),
+    })) {
+      const { different, named } = compare(one)
+      expect(named, `${path} ${what}`).toEqual(different)
+      counts.set(what, (counts.get(what) ?? 0) + named.length)
+    }
+    // What an external IP needs too remains without the node port.
+    const { different, named } = compare({
+      change: (port) => ({ ...port, nodePort: 0 }),
+      isNamed: ({ field }) => field.endsWith('.nodePort'),
+    })
+    expect(named, path).toEqual(expect.arrayContaining(different))
+  }
+  expect(Object.fromEntries(counts)).toEqual({
+    affinity: 225,
+    internal: 85,
+    external: 257,
+    health: 19,
+    endpoints: 3518,
+  })
 })
 
 const reasons = (causes: Causes, id: string) => causes.get(id)?.map(({ reason }) => reason)

@@ -1,12 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
+import { entryName } from '../../../dataplane/entry-id.ts'
 import { parseIpvsadmList } from '../../../dataplane/ipvsadm-save.ts'
-import {
-  type Entry,
-  entryName,
-  holdingEntries,
-  holdingsOf,
-} from '../../../dataplane/view/holdings.ts'
+import { type Entry, holdingEntries, holdingsOf } from '../../../dataplane/view/holdings.ts'
 import { node } from '../made-node.ts'
 import { recordingPath } from '../recordings.ts'
 import { listedTables, recordedNodes, wholeNodes } from './nodes.ts'
