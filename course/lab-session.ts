@@ -5,12 +5,10 @@ import type { ReportDepth } from '../cluster/node-report.ts'
 import type { CompleteCheck } from '../grading/complete-checks.ts'
 import type { StepOutcome } from '../grading/failure.ts'
 import { type JudgeOptions, judge, judgeRound } from '../grading/judge.ts'
-import { findStep, type LabDefinition, listLabs, readLab } from '../grading/lab-definition.ts'
+import { findStep, type LabDefinition } from '../grading/lab-definition.ts'
 import { notesName, readConfigMap, writeNotes } from '../grading/lab-notes.ts'
-import { scoreLine } from '../grading/learner-report.ts'
 import type { LiveCluster } from '../grading/live-cluster.ts'
 import { storedPrediction } from '../grading/question.ts'
-import type { StepReport } from '../grading/report-schema.ts'
 import type { Snapshot } from '../grading/snapshot.ts'
 import { personalise, type Variant } from '../grading/variant.ts'
 import { reasonOf } from '../host/main.ts'
@@ -30,6 +28,7 @@ import {
 import { endIncidentsOfOthers, type LabSolution, resetLab } from './lab-solution.ts'
 import { readLabText } from './lab-text.ts'
 import { gradeLab, type OpenLab, openLab, playSteps } from './play-lab.ts'
+import { summariseLab } from './summarise-lab.ts'
 
 const NOTE_KEY = 'guide'
 
@@ -171,47 +170,13 @@ export class LabSession {
   /**
    * Grades every step. Returns the Markdown of the final page: score, time, open steps, and in the terminal how to hand in and go on.
    */
-  async finish(
-    { shown, held, hints }: LabProgress,
-    where: 'terminal' | 'page' = 'terminal',
-  ): Promise<string> {
-    const { lab, steps } = this.#open.spec
+  async finish(progress: LabProgress, where: 'terminal' | 'page' = 'terminal'): Promise<string> {
     const report = await gradeLab(this.#open)
-    const stepIds = this.lab.definition.steps.map(({ id }) => id)
-    // The page shows numbers, the terminal also ids.
-    const named = (id: string) => (where === 'page' ? `step ${stepIds.indexOf(id) + 1}` : id)
-    const idsWith = (isWanted: (step: StepReport) => boolean) =>
-      report.steps.filter(isWanted).map(({ id }) => named(id))
-    const open = idsWith(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable')
-    const unseen = idsWith(({ id, verdict }) => verdict === 'passed' && !shown.has(id))
-    // A capture cannot show them: their checks consist of real requests.
-    const uncounted = steps.flatMap(({ id, needsCluster }) => (needsCluster ? [id] : []))
-    const taken = [...hints].map(([id, tiers]) => `${named(id)} ${tiers}`)
+    const uncounted = this.#open.spec.steps.flatMap(({ id, needsCluster }) =>
+      needsCluster ? [id] : [],
+    )
     const minutes = Math.max(1, Math.round(this.workedMs() / 60_000))
-    const next = listLabs().find(({ number }) => number > lab.number)
-    const paragraphs = [
-      `## Lab ${lab.number}: ${open.length === 0 ? 'done' : 'finished with open steps'}`,
-      `**${scoreLine(report)}**`,
-      open.length > 0 && `Still open: ${open.join(', ')} (choose one in the list of steps).`,
-      `Time: ${minutes} ${minutes === 1 ? 'minute' : 'minutes'}.`,
-      `Hints: ${taken.join(', ') || 'none'}.`,
-      held.size > 0 && `Held already when you came to them: ${[...held].map(named).join(', ')}.`,
-      `Passed unseen: ${unseen.join(', ') || 'none'}.`,
-      this.lab.outro.replace(/^## .*$/m, ''),
-      this.lab.card.replace(/^# /m, '## '),
-      where === 'terminal' && '**Next**',
-      where === 'terminal' && `Hand in: \`make submit LEARNER=your-name LAB=${lab.number}\``,
-      uncounted.length > 0 &&
-        `A submission is graded from captures of the nodes, without the steps that real requests prove: ${uncounted.join(', ')}.`,
-      next && where === 'page' && `Read on: choose lab ${next.number} in the list above.`,
-      next &&
-        where === 'terminal' &&
-        `Read on: labs/${next.folder}/README.md, ${readLab(next.number).title}: \`make lab-${next.number}\``,
-      `The terms of this lab: labs/GLOSSARY.md. Its slides: \`make present\`.`,
-    ]
-    return paragraphs
-      .filter((paragraph) => typeof paragraph === 'string' && paragraph !== '')
-      .join('\n\n')
+    return summariseLab({ progress, report, uncounted, minutes }, where)
   }
 
   /** Resolves when what was to be kept is. */

@@ -91,7 +91,11 @@ export async function judgeRound(
   const outcomes = new Map<string, StepOutcome>()
   for (const step of spec.steps)
     if (!only || only.includes(step.id))
-      outcomes.set(step.id, waitsFor(step, outcomes) ?? (await judgeStep(step, context)))
+      outcomes.set(step.id, {
+        ...(waitsFor(step, outcomes) ?? (await judgeStep(step, context))),
+        // Also of a step that waits for others again: what was predicted there stays predicted.
+        ...learningAt(step, context),
+      })
   if (live && notes.hasNews) await notes.save(live.client)
   const judgedNow = await withMachines([...outcomes.values()], live)
   live?.moments?.keep(spec.lab.number, snapshot, judgedNow)
@@ -148,14 +152,14 @@ async function judgeStep(step: CheckedStep, context: CheckContext): Promise<Step
     measured = [...lines]
   }
   const outcome = await runCheck(step, { ...context, show })
-  const learning = step.question || step.predict ? learningOf(step.id, context.notes) : undefined
-  return {
-    id: step.id,
-    ...outcome,
-    ...(learning && { learning }),
-    ...(measured.length > 0 && { measured }),
-  }
+  return { id: step.id, ...outcome, ...(measured.length > 0 && { measured }) }
 }
+
+/** What the notes say about the prediction and question of a step that has one. */
+const learningAt = (
+  { id, question, predict }: CheckedStep,
+  { notes }: CheckContext,
+): Pick<StepOutcome, 'learning'> => (question || predict ? { learning: learningOf(id, notes) } : {})
 
 async function runCheck(
   { check, cost }: CheckedStep,

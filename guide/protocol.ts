@@ -104,6 +104,8 @@ export interface StepProgress {
   predicted: string | undefined
   /** The question was answered right, or the answer was shown. */
   answered: boolean
+  /** The learner had the answers shown: there is nothing to predict any more. */
+  gaveUp: boolean
   /** The prediction beside what the nodes showed, and why; what help has cost. */
   learnt: string[]
 }

@@ -1,10 +1,20 @@
 import { useState } from 'preact/hooks'
-import type { AskBlock } from '../protocol.ts'
+import type { AskBlock, StepContent, StepProgress } from '../protocol.ts'
 import { performAction } from './connection.ts'
 import { CodeText, Form, Sure } from './controls.tsx'
 import { now } from './store.ts'
 
 const TITLES = { predict: 'Predict.', question: 'Question.', recall: 'Do you remember?' }
+
+/** Whether a step asks for a prediction that the learner has neither given nor given up, and whose outcome the step does not tell yet. */
+export const isPredictionOpen = (
+  { task }: StepContent,
+  { predicted, gaveUp, verdict }: StepProgress,
+): boolean =>
+  predicted === undefined &&
+  !gaveUp &&
+  verdict !== 'passed' &&
+  task.some((block) => block.kind === 'ask' && block.what === 'predict')
 
 /** A field at the place where the text asks: a prediction, a question, or a question about an earlier lab. */
 export function Ask({ asked }: { asked: AskBlock }) {
@@ -12,7 +22,9 @@ export function Ask({ asked }: { asked: AskBlock }) {
   const [told, setTold] = useState<{ isGood: boolean; lines: string[] }>()
   const done = what === 'recall' ? undefined : now().progress?.steps.find((step) => step.id === id)
   const isClosed =
-    what === 'predict' ? done?.predicted !== undefined : what === 'question' && done?.answered
+    what === 'predict'
+      ? done?.predicted !== undefined || done?.gaveUp
+      : what === 'question' && done?.answered
   const send = async (text: string) => {
     if (what === 'recall') {
       const reply = await performAction('recall', { id, text })
@@ -30,7 +42,8 @@ export function Ask({ asked }: { asked: AskBlock }) {
         <strong>{TITLES[what]}</strong> <CodeText text={ask} />
       </p>
       {isClosed ? (
-        what === 'predict' && <p class="soft">You predicted “{done?.predicted}”.</p>
+        what === 'predict' &&
+        done?.predicted !== undefined && <p class="soft">You predicted “{done.predicted}”.</p>
       ) : (
         <AskForm asked={asked} send={send} />
       )}

@@ -2,6 +2,7 @@
 
 import { useState } from 'preact/hooks'
 import type { DrawnPath, StepPacketPush } from '../protocol.ts'
+import { isPredictionOpen } from './ask.tsx'
 import { performAction } from './connection.ts'
 import { Button, Select } from './controls.tsx'
 import { Journey } from './journey.tsx'
@@ -11,9 +12,24 @@ const DRAWING = 'guide-step-drawing'
 /** The height of a window, in px, in which the drawing leaves enough of the terminal. */
 const ROOMY_PX = 900
 
-/** The path of the step's packet with its own place lit; nothing at a step that is about no packet. */
-export function StepPacketPanel({ state: { stepPacket, progress } }: { state: PageState }) {
+/**
+ * The path of the step's packet with its own place lit, once the step's prediction is known, which it would answer; nothing at a step
+ * that is about no packet.
+ */
+export function StepPacketPanel({ state: { lab, stepPacket, progress } }: { state: PageState }) {
   if (!stepPacket || stepPacket.step !== progress?.at) return null
+  const step = lab?.steps.find(({ id }) => id === stepPacket.step)
+  const done = progress.steps.find(({ id }) => id === stepPacket.step)
+  if (!step || !done?.verdict) return null
+  if (isPredictionOpen(step, done))
+    return (
+      <section class="step-packet" aria-label="The packet of this step">
+        <p class="soft">
+          The packet of this step is drawn here once you have predicted: the drawing could answer
+          for you.
+        </p>
+      </section>
+    )
   const { from, to, path, at } = stepPacket
   return (
     <section class="step-packet" aria-label="The packet of this step">

@@ -200,6 +200,7 @@ function stepProgress(
     unanswered: outcome?.unanswered,
     predicted: outcome?.learning?.prediction?.text,
     answered: outcome?.learning?.answered !== undefined || outcome?.learning?.gaveUp === true,
+    gaveUp: outcome?.learning?.gaveUp === true,
     learnt: learningLines(outcome?.learning),
   }
 }

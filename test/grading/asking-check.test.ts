@@ -284,3 +284,12 @@ test('a step builds on the state of another one, even if that one waits for an a
   const outcomes = await judgeRound(lab, cluster.snapshot(), cluster.live)
   expect(outcomes.map(({ verdict }) => verdict)).toEqual(['not yet', 'passed'])
 })
+
+test('a step that waits for another one again keeps what was predicted and answered there', async () => {
+  const cluster = new MadeCluster()
+  await keepPrediction(cluster.live.client, 99, sets, '3')
+  const check = () => fail({ inspect: 'cat it', expected: 'this', actual: 'that' })
+  const lab = fakeLab({ first: { check }, sets: { ...sets, needs: ['first'] } })
+  const [, outcome] = await judgeRound(lab, cluster.snapshot(), cluster.live)
+  expect(outcome).toMatchObject({ waitsFor: ['first'], learning: { prediction: { text: '3' } } })
+})

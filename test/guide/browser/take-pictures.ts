@@ -29,8 +29,7 @@ const scenes: Record<
       await act(page, 'go', { to: 'web' })
       await page.locator('.xterm-rows', { hasText: '#' }).waitFor()
       await page.locator('.xterm-helper-textarea').focus()
-      // The guide's mark stays before the prompt.
-      await page.keyboard.type(`PS1=\${PS1%%'\\]'*}'\\]$ '; clear\n`)
+      await page.keyboard.type(`PS1='$ '; clear\n`)
       // The nodes are read between the two commands, so that their changes are those of the second one.
       await act(page, 'check', { step: 'web' })
       await page.locator('.text button.run').first().click()
@@ -51,6 +50,7 @@ const scenes: Record<
   'guide-step-packet': {
     async show(page) {
       await act(page, 'go', { to: 'pod-to-service' })
+      await act(page, 'answer', { step: 'pod-to-service', text: 'INPUT, POSTROUTING' })
       const packet = page.getByRole('region', { name: 'The packet of this step' })
       await packet.locator('.journey-figure svg').first().waitFor()
       await packet.locator('.own').first().waitFor()
