@@ -113,10 +113,13 @@ export function possible(incidents: readonly Incident[], has: ReadonlySet<Need>)
   )
 }
 
-/** One incident, determined by the seed. Throws Error if there is none. */
+/** One incident, determined by the seed. Throws Refusal if there is none. */
 export function draw(incidents: readonly Incident[], seed: string): Incident {
   const drawn = incidents[digestOf('draw', seed).readUInt32BE() % (incidents.length || 1)]
-  if (!drawn) throw new Error('No incident can run on this cluster.')
+  if (!drawn)
+    throw new Refusal(
+      'None of these incidents can run on this cluster: `make incident LIST=1` lists the requirements.',
+    )
   return drawn
 }
 

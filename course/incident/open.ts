@@ -86,6 +86,9 @@ async function openAlone(bench: LabBench, wish: Wish, onNote?: OnNote): Promise<
     throw new Refusal(`There is no incident "${wish.id}": \`make incident LIST=1\` lists them.`)
   const own = lab === INCIDENT_LAB ? undefined : await incidentsOfLab(lab)
   const solved = await solvedSoFar(bench, lab)
+  // Chosen first: what can't run here ends no open incident and no other lab.
+  const has = await environmentFeatures(bench)
+  const { incident, seed } = choose(possible(own?.draws ?? all, has), wish, solved)
   const revert = async () => {
     await revertIncident(bench, lab)
     // An answer that was given before an incident began is none to this one.
@@ -98,9 +101,6 @@ async function openAlone(bench: LabBench, wish: Wish, onNote?: OnNote): Promise<
   await revert()
   // An incident of another lab is a step of that lab, whose other work stays.
   if (!own) await leaveOthers(lab, bench)
-  const has = await environmentFeatures(bench)
-  const here = possible(own?.draws ?? all, has)
-  const { incident, seed } = choose(here, wish, solved)
   const listed = wish.hard ? [] : choicesFor(incident, possible(own?.choices ?? all, has), seed)
   const draft = {
     lab,

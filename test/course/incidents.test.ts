@@ -16,6 +16,7 @@ import {
 import { belongsToIncident, seal, unseal } from '../../course/incident/incident-note.ts'
 import type { IncidentEnvironment } from '../../course/incident/shop.ts'
 import { defaultConfig } from '../../dataplane/kube-proxy/config.ts'
+import { Refusal } from '../../host/main.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
 import { incidentsByLab } from '../../labs/08-incidents/incidents/by-lab.ts'
 
@@ -118,6 +119,15 @@ describe('the draw', () => {
     const plain = possible(incidents, new Set())
     expect(plain.length).toBeGreaterThanOrEqual(Math.min(10, incidents.length / 2))
     expect(plain.filter(({ mode, needs }) => mode === 'ipvs' || needs?.length)).toEqual([])
+  })
+
+  // The incidents of lab 2 are all about IPVS mode.
+  test('refuses in a sentence where none of a lab can run', () => {
+    const draws = incidentsByLab.get(2)?.draws ?? []
+    expect(draws.length).toBeGreaterThan(2)
+    const here = possible(draws, new Set(['outside', 'embedded']))
+    expect(here).toEqual([])
+    expect(() => draw(here, 'any')).toThrow(Refusal)
   })
 
   test('offers the cause among others, in an order that does not reveal it', () => {

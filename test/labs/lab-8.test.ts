@@ -9,6 +9,7 @@ import type { Incident } from '../../course/incident/incident.ts'
 import {
   GUESS_PREFIX,
   HISTORY_KEY,
+  INCIDENT_KEY,
   type IncidentNote,
   solvedMark,
   unseal,
@@ -16,13 +17,16 @@ import {
 import { laterSync } from '../../course/incident/later-sync.ts'
 import { currentNote, latestIncident, openNext } from '../../course/incident/open.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
+import { LabBench } from '../../course/lab-bench.ts'
 import { endIncidentsOfOthers, resetLab } from '../../course/lab-solution.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { notesName, readConfigMap, writeNotes } from '../../grading/lab-notes.ts'
+import { silent } from '../../host/progress.ts'
 import { timeoutScale, waitFor } from '../../host/wait.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
 import { keyFacts } from '../../labs/08-incidents/incidents/key-facts.ts'
+import { alteredCluster } from '../altered-cluster.ts'
 import { wrongFixes } from './lab-8-wrong-fixes.ts'
 import { LabTest } from './own-cluster.ts'
 
@@ -149,6 +153,22 @@ describe('one open incident', () => {
     expect(await verdicts(repairSteps)).toEqual(
       Object.fromEntries(repairSteps.map((id) => [id, 'passed'])),
     )
+  })
+
+  test('is kept when one is asked for that cannot run here', async () => {
+    const { capabilities } = own.cluster
+    const kept = async () =>
+      (await readConfigMap(own.bench.client, notesName(INCIDENT_LAB)))?.[INCIDENT_KEY]
+    const before = await kept()
+    expect(before).toContain(note.sealed)
+    const inside = alteredCluster(own.cluster, {
+      capabilities: { ...capabilities, hasOutside: false },
+    })
+    const bench = await LabBench.open(inside, silent)
+    await expect(openNext(bench, { id: 'source-ranges' })).rejects.toThrow(
+      `The incident "source-ranges" can't run on this cluster`,
+    )
+    expect(await kept()).toBe(before)
   })
 
   test('remains solved if the next one cannot be started', async () => {
