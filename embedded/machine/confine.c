@@ -25,6 +25,7 @@
  *   --write DIR          may be changed: plain files, folders and sockets
  *   --one-user           for a user namespace in which one user is mapped: who sets supplementary groups is told they are set, which nobody may
  *                        there (user_namespaces(7)), and ipvsadm gets no generic netlink, which IPVS refuses there
+ *   --no-keys            no system calls for keys
  *   --filter             no system calls that change the mode, owner, times or flags of files, mount, watch or lock files, or reach other
  *                        programs
  */
@@ -649,6 +650,24 @@ static const u16 denied[] = {
 	SYS_migrate_pages, SYS_move_pages, SYS_kcmp, SYS_perf_event_open
 };
 
+/* Other architectures and the x32 ABI have other numbers. */
+static void begin_filter(void)
+{
+	filter_program.length = 0;
+	emit(LOAD, 0, 0, ARCHITECTURE);
+	emit(EQUAL, 1, 0, (u32)AUDIT_ARCH);
+	emit(RETURN, 0, 0, RETURN_ERRNO | EPERM);
+	emit(LOAD, 0, 0, NUMBER);
+	emit(AT_LEAST, 0, 1, 0x40000000 /* __X32_SYSCALL_BIT */);
+	emit(RETURN, 0, 0, RETURN_ERRNO | EPERM);
+}
+
+static void deny(u32 number)
+{
+	emit(EQUAL, 0, 1, number);
+	emit(RETURN, 0, 0, RETURN_ERRNO | EPERM);
+}
+
 static void load_filter(void)
 {
 	filter_program.code = filter;
@@ -661,6 +680,7 @@ static void load_filter(void)
  */
 static void help_one_user(void)
 {
+	filter_program.length = 0;
 	emit(LOAD, 0, 0, ARCHITECTURE);
 	emit(EQUAL, 0, 9, (u32)AUDIT_ARCH);
 	emit(LOAD, 0, 0, NUMBER);
@@ -672,6 +692,20 @@ static void help_one_user(void)
 	emit(LOAD, 0, 0, THIRD_ARGUMENT);
 	emit(EQUAL, 0, 1, NETLINK_GENERIC);
 	emit(RETURN, 0, 0, RETURN_ERRNO | EPROTONOSUPPORT);
+	emit(RETURN, 0, 0, RETURN_ALLOW);
+	load_filter();
+}
+
+/*
+ * A session keyring of one's own is not enough: the keyring of the user, which /proc/keys lists, may be linked by its number from any user
+ * namespace (user_keyring_perm in security/keys/process_keys.c), and whoever possesses it reads its keys.
+ */
+static void deny_keys(void)
+{
+	begin_filter();
+	deny(SYS_add_key);
+	deny(SYS_request_key);
+	deny(SYS_keyctl);
 	emit(RETURN, 0, 0, RETURN_ALLOW);
 	load_filter();
 }
@@ -710,16 +744,9 @@ static void filter_system_calls(void)
 {
 	u64 index;
 
-	emit(LOAD, 0, 0, ARCHITECTURE);
-	emit(EQUAL, 1, 0, (u32)AUDIT_ARCH);
-	emit(RETURN, 0, 0, RETURN_ERRNO | EPERM);
-	emit(LOAD, 0, 0, NUMBER);
-	emit(AT_LEAST, 0, 1, 0x40000000 /* __X32_SYSCALL_BIT */);
-	emit(RETURN, 0, 0, RETURN_ERRNO | EPERM);
-	for (index = 0; index < sizeof denied / sizeof *denied; index++) {
-		emit(EQUAL, 0, 1, denied[index]);
-		emit(RETURN, 0, 0, RETURN_ERRNO | EPERM);
-	}
+	begin_filter();
+	for (index = 0; index < sizeof denied / sizeof *denied; index++)
+		deny(denied[index]);
 	/* User-Mode Linux ends unless it can change the mode of its memory's file: it is told so and nothing happens. */
 	emit(EQUAL, 0, 1, SYS_fchmod);
 	emit(RETURN, 0, 0, RETURN_ERRNO);
@@ -806,7 +833,7 @@ void begin(long *stack)
 	char **argument = (char **)(stack + 1);
 	const char *pid = 0, *root = 0, *hostname = 0, *capabilities = 0, *option;
 	u64 first_closed = 0, processes = 0;
-	int keyring = 0, terminal = 0, container = 0, mounts = 0, apart = 0, scoped = 0, lock = 0, filtered = 0, no_new = 0, one_user = 0;
+	int keyring = 0, terminal = 0, container = 0, mounts = 0, apart = 0, scoped = 0, lock = 0, filtered = 0, no_new = 0, one_user = 0, no_keys = 0;
 
 	environment = argument + count + 1;
 	for (argument++; *argument && **argument == '-'; argument++) {
@@ -831,6 +858,8 @@ void begin(long *stack)
 			terminal = 1;
 		else if (same(option, "--one-user"))
 			one_user = 1;
+		else if (same(option, "--no-keys"))
+			no_keys = 1;
 		else if (same(option, "--no-new-privs"))
 			no_new = 1;
 		else if (same(option, "--keyring"))
@@ -899,6 +928,8 @@ void begin(long *stack)
 		landlock(readable, writable);
 	if (one_user)
 		help_one_user();
+	if (no_keys)
+		deny_keys();
 	if (filtered)
 		filter_system_calls();
 	if (*argument)

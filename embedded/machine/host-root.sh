@@ -53,5 +53,5 @@ run_agent() {
   echo 1000 >/proc/self/oom_score_adj
   # Its first request loads ip_vs; behind --one-user nothing does.
   chroot . ipvsadm -Ln >/dev/null 2>&1 || true
-  exec chroot . "$confine" --close 5 --keyring --processes "$processes" --one-user -- /bin/sh -c '"$0" "$1"; exit' "$node" "$agent"
+  exec chroot . "$confine" --close 5 --keyring --processes "$processes" --one-user --no-keys -- /bin/sh -c '"$0" "$1"; exit' "$node" "$agent"
 }

@@ -27,6 +27,10 @@ const holders = (folder: string) =>
 
 /** A session keyring with a key, whose arrival in a guest would be a leak (keyctl(2), x86-64): KEYCTL_JOIN_SESSION_KEYRING, add_key. */
 const WITH_KEY = `syscall(250, 1, 0); my @key = ("user", "of-the-login", "secret"); syscall(248, @key, 6, -3); exec @ARGV`
+/** A key of the user, in the keyring that all processes of the user have; the second program links it by its number (KEYCTL_LINK), and reads. */
+const ADD_USER_KEY = `my @key = ("user", "of-the-user", "secret"); print syscall(248, @key, 6, -4), " ", syscall(250, 0, -4, 0)`
+const readUserKey = (key: string, keyring: string) =>
+  `my $text = "." x 6; syscall(250, 8, ${keyring}, -2); syscall(250, 11, ${key}, $text, 6); print $text`
 const FIND_KEY = `my @key = ("user", "of-the-login"); print syscall(249, @key, 0, 0) < 0 ? "no key" : "a key"`
 
 const kernels = KERNELS.filter((kernel) => kernel === 'uml' || !hostKernelTrouble())
@@ -79,6 +83,15 @@ exec perl -e '${WITH_KEY}' "$0" scripts/start.mjs scripts/up.ts`
       const words = ['-e', WITH_KEY, 'perl', '-e', FIND_KEY]
       expect(spawnSync('perl', words, { encoding: 'utf8' }).stdout).toBe('a key')
       expect(await inside(`perl -e '${FIND_KEY}'`)).toBe('no key')
+    })
+
+    test.runIf(process.arch === 'x64')('reads none of the keys of its user', async () => {
+      const perl = (program: string) => spawnSync('perl', ['-e', program], { encoding: 'utf8' })
+      const [key = '', keyring = ''] = perl(ADD_USER_KEY).stdout.split(' ')
+      const read = readUserKey(key, keyring)
+      expect(perl(read).stdout).toBe('secret')
+      expect(await inside(`perl -e '${read}'`)).toBe('......')
+      expect(perl(`syscall(250, 9, ${key}, ${keyring})`).status).toBe(0)
     })
 
     test.runIf(kernel === 'host')(
