@@ -92,8 +92,10 @@ function readRule(line: string, table: Table): void {
   if (!chain) throw new LineError('a rule of a chain that this table does not declare')
   const spec = line.slice(end + 1)
   const rule = packets === undefined ? { spec } : { spec, ...counters(packets, bytes) }
-  // The first push to an empty list reserves 17 places (V8); most chains have two rules.
-  if (chain.rules.length === 0) chain.rules = [rule]
+  // A push that outgrows a list reserves 17 places or more (V8); most chains have two rules.
+  const [first] = chain.rules
+  if (!first) chain.rules = [rule]
+  else if (chain.rules.length === 1) chain.rules = [first, rule]
   else chain.rules.push(rule)
 }
 

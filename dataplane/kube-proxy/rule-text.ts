@@ -54,20 +54,20 @@ export const localSender = (
 /** A match on a source range; iptables-save omits a range of length 0, which contains every source. */
 export const fromRange = (range: string): string => (isZeroCidr(range) ? '' : `-s ${range} `)
 
-/** Matches of `firstOf` by count: Services with the same number of endpoints share these texts. */
+/** Texts of `jumpOfFirst` by count: Services with the same number of endpoints share these texts. */
 const shares: string[] = []
 const SHARES_KEPT = 1000
 
 /**
- * The match that selects the first of `count` endpoints; none for the last one. kube-proxy writes ten digits of the probability, the
- * kernel stores 31 bits (xt_statistic), and iptables-save prints eleven digits.
+ * The match that selects the first of `count` endpoints, none for the last one, and the jump to its chain, whose name follows.
+ * kube-proxy writes ten digits of the probability, the kernel stores 31 bits (xt_statistic), and iptables-save prints eleven digits.
  */
-export function firstOf(count: number): string {
-  if (count === 1) return ''
+export function jumpOfFirst(count: number): string {
+  if (count === 1) return '-j '
   const known = shares[count]
   if (known !== undefined) return known
   const probability = Math.round(Number((1 / count).toFixed(10)) * 2 ** 31) / 2 ** 31
-  const match = `-m statistic --mode random --probability ${probability.toFixed(11)} `
+  const match = `-m statistic --mode random --probability ${probability.toFixed(11)} -j `
   if (count < SHARES_KEPT) shares[count] = match
   return match
 }

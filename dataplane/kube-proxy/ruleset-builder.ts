@@ -29,6 +29,11 @@ export class TableBuilder {
       this.table.set(chain, { name: chain, policy: 'ACCEPT', rules: [] })
   }
 
+  /** Whether origins are recorded; where there are most rules, they are computed only then. */
+  get isRecorded(): boolean {
+    return this.#origins !== undefined
+  }
+
   /** Creates the chain if it does not exist, and returns its rules, to which the caller can append. */
   chain(name: string): Rule[] {
     const known = this.table.get(name)

@@ -3,7 +3,7 @@ import { endpointChain } from '../chain-names.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
 import { type EntryOrigin, type Origins, outsideAddresses } from '../origins.ts'
 import type { ProxierInput } from '../proxier.ts'
-import { commented, firstOf, recent, toAddress, toPort } from '../rule-text.ts'
+import { commented, jumpOfFirst, recent, toAddress, toPort } from '../rule-text.ts'
 import type { TableBuilder } from '../ruleset-builder.ts'
 import type { ServicePort } from '../service-ports.ts'
 
@@ -15,28 +15,26 @@ export interface PortRules {
   port: ServicePort
 }
 
-/** An endpoint with the name of its chain, so that the hash is computed once, and what the chain comes from. */
+/** An endpoint with the name of its chain, so that the hash is computed once. */
 export interface ChainedEndpoint {
   endpoint: TrackedEndpoint
   chain: string
-  from: Origins
 }
 
 export const chained = (
   port: ServicePort,
   endpoints: readonly TrackedEndpoint[],
-  originsOf: (endpoint: TrackedEndpoint) => Origins,
 ): ChainedEndpoint[] =>
   endpoints.map((endpoint) => ({
     endpoint,
     chain: endpointChain(port.name, port.protocol, endpoint.text),
-    from: originsOf(endpoint),
   }))
 
 /** KUBE-SEP-: marks a packet whose source is the endpoint itself for masquerading, then rewrites the destination. */
 export function writeEndpointChains(
   { nat, proxier, port }: PortRules,
   endpoints: readonly ChainedEndpoint[],
+  originsOf: (endpoint: TrackedEndpoint) => Origins,
 ): void {
   const { protocol } = port
   const comment = proxier.isLarge ? '' : commented(port.name)
@@ -44,12 +42,19 @@ export function writeEndpointChains(
   const masquerade = ` ${comment}-j KUBE-MARK-MASQ`
   const match = `-p ${protocol} ${comment}`
   const dnat = `-m ${protocol} -j DNAT --to-destination `
-  for (const { endpoint, chain, from } of endpoints) {
-    const remember = port.affinity === undefined ? '' : recent(proxier.family, chain, '--set')
-    const destination = printEndpoint(endpoint.ip, endpoint.port)
+  const translateTo = `${match}${dnat}`
+  for (const { endpoint, chain } of endpoints) {
+    const destination = proxier.features.canonicalEndpointIPs
+      ? endpoint.text
+      : printEndpoint(endpoint.ip, endpoint.port)
     const hairpin = `-s ${asHost(endpoint.ip)}${masquerade}`
-    const translate = `${match}${remember}${dnat}${destination}`
+    const translate =
+      port.affinity === undefined
+        ? `${translateTo}${destination}`
+        : `${match}${recent(proxier.family, chain, '--set')}${dnat}${destination}`
     nat.define(chain, [{ spec: hairpin }, { spec: translate }])
+    if (!nat.isRecorded) continue
+    const from = originsOf(endpoint)
     nat.recordChain(chain, from)
     nat.recordRule(chain, hairpin, from)
     nat.recordRule(chain, translate, ['affinity', ...from])
@@ -75,13 +80,13 @@ export function writeBalancing(
       const match = recent(proxier.family, chain, `--rcheck --seconds ${port.affinity} --reap`)
       const spec = `${commentOf(endpoint, index, 'affinity')}${match}-j ${chain}`
       rules.push({ spec })
-      nat.recordRule(from, spec, ['affinity', ...originsOf(endpoint)])
+      if (nat.isRecorded) nat.recordRule(from, spec, ['affinity', ...originsOf(endpoint)])
     }
   for (const [index, { endpoint, chain }] of endpoints.entries()) {
-    const share = firstOf(endpoints.length - index)
-    const spec = `${commentOf(endpoint, index, 'balance')}${share}-j ${chain}`
+    const share = jumpOfFirst(endpoints.length - index)
+    const spec = `${commentOf(endpoint, index, 'balance')}${share}${chain}`
     rules.push({ spec })
-    nat.recordRule(from, spec, originsOf(endpoint))
+    if (nat.isRecorded) nat.recordRule(from, spec, originsOf(endpoint))
   }
 }
 

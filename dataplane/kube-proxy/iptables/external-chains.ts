@@ -185,7 +185,7 @@ function writeFirewallChain({ nat, proxier, port, firewall, external }: Plan): v
 function writePolicyChains(plan: Plan): void {
   const { nat, proxier, port, categories, origins } = plan
   const { cluster, local, usesCluster, usesLocal } = categories
-  const endpoints = chained(port, categories.reachable, (endpoint) => origins.reached(endpoint))
+  const endpoints = chained(port, categories.reachable)
   const write = (chain: string, wanted: EndpointCategories['cluster'], from: Origins) => {
     const chosen = wanted === categories.reachable ? undefined : new Set(wanted)
     const those = chosen ? endpoints.filter(({ endpoint }) => chosen.has(endpoint)) : endpoints
@@ -203,7 +203,7 @@ function writePolicyChains(plan: Plan): void {
     const comment = commented(`${port.name} has no local endpoints`)
     nat.add(plan.local, `${comment}-j KUBE-MARK-DROP`, [...origins.local, 'unready'])
   }
-  writeEndpointChains(plan, endpoints)
+  writeEndpointChains(plan, endpoints, (endpoint) => origins.reached(endpoint))
 }
 
 /**

@@ -174,7 +174,7 @@ function writeRejections(rules: PortRules): void {
 export function writeXlbServicePort(rules: PortRules): void {
   const context = xlbContext(rules)
   const { nat, proxier, port, service, xlb, masqueradeFirst } = context
-  const endpoints = chained(port, readyEndpoints(port), (endpoint) => [endpoint])
+  const endpoints = chained(port, readyEndpoints(port))
   // The chain is declared before kube-proxy checks for endpoints.
   if (port.externalLocal) nat.chain(xlb)
   nat.recordChain(xlb, EXTERNAL_LOCAL)
@@ -201,5 +201,5 @@ export function writeXlbServicePort(rules: PortRules): void {
       context,
       endpoints.filter(({ endpoint }) => endpoint.isLocal),
     )
-  writeEndpointChains(rules, endpoints)
+  writeEndpointChains(rules, endpoints, (endpoint) => [endpoint])
 }
