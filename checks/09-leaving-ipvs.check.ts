@@ -13,7 +13,7 @@ export default defineLab(9, ({ step, liveStep, question, observe }) => {
   step('traffic', inventory.trafficFlows, { predict: inventory.stockWithoutLocalPod })
   question('inventory', inventory.servicesThatStop)
   step('mend', inventory.nothingWillStop, { predict: inventory.unmendedClient })
-  step('second', second.secondIsPrepared, { predict: second.podsOfSecond })
+  step('second', second.secondIsPrepared)
   step('handover', cleanUp.handoverWaits, { predict: cleanUp.withoutRules })
   step('canary', nodes.oneNodeRunsNew, {
     predict: nodes.leftOnCanary,

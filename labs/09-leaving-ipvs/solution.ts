@@ -81,8 +81,7 @@ const traffic: SolutionStep = {
 const mend: SolutionStep = {
   commands: [
     `[ $FROM != ipvs ] || kubectl patch service stock -p '{"spec":{"internalTrafficPolicy":"Cluster"}}'`,
-    `[ $FROM != iptables ] || kubectl patch configmap traffic -p '{"data":{"node":"orders own-node:30090"}}'`,
-    '[ $FROM != iptables ] || kubectl rollout restart daemonset/traffic-node',
+    `[ $FROM != iptables ] || { kubectl patch configmap traffic -p '{"data":{"node":"orders own-node:30090"}}'; kubectl rollout restart daemonset/traffic-node; }`,
   ],
   play: async (bench) => {
     const { from } = await change(bench)
@@ -191,7 +190,7 @@ export const solution: LabSolution = {
     traffic: typing(predictAt('traffic', "'an-answer'", byStart('an-answer', 'nothing')), traffic),
     inventory: answer('inventory', 'stock', byStart('stock', 'orders, stock')),
     mend: typing(predictAt('mend', 'silence', byStart('silence', 'refused')), mend),
-    second: typing(predictAt('second', '0', '0'), second),
+    second,
     handover: typing(predictAt('handover', 'refused', 'refused'), handover),
     canary: typing(
       predictAt('canary', 'everything', byStart('everything', 'next-to-nothing')),
