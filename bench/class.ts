@@ -18,7 +18,7 @@ export async function measureClass(): Promise<void> {
     const { folder, files } = await makeClass(paths, size)
     try {
       const json = join(folder, 'class.json')
-      const words = [
+      const args = [
         START,
         'scripts/grade-class.ts',
         '--jobs',
@@ -28,7 +28,7 @@ export async function measureClass(): Promise<void> {
         json,
         ...files,
       ]
-      const [tool, ...rest] = [...oneCore, process.execPath, ...words] as [string, ...string[]]
+      const [tool, ...rest] = [...oneCore, process.execPath, ...args] as [string, ...string[]]
       const { stdout, stderr } = spawnSync(tool, rest, { cwd: projectRoot, encoding: 'utf8' })
       const {
         graded,

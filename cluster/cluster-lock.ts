@@ -10,7 +10,7 @@ const lockOf = (what: 'cluster' | 'guide', name: string) =>
   join(cacheFolder, 'locks', `${what}-${encodeURIComponent(name)}`)
 
 /** Locks that the current call chain already holds: a command that plays a lab also starts the cluster. */
-const held = new AsyncLocalStorage<readonly string[]>()
+const ownLocks = new AsyncLocalStorage<readonly string[]>()
 
 /**
  * Changes a cluster as a whole (starts it, stops it, switches its mode, resets a lab) while no other command does. A second
@@ -24,9 +24,9 @@ export function changeCluster<T>(
   work: () => Promise<T>,
 ): Promise<T> {
   const lock = lockOf('cluster', name)
-  const before = held.getStore() ?? []
+  const before = ownLocks.getStore() ?? []
   if (before.includes(lock)) return work()
-  return oneAtATime(lock, () => held.run([...before, lock], work), {
+  return oneAtATime(lock, () => ownLocks.run([...before, lock], work), {
     doing: `${doing} the cluster "${name}"`,
     progress,
   })

@@ -141,8 +141,8 @@ export class ContextCluster implements Cluster {
   ): Promise<ExecResult> {
     const name = await this.#accessPodOn(node)
     const stdin = Buffer.from(options.stdin ?? '')
-    const words = onNodeCommand(command, stdin.length)
-    return execInPod(await this.client(), { namespace: accessNamespace, name }, words, {
+    const args = onNodeCommand(command, stdin.length)
+    return execInPod(await this.client(), { namespace: accessNamespace, name }, args, {
       ...options,
       stdin,
     })

@@ -125,8 +125,8 @@ export class EmbeddedCluster implements Cluster {
     const logFile = join(folder, 'daemon.log')
     const log = openSync(logFile, 'w', 0o600)
     const inherited = leakingDescriptors()
-    const words = ['embedded/daemon.ts', JSON.stringify({ ...options, inherited })]
-    const daemon = fork(START, words, {
+    const args = ['embedded/daemon.ts', JSON.stringify({ ...options, inherited })]
+    const daemon = fork(START, args, {
       execArgv: [],
       cwd: projectRoot,
       detached: true,

@@ -73,7 +73,7 @@ export class KindCluster implements Cluster {
     const [node = ''] = nodes
     const { name } = this
     await loadLabImages(
-      { engine, name, nodes, kind: async (words) => (await this.#kind(progress))(words) },
+      { engine, name, nodes, kind: async (args) => (await this.#kind(progress))(args) },
       progress,
     )
     const image = (await inspect(engine, IMAGE, [node])).get(node) ?? ''
@@ -290,6 +290,6 @@ export class KindCluster implements Cluster {
     // Without an engine nothing is fetched.
     const env = { ...process.env, KIND_EXPERIMENTAL_PROVIDER: await this.engine() }
     const path = await kindPath(progress)
-    return (words) => $({ quiet: true, nothrow: true, env })`${path} ${words}`
+    return (args) => $({ quiet: true, nothrow: true, env })`${path} ${args}`
   }
 }

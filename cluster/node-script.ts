@@ -98,6 +98,6 @@ export async function describeBackend(cluster: NodeAccess, node: string): Promis
     readOnly: true,
   })
   const [used, own] = stdout.trim().split(' ')
-  const words = `kube-proxy's rules are read through iptables-${used || 'save (one back end only)'}`
-  return own && own !== used ? `${words}; the node's own iptables is ${own}` : words
+  const sentence = `kube-proxy's rules are read through iptables-${used || 'save (one back end only)'}`
+  return own && own !== used ? `${sentence}; the node's own iptables is ${own}` : sentence
 }

@@ -67,9 +67,16 @@ export async function printExpected(options: ExpectOptions): Promise<number> {
   if (mode === undefined)
     throw new Refusal('--mode is missing, and no kube-proxy configuration sets it.')
   const version = options['kube-proxy'] ?? versionOf(objects, node)
-  const given = options.address && { nodeAddresses: options.address }
+  const address = options.address && { nodeAddresses: options.address }
   if (!observed) {
-    const expected = predict(objects, { node, mode, version, config: configured, family, ...given })
+    const expected = predict(objects, {
+      node,
+      mode,
+      version,
+      config: configured,
+      family,
+      ...address,
+    })
     process.stdout.write(printState(expected, as))
     return ExitCode.passed
   }
@@ -82,7 +89,7 @@ export async function printExpected(options: ExpectOptions): Promise<number> {
   const { differences } = differencesOn(
     objects,
     observed,
-    { ...circumstances, family, ...given },
+    { ...circumstances, family, ...address },
     true,
   )
   process.stdout.write(report(differences))

@@ -40,13 +40,13 @@ export function rememberHint(lab: number, cluster: string, step: string, tier: n
  */
 export function chosenTier(
   { id, hints }: StepDefinition,
-  wish: string | undefined,
+  requested: string | undefined,
   shown = 0,
 ): number {
-  const tier = Number(wish || Math.min(shown + 1, hints.length))
+  const tier = Number(requested || Math.min(shown + 1, hints.length))
   if (Number.isInteger(tier) && tier >= 1 && tier <= hints.length) return tier
   throw new Refusal(
-    `"${wish}" is not a hint of step "${id}": it has ${hints.length}, TIER=1 is the most general.`,
+    `"${requested}" is not a hint of step "${id}": it has ${hints.length}, TIER=1 is the most general.`,
   )
 }
 

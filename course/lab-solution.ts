@@ -61,9 +61,9 @@ export async function leaveOthers(number: number, bench: LabBench): Promise<void
   const solutions = await Promise.all(
     [number, ...others].map((lab) => loadSolution(readLab(lab).folder)),
   )
-  const words = solutions.flatMap(({ comments = [] }) => comments)
+  const ruleComments = solutions.flatMap(({ comments = [] }) => comments)
   await Promise.all([
-    removeRules(bench.cluster, words),
+    removeRules(bench.cluster, ruleComments),
     ...solutions.slice(1).map((other) => other.leave?.(bench)),
   ])
 }

@@ -114,13 +114,13 @@ function clusterOf({ objects: list, nodes }: Capture): GivenCluster {
 }
 
 /** `nftables` or `nftables@v1.34`; nothing if the option is absent. */
-function parseSide(option: string, given: string | undefined): Partial<MigrationSide> {
-  if (given === undefined) return {}
-  const [name, version, ...rest] = given.split('@')
+function parseSide(option: string, value: string | undefined): Partial<MigrationSide> {
+  if (value === undefined) return {}
+  const [name, version, ...rest] = value.split('@')
   const mode = CHOICES.mode.find((one) => one === name)
   if (mode === undefined || rest.length > 0 || version === '')
     throw new Refusal(
-      `${option} "${given}" is not a mode: use ${CHOICES.mode.join(', ')}, or one with a version, such as nftables@v1.34.`,
+      `${option} "${value}" is not a mode: use ${CHOICES.mode.join(', ')}, or one with a version, such as nftables@v1.34.`,
     )
   return { mode, ...(version && { version }) }
 }

@@ -68,16 +68,18 @@ async function playAlone(
   steps: readonly StepDefinition[],
 ): Promise<StepOutcome[]> {
   const outcomes: StepOutcome[] = []
-  for (const act of playedGroups(steps, solution)) {
-    const [first] = act
+  for (const group of playedGroups(steps, solution)) {
+    const [first] = group
     announce(spec, first.step)
     printCommands(first.entry.commands, bench)
     await playWords(
-      act.flatMap(({ entry }) => wordsOf(entry)),
+      group.flatMap(({ entry }) => wordsOf(entry)),
       bench,
     )
-    const { outcomes: judged } = await judge(spec, source, { only: act.map(({ step }) => step.id) })
-    for (const { step, entry } of act) {
+    const { outcomes: judged } = await judge(spec, source, {
+      only: group.map(({ step }) => step.id),
+    })
+    for (const { step, entry } of group) {
       const outcome = judged.find(({ id }) => id === step.id)
       if (!outcome) throw new Error(`step "${step.id}" was not judged`)
       if (step !== first.step) {
@@ -94,7 +96,7 @@ async function playAlone(
       outcomes.push(outcome)
     }
     if (judged.some(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable')) break
-    const { cleanup } = act.find(({ entry }) => entry.cleanup)?.entry ?? {}
+    const { cleanup } = group.find(({ entry }) => entry.cleanup)?.entry ?? {}
     if (!cleanup) continue
     printCommands(cleanup.commands, bench)
     await cleanup.play?.(bench)
@@ -103,9 +105,9 @@ async function playAlone(
 }
 
 /** Plays words in order; those that read wait until the changes before them have reached the nodes. */
-async function playWords(words: readonly SolutionStep[], bench: LabBench): Promise<void> {
+async function playWords(actions: readonly SolutionStep[], bench: LabBench): Promise<void> {
   let isSettled = true
-  for (const { play, reads } of words) {
+  for (const { play, reads } of actions) {
     if (!play) continue
     if (reads && !isSettled) await settled(bench)
     await play(bench)
@@ -114,7 +116,7 @@ async function playWords(words: readonly SolutionStep[], bench: LabBench): Promi
   if (!isSettled) await settled(bench)
 }
 
-const wordsOf = (entry: SolutionStep): readonly SolutionStep[] => entry.words ?? [entry]
+const wordsOf = (entry: SolutionStep): readonly SolutionStep[] => entry.actions ?? [entry]
 
 /** A step whose words change nothing on the cluster. */
 const onlyReads = (entry: SolutionStep): boolean =>

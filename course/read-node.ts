@@ -34,12 +34,12 @@ export async function resolveRoute(
   cluster: Cluster,
   from: string,
   to: string,
-  wish?: string,
+  requested?: string,
 ): Promise<LiveRoute> {
   const { core } = await kubeClient(cluster)
   const [, podNamespace = 'default', pod] = podName.exec(from) ?? []
   const [, namespace = 'default', service, port, protocol] = serviceName.exec(to) ?? []
-  const route = { from, to, node: wish }
+  const route = { from, to, node: requested }
   const missing = (what: string) =>
     new Refusal(`There is no ${what}; \`kubectl get pods,services -A\` lists the existing ones.`)
   if (pod) {
@@ -112,9 +112,9 @@ export async function livePacket(
   cluster: Cluster,
   from: string,
   to: string,
-  wish?: string,
+  requested?: string,
 ): Promise<PacketOnNode & { node: string }> {
-  const { node, ...route } = await resolveRoute(cluster, from, to, wish)
+  const { node, ...route } = await resolveRoute(cluster, from, to, requested)
   const packet = parsePacket(route.from, route.to)
   return { packet, node, state: (await readLiveNode(cluster, node, packet.destination)).state }
 }
@@ -124,11 +124,11 @@ export function recordedPacket(
   capture: string,
   from: string,
   to: string,
-  wish: string,
+  requested: string,
 ): PacketOnNode & { node: string } {
   const packet = parsePacket(from, to)
-  const node = wish || basename(nodeFolder(capture, wish))
-  return { packet, node, state: recordedNode(capture, wish, familyOf(packet.destination)) }
+  const node = requested || basename(nodeFolder(capture, requested))
+  return { packet, node, state: recordedNode(capture, requested, familyOf(packet.destination)) }
 }
 
 /** A running cluster with everything that determines a packet's path, also routes. Throws as takeCapture does. */

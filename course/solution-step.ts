@@ -8,7 +8,7 @@ export interface SolutionStep {
   /** It only reads, predicts or answers: it is played on a settled cluster, and changes nothing on it. */
   reads?: true
   /** The words that it consists of, if there are several. */
-  words?: readonly SolutionStep[]
+  actions?: readonly SolutionStep[]
   /** The text leaves its work to the learner: its commands need not be in the README. */
   unguided?: true
   /** It does not affect the steps before it, so all of them are judged on one snapshot, taken after the last. */

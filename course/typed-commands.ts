@@ -12,19 +12,19 @@ import type { SolutionStep } from './lab-solution.ts'
 export const readsOnly: SolutionStep = { commands: [] }
 
 /** Commands in their order. */
-export const typing = (...words: readonly SolutionStep[]): SolutionStep => ({
-  commands: words.flatMap(({ commands }) => commands),
-  words: words.flatMap((word) => word.words ?? [word]),
+export const typing = (...actions: readonly SolutionStep[]): SolutionStep => ({
+  commands: actions.flatMap(({ commands }) => commands),
+  actions: actions.flatMap((word) => word.actions ?? [word]),
   play: async (bench) => {
-    for (const { play } of words) await play?.(bench)
+    for (const { play } of actions) await play?.(bench)
   },
 })
 
 /** Commands that do not wait for each other when they are played. */
-export const atOnce = (...words: readonly SolutionStep[]): SolutionStep => ({
-  commands: words.flatMap(({ commands }) => commands),
+export const atOnce = (...actions: readonly SolutionStep[]): SolutionStep => ({
+  commands: actions.flatMap(({ commands }) => commands),
   play: async (bench) => {
-    await Promise.all(words.map(({ play }) => play?.(bench)))
+    await Promise.all(actions.map(({ play }) => play?.(bench)))
   },
 })
 

@@ -27,39 +27,39 @@ export function parseIpRoute(text: string): Route[] {
   const routes: Route[] = []
   readLines('ip route', text, (line) => {
     if (line.trim() === '') return
-    const words = line.trim().split(/\s+/)
+    const tokens = line.trim().split(/\s+/)
     if (NEXT_HOP.test(line)) {
       const route = routes.at(-1)
       if (!route) throw new LineError('a next hop without its route')
       if (route.device === undefined && route.via === undefined)
-        readAttributes(words.slice(1), route)
+        readAttributes(tokens.slice(1), route)
       return
     }
-    const type = TYPES.has(words[0] ?? '') ? (words.shift() ?? '') : 'unicast'
-    const target = words.shift() ?? ''
+    const type = TYPES.has(tokens[0] ?? '') ? (tokens.shift() ?? '') : 'unicast'
+    const target = tokens.shift() ?? ''
     if (target !== 'default' && !parsePrefix(target))
       throw new LineError('not a route: the line does not begin with a destination')
-    const via = words[words.indexOf('via') + 1]
+    const via = tokens[tokens.indexOf('via') + 1]
     const everywhere =
-      words.includes('via') && via !== undefined && familyOf(via) === 'ipv6' ? '::/0' : '0.0.0.0/0'
+      tokens.includes('via') && via !== undefined && familyOf(via) === 'ipv6' ? '::/0' : '0.0.0.0/0'
     const route: Route = {
       type,
       destination: target === 'default' ? everywhere : target,
       metric: 0,
     }
-    readAttributes(words, route)
+    readAttributes(tokens, route)
     routes.push(route)
   })
   return routes
 }
 
-function readAttributes(words: string[], route: Route): void {
-  for (let at = 0; at + 1 < words.length; at++) {
-    const value = words[at + 1] ?? ''
-    if (words[at] === 'via') route.via = familyOf(value) ? value : (words[at + 2] ?? value)
-    else if (words[at] === 'dev') route.device = value
-    else if (words[at] === 'src') route.source = value
-    else if (words[at] === 'metric') route.metric = Number(value) || 0
+function readAttributes(tokens: string[], route: Route): void {
+  for (let at = 0; at + 1 < tokens.length; at++) {
+    const value = tokens[at + 1] ?? ''
+    if (tokens[at] === 'via') route.via = familyOf(value) ? value : (tokens[at + 2] ?? value)
+    else if (tokens[at] === 'dev') route.device = value
+    else if (tokens[at] === 'src') route.source = value
+    else if (tokens[at] === 'metric') route.metric = Number(value) || 0
     else continue
     at++
   }

@@ -34,14 +34,14 @@ export function parseIpsetSave(text: string): IpSets {
 }
 
 function readSet(line: string, sets: IpSets): void {
-  const [, name, type, ...words] = splitWords(line) ?? []
+  const [, name, type, ...tokens] = splitWords(line) ?? []
   if (name === undefined || type === undefined)
     throw new LineError('not of the form "create NAME TYPE …"')
   if (sets.has(name)) throw new LineError('this set is created twice')
   const options = new Map<string, string>()
-  for (let at = 0; at < words.length; at++) {
-    const option = words[at] ?? ''
-    const value = FLAGS.has(option) ? '' : words[++at]
+  for (let at = 0; at < tokens.length; at++) {
+    const option = tokens[at] ?? ''
+    const value = FLAGS.has(option) ? '' : tokens[++at]
     if (value === undefined) throw new LineError(`the option ${option} has no value`)
     options.set(option, value)
   }
@@ -66,12 +66,12 @@ const withProtocolName = (element: string): string =>
 /** A member without counters, timeouts and comments; `nomatch` is kept. Undefined if the text is not a member. */
 function readElement(text: string): string | undefined {
   if (!text.includes(' ')) return withProtocolName(text)
-  const [element, ...words] = splitWords(text) ?? []
+  const [element, ...tokens] = splitWords(text) ?? []
   let nomatch = ''
-  for (let at = 0; at < words.length; at++) {
-    const word = words[at] ?? ''
+  for (let at = 0; at < tokens.length; at++) {
+    const word = tokens[at] ?? ''
     if (word === 'nomatch') nomatch = ' nomatch'
-    else if (!EXTENSIONS.has(word) || ++at >= words.length) return undefined
+    else if (!EXTENSIONS.has(word) || ++at >= tokens.length) return undefined
   }
   return element && `${withProtocolName(element)}${nomatch}`
 }

@@ -94,9 +94,9 @@ export function parseIpvsadmSave(text: string): VirtualServer[] {
   const servers = new Map<string, VirtualServer>()
   readLines('ipvsadm -Sn', text, (line) => {
     if (line.trim() === '' || line.startsWith('#')) return
-    const [command, ...words] = line.split(' ').filter((word) => word !== '')
+    const [command, ...tokens] = line.split(' ').filter((word) => word !== '')
     if (command !== '-A' && command !== '-a') throw new LineError('not a line of ipvsadm -Sn')
-    const options = readOptions(words)
+    const options = readOptions(tokens)
     const service = readServiceAddress(options)
     const key = virtualServerKey(service)
     const listed = servers.get(key)
@@ -112,13 +112,13 @@ export function parseIpvsadmSave(text: string): VirtualServer[] {
 /** The options of a line, with '' for one that has no value. */
 type Options = ReadonlyMap<string, string>
 
-function readOptions(words: readonly string[]): Options {
+function readOptions(tokens: readonly string[]): Options {
   const options = new Map<string, string>()
-  for (let at = 0; at < words.length; at++) {
-    const option = ALIASES.get(words[at] ?? '') ?? words[at] ?? ''
+  for (let at = 0; at < tokens.length; at++) {
+    const option = ALIASES.get(tokens[at] ?? '') ?? tokens[at] ?? ''
     if (!VALUED.has(option) && !UNVALUED.has(option))
       throw new LineError(`unknown option ${option}`)
-    const value = VALUED.has(option) ? words[++at] : ''
+    const value = VALUED.has(option) ? tokens[++at] : ''
     if (value === undefined) throw new LineError(`the option ${option} has no value`)
     options.set(option, value)
   }

@@ -269,24 +269,24 @@ function limit({
   burst,
   burst_unit: burstUnit,
 }: NftObject): string {
-  const words = [
+  const tokens = [
     'limit rate',
     inv === true ? 'over' : [],
     rateUnit === undefined ? `${rate}/${per}` : `${rate} ${rateUnit}/${per}`,
   ]
   const isDefault = burst === undefined || burst === (rateUnit === undefined ? 5 : 0)
-  return [...words, isDefault ? [] : `burst ${burst} ${burstUnit ?? 'packets'}`].flat().join(' ')
+  return [...tokens, isDefault ? [] : `burst ${burst} ${burstUnit ?? 'packets'}`].flat().join(' ')
 }
 
 /** `update @seen { ip saddr timeout 5s limit rate over 10/second }`; an element without its own timeout has the set's. */
 function updateStatement({ op, elem, set, stmt = [] }: NftObject): string {
   const { timeout } = (isNftObject(elem) && isNftObject(elem.elem) && elem.elem) || {}
-  const words = [
+  const tokens = [
     expression(elem),
     timeout === undefined ? [] : `timeout ${timeout}s`,
     ruleText(stmt),
   ]
-  return `${op} ${set} { ${words.flat().join(' ').trimEnd()} }`
+  return `${op} ${set} { ${tokens.flat().join(' ').trimEnd()} }`
 }
 
 function statement(value: unknown): string {

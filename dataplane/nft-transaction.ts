@@ -36,9 +36,9 @@ const framesOf = ({ sets, maps }: Pick<NftTable, 'sets' | 'maps'>) =>
  * dynamic sets keep their elements. Empty if there is no difference.
  * @param rewrite rewrites every chain, even if it is unchanged
  */
-function changesOf(held: NftTable, wanted: NftTable, rewrite = false): string[] {
-  const chains = chainChanges(held, wanted, rewrite)
-  const elements = elementChanges(held, wanted)
+function changesOf(current: NftTable, wanted: NftTable, rewrite = false): string[] {
+  const chains = chainChanges(current, wanted, rewrite)
+  const elements = elementChanges(current, wanted)
   const phases = ['make', 'empty', 'fill', 'drop'] as const
   return phases.flatMap((phase) => [...chains[phase], ...elements[phase]])
 }
@@ -51,12 +51,12 @@ interface PhasedLines {
   drop: string[]
 }
 
-function chainChanges(held: NftTable, wanted: NftTable, rewrite: boolean): PhasedLines {
+function chainChanges(current: NftTable, wanted: NftTable, rewrite: boolean): PhasedLines {
   const table = nftTitle(wanted)
   const lines: PhasedLines = { make: [], empty: [], fill: [], drop: [] }
   const { make, empty, fill, drop } = lines
   for (const [name, chain] of wanted.chains) {
-    const there = held.chains.get(name)
+    const there = current.chains.get(name)
     if (there && !rewrite && there.rules === chain.rules) continue
     const rules = printRules(table, name, chain)
     if (there && !rewrite && printRules(table, name, there).join('\n') === rules.join('\n'))
@@ -65,7 +65,7 @@ function chainChanges(held: NftTable, wanted: NftTable, rewrite: boolean): Phase
     else make.push(`add chain ${table} ${name} {${printBase(chain)} }`)
     fill.push(...rules)
   }
-  for (const name of held.chains.keys())
+  for (const name of current.chains.keys())
     if (!wanted.chains.has(name)) {
       empty.push(`flush chain ${table} ${name}`)
       drop.push(`delete chain ${table} ${name}`)
@@ -74,11 +74,11 @@ function chainChanges(held: NftTable, wanted: NftTable, rewrite: boolean): Phase
 }
 
 /** The changes of sets and maps. */
-function elementChanges(held: NftTable, wanted: NftTable): PhasedLines {
+function elementChanges(current: NftTable, wanted: NftTable): PhasedLines {
   const table = nftTitle(wanted)
   const lines: PhasedLines = { make: [], empty: [], fill: [], drop: [] }
   const { make, empty, fill, drop } = lines
-  const [there, frames] = [framesOf(held), framesOf(wanted)]
+  const [there, frames] = [framesOf(current), framesOf(wanted)]
   for (const [name, frame] of frames) {
     const old = there.get(name)
     if (!old) make.push(`add ${printFrame(`${table} ${name}`, frame)}}`)
@@ -112,10 +112,10 @@ const TRANSACTION_LENGTH = 40_000
 /**
  * Prints the scripts for `nft -f` that change `held` into `wanted`: one, unless its transaction would be too large for the kernel.
  * Chains, sets and maps come first, so that later scripts refer only to what exists.
- * @param held undefined if the table does not exist, or is to be replaced
+ * @param current undefined if the table does not exist, or is to be replaced
  */
 export function printNftTransactions(
-  held: NftTable | undefined,
+  current: NftTable | undefined,
   wanted: NftTable,
   rewrite = false,
 ): string[] {
@@ -123,8 +123,8 @@ export function printNftTransactions(
   const nothing: NftTable = { ...wanted, chains: new Map(), sets: new Map(), maps: new Map() }
   const replace = [`add table ${table}`, `delete table ${table}`, `add table ${table}`]
   const lines =
-    held && isSameFrame(held, wanted)
-      ? changesOf(held, wanted, rewrite)
+    current && isSameFrame(current, wanted)
+      ? changesOf(current, wanted, rewrite)
       : [...replace, ...changesOf(nothing, wanted)]
   const scripts: string[] = []
   let next = ''
@@ -143,14 +143,14 @@ export const printNftTable = (table: NftTable): string =>
   printNftTransactions(undefined, table).join('')
 
 /** Whether the properties that a transaction can't change are equal: hooks of chains, types of sets and maps. */
-function isSameFrame(held: NftTable, wanted: NftTable): boolean {
+function isSameFrame(current: NftTable, wanted: NftTable): boolean {
   const declarations = ({ chains, ...table }: NftTable) =>
     new Map([
       ...[...chains].map(([name, chain]) => [`chain ${name}`, printBase(chain)] as const),
       ...[...framesOf(table)].map(([name, frame]) => [name, printFrame(name, frame)] as const),
     ])
   const now = declarations(wanted)
-  return [...declarations(held)].every(
+  return [...declarations(current)].every(
     ([name, declaration]) => (now.get(name) ?? declaration) === declaration,
   )
 }

@@ -72,8 +72,8 @@ const READERS: Record<
   (read: FieldReader, namespace: string, name: string) => Partial<ClusterObjects>
 > = {
   Node: (read, _namespace, name) => ({ nodes: [parseNode(read, name)] }),
-  Service: (...given) => ({ services: [readService(...given)] }),
-  EndpointSlice: (...given) => ({ endpointSlices: [readEndpointSlice(...given)] }),
+  Service: (...args) => ({ services: [readService(...args)] }),
+  EndpointSlice: (...metadata) => ({ endpointSlices: [readEndpointSlice(...metadata)] }),
   ServiceCIDR: (read) => ({ serviceCIDRs: read.child('spec').cidrs('cidrs') }),
   ConfigMap: (read, namespace, name) =>
     namespace === 'kube-system' && name === 'kube-proxy'
@@ -133,10 +133,12 @@ export function readObjects(json: unknown): { objects: ClusterObjects; faults: I
   const seen = new Set<string>()
   for (const [raw, kind] of found) {
     const own: InvalidField[] = []
-    const given = isObject(raw.metadata) ? raw.metadata : {}
-    const label = [given.namespace, given.name].filter((part) => typeof part === 'string').join('/')
+    const rawMetadata = isObject(raw.metadata) ? raw.metadata : {}
+    const label = [rawMetadata.namespace, rawMetadata.name]
+      .filter((part) => typeof part === 'string')
+      .join('/')
     const object = `${kind} ${label || '(unnamed)'}`
-    const metadata = new FieldReader({ metadata: given }, object, own).child('metadata')
+    const metadata = new FieldReader({ metadata: rawMetadata }, object, own).child('metadata')
     const name = metadata.name('name')
     const namespace = CLUSTER_SCOPED.has(kind) ? '' : metadata.name('namespace')
     const added = READERS[kind]?.(new FieldReader(raw, object, own), namespace, name) ?? {}

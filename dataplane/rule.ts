@@ -61,9 +61,9 @@ const FIELDS = new Map([
  * field without its value, an open quote, a word that belongs to no option.
  */
 export function parseRule(spec: string): ParsedRule | undefined {
-  const words = splitWords(spec)
+  const tokens = splitWords(spec)
   try {
-    return words && new RuleReader(words).read()
+    return tokens && new RuleReader(tokens).read()
   } catch (error) {
     if (error instanceof NotARule) return undefined
     throw error
@@ -71,19 +71,19 @@ export function parseRule(spec: string): ParsedRule | undefined {
 }
 
 class RuleReader {
-  readonly #words: string[]
+  readonly #tokens: string[]
   readonly #rule: ParsedRule = { matches: [] }
   /** The last match or target: the following options belong to it. */
   #holder: Match | Target | undefined
   #at = 0
 
-  constructor(words: string[]) {
-    this.#words = words
+  constructor(tokens: string[]) {
+    this.#tokens = tokens
   }
 
   read(): ParsedRule {
-    while (this.#at < this.#words.length) {
-      const negated = this.#words[this.#at] === '!'
+    while (this.#at < this.#tokens.length) {
+      const negated = this.#tokens[this.#at] === '!'
       if (negated) this.#at++
       this.#option(this.#next(), negated)
     }
@@ -121,14 +121,14 @@ class RuleReader {
   }
 
   #untilOption(): string[] {
-    const words: string[] = []
-    while (this.#at < this.#words.length && !/^(-|!$)/.test(this.#words[this.#at] ?? ''))
-      words.push(this.#next())
-    return words
+    const tokens: string[] = []
+    while (this.#at < this.#tokens.length && !/^(-|!$)/.test(this.#tokens[this.#at] ?? ''))
+      tokens.push(this.#next())
+    return tokens
   }
 
   #next(): string {
-    const word = this.#words[this.#at++]
+    const word = this.#tokens[this.#at++]
     if (word === undefined) throw new NotARule()
     return word
   }
@@ -136,32 +136,32 @@ class RuleReader {
 
 /** Prints a rule as iptables-save does: addresses, interfaces, protocol, matches in their order, target last. */
 export function printRule(rule: ParsedRule): string {
-  const words: string[] = []
+  const tokens: string[] = []
   for (const [option, field] of FIELDS) {
     const value = rule[field]
-    if (value) words.push(...(value.negated ? ['!'] : []), option, value.value)
+    if (value) tokens.push(...(value.negated ? ['!'] : []), option, value.value)
   }
-  if (rule.fragment) words.push(...(rule.fragment.negated ? ['!'] : []), '-f')
+  if (rule.fragment) tokens.push(...(rule.fragment.negated ? ['!'] : []), '-f')
   for (const match of rule.matches) {
-    words.push('-m', match.name)
-    pushOptions(words, match.options)
+    tokens.push('-m', match.name)
+    pushOptions(tokens, match.options)
   }
   if (rule.target) {
-    words.push(rule.target.goto ? '-g' : '-j', rule.target.name)
-    pushOptions(words, rule.target.options)
+    tokens.push(rule.target.goto ? '-g' : '-j', rule.target.name)
+    pushOptions(tokens, rule.target.options)
   }
-  return words.join(' ')
+  return tokens.join(' ')
 }
 
 const NEEDS_QUOTES = /[^A-Za-z0-9_-]/
 
-function pushOptions(words: string[], options: RuleOptions): void {
+function pushOptions(tokens: string[], options: RuleOptions): void {
   for (const [option, { negated, value }] of options) {
-    if (negated) words.push('!')
-    words.push(option)
+    if (negated) tokens.push('!')
+    tokens.push(option)
     // iptables-save prints two spaces before the name of an accounting object.
-    if (option === '--nfacct-name') words.push('')
-    for (const word of value) words.push(mustQuote(option, word) ? quoteWord(word) : word)
+    if (option === '--nfacct-name') tokens.push('')
+    for (const word of value) tokens.push(mustQuote(option, word) ? quoteWord(word) : word)
   }
 }
 

@@ -37,8 +37,8 @@ const visible = (text: string) => text.slice(0, 20).replace(new RegExp(CONTROL, 
  * True when an answer equals an accepted one: text without regard to case, quotes and spaces around it, numbers by value (0.5
  * = 0,5 = 50% = 1/2 = 0.50000000000). A number that is not an integer may be rounded to two digits or more.
  */
-export function sameAnswer(given: string, accepted: string): boolean {
-  const [a, b] = [plain(given), plain(accepted)]
+export function sameAnswer(answer: string, accepted: string): boolean {
+  const [a, b] = [plain(answer), plain(accepted)]
   if (a === b) return a !== ''
   const typed = numberIn(a)
   const truth = numberIn(b)
@@ -53,20 +53,20 @@ export function sameAnswer(given: string, accepted: string): boolean {
 }
 
 /** The forms of answers. The examples are not the answer to any question. */
-const FORMS: readonly { words: string; is(text: string): boolean }[] = [
-  { words: 'an address such as 192.0.2.1', is: (text) => ADDRESS.test(text) },
-  { words: 'a number such as 0.2, 20% or 1/5', is: (text) => numberIn(text) !== undefined },
-  { words: 'a name that begins with KUBE-', is: (text) => CHAIN_OR_SET.test(text) },
+const FORMS: readonly { description: string; is(text: string): boolean }[] = [
+  { description: 'an address such as 192.0.2.1', is: (text) => ADDRESS.test(text) },
+  { description: 'a number such as 0.2, 20% or 1/5', is: (text) => numberIn(text) !== undefined },
+  { description: 'a name that begins with KUBE-', is: (text) => CHAIN_OR_SET.test(text) },
 ]
 
 /** The form that an answer must have, derived from the accepted ones; undefined if any text may be correct. */
 export function answerForm(
   accepts: readonly string[],
-): { words: string; fits(given: string): boolean } | undefined {
+): { description: string; fits(answer: string): boolean } | undefined {
   const form = FORMS.find(
     ({ is }) => accepts.length > 0 && accepts.every((accepted) => is(plain(accepted))),
   )
-  return form && { words: form.words, fits: (given) => form.is(plain(given)) }
+  return form && { description: form.description, fits: (text) => form.is(plain(text)) }
 }
 
 const plain = (text: string) => text.replace(QUOTES, '').trim().toLowerCase().replace(/\s+/g, ' ')

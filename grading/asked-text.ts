@@ -63,7 +63,7 @@ export function normalAnswer(asked: AskedText, typed: string): string {
   }
   if (!asked.many) return find(text.replace(/^["'`]|["'`]$/g, '')) ?? refuse(text)
   if (text.toLowerCase() === NONE) return NONE
-  const words = find(text) ? [text] : text.split(/[\s,;]+/).filter(Boolean)
-  const chosen = new Set(words.map((name) => find(name) ?? refuse(name)))
+  const terms = find(text) ? [text] : text.split(/[\s,;]+/).filter(Boolean)
+  const chosen = new Set(terms.map((name) => find(name) ?? refuse(name)))
   return asked.choices.filter((name) => chosen.has(name)).join(', ')
 }

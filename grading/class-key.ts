@@ -78,8 +78,8 @@ export function isSignature(
   manifest: Buffer,
 ): boolean {
   const right = Buffer.from(signatureOf(key, learner, manifest), 'hex')
-  const given = Buffer.from(/^[0-9a-f]{64}$/.test(text) ? text : '', 'hex')
-  return given.length === right.length && timingSafeEqual(given, right)
+  const bytes = Buffer.from(/^[0-9a-f]{64}$/.test(text) ? text : '', 'hex')
+  return bytes.length === right.length && timingSafeEqual(bytes, right)
 }
 
 function learnerSecret(key: ClassKey, learner: string): Buffer {
@@ -128,9 +128,9 @@ export const wordIn = (items: readonly unknown[]): string | undefined =>
 /** Whether the objects of a capture contain one of the words. */
 export function wordState(
   { objects }: Pick<Capture, 'objects'>,
-  words: readonly string[],
+  terms: readonly string[],
 ): 'shown' | 'missing' | 'other' {
   const word = wordIn(objects.items)
   if (word === undefined) return 'missing'
-  return words.includes(word) ? 'shown' : 'other'
+  return terms.includes(word) ? 'shown' : 'other'
 }

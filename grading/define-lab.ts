@@ -39,7 +39,7 @@ type Defined = Pick<CheckedStep, 'check' | 'needsCluster' | 'onlyAsks' | 'asked'
  * elsewhere (`make check-N`, tests of the labs) the result is judged directly.
  * @throws Error when a step has no check, or a check no step
  */
-export function defineLab(number: number, define: (words: SpecFunctions) => void): LabSpec {
+export function defineLab(number: number, define: (functions: SpecFunctions) => void): LabSpec {
   const lab = readLab(number)
   const checks = new Map<string, Defined>()
   const observers: Observer[] = []

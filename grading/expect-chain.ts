@@ -67,7 +67,7 @@ export class ChainExpectation extends PredictedPart {
   }
 
   /** One of its rules contains this text, as printed by `iptables -S`; `missing` is the sentence if there is none. */
-  hasRule(spec: string, { missing, ...words }: Words & { missing: string }): void {
+  hasRule(spec: string, { missing, ...texts }: Words & { missing: string }): void {
     const expected = `-A ${this.#chain} … ${spec} …`
     const mismatchOf = (node: NodeView): Mismatch | undefined =>
       this.#rulesOn(node).some((rule) => rule.spec.includes(spec))
@@ -77,7 +77,7 @@ export class ChainExpectation extends PredictedPart {
             differences: [{ kind: 'missing', text: missing, expected }],
             ...this.#restored(),
           }
-    this.each(`iptables -t ${this.#table} -S ${this.#chain}`, expected, mismatchOf, words)
+    this.each(`iptables -t ${this.#table} -S ${this.#chain}`, expected, mismatchOf, texts)
   }
 
   #rulesOn(node: NodeView): readonly Rule[] {

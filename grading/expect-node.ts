@@ -39,29 +39,29 @@ export const expectNode = (node: NodeView): NodeExpectation => new NodeExpectati
 export function expectMode(
   { nodes, live }: Pick<CheckContext, 'nodes' | 'live'>,
   mode: KubeProxyMode,
-  words: Words = {},
+  texts: Words = {},
 ): void {
   if (!live && nodes.some((node) => modeOf(node) !== mode))
     throw new NotApplicable(`kube-proxy was not in ${mode} mode when this capture was taken`)
   expectNodes(nodes).runMode(mode, {
     expected: `kube-proxy in ${mode} mode on every node`,
-    ...words,
+    ...texts,
   })
 }
 
 export class NodeExpectation extends OnNodes {
   /** kube-proxy replies to /proxyMode with this mode. */
-  runMode(mode: KubeProxyMode, words: Words = {}): void {
+  runMode(mode: KubeProxyMode, texts: Words = {}): void {
     const mismatchOf = (node: NodeView): Mismatch | undefined => {
       const runs = modeOf(node)
       if (runs === mode) return undefined
       const advice = runs === undefined ? NO_KUBE_PROXY : otherMode(node.name, runs, mode)
       return {
         actual: runs ?? SILENT,
-        ...(words.hint === undefined && words.next === undefined && advice),
+        ...(texts.hint === undefined && texts.next === undefined && advice),
       }
     }
-    this.each(PROXY_MODE, `kube-proxy in ${mode} mode`, mismatchOf, words)
+    this.each(PROXY_MODE, `kube-proxy in ${mode} mode`, mismatchOf, texts)
   }
 
   /** kube-proxy runs and reports a mode, which may be any. */
@@ -72,7 +72,7 @@ export class NodeExpectation extends OnNodes {
   }
 
   /** The capture contains a file: the tool that prints it is installed on the node. */
-  run(tools: Record<string, string>, inspect: string, words: Words = {}): void {
+  run(tools: Record<string, string>, inspect: string, texts: Words = {}): void {
     const mismatchOf = (node: NodeView): Mismatch | undefined => {
       const missing = Object.keys(tools).filter(
         (tool) => filesOf(node).get(tools[tool] ?? '') === undefined,
@@ -83,7 +83,7 @@ export class NodeExpectation extends OnNodes {
       inspect,
       `${Object.keys(tools).join(' and ')} running on every node`,
       mismatchOf,
-      words,
+      texts,
     )
   }
 
@@ -142,21 +142,21 @@ export class NodeExpectation extends OnNodes {
   }
 
   /** There are no leftovers of kube-proxy's other modes: chains, sets, virtual servers, addresses, tables. */
-  nothingOfOtherModes(mode: KernelMode, { inspect, ...words }: Words & { inspect: string }): void {
+  nothingOfOtherModes(mode: KernelMode, { inspect, ...texts }: Words & { inspect: string }): void {
     const mismatchOf = (node: NodeView): Mismatch | undefined => {
       const plan = planFlush(mode, stateOf(node))
       return isEmptyFlush(plan)
         ? undefined
         : { actual: describeFlush(plan).join(', '), ...LEFT_BY_OTHER_MODE }
     }
-    this.each(inspect, `nothing that another mode than ${mode} programs`, mismatchOf, words)
+    this.each(inspect, `nothing that another mode than ${mode} programs`, mismatchOf, texts)
   }
 
   noRuleWhere(
     isMeant: (rule: Rule) => boolean,
     inspect: string,
     expected: string,
-    words: Words = {},
+    texts: Words = {},
   ): void {
     const mismatchOf = (node: NodeView): Mismatch | undefined => {
       for (const chains of stateOf(node).iptables.values())
@@ -166,7 +166,7 @@ export class NodeExpectation extends OnNodes {
         }
       return undefined
     }
-    this.each(inspect, expected, mismatchOf, words)
+    this.each(inspect, expected, mismatchOf, texts)
   }
 
   /** The node's end of every Pod's veth pair is up. */
@@ -179,7 +179,7 @@ export class NodeExpectation extends OnNodes {
     return new LinkExpectation(this.nodes, name)
   }
 
-  hasAddress(address: string, words: Words): void {
+  hasAddress(address: string, texts: Words): void {
     this.each(
       'ip -brief address',
       `${address} as an address of the node`,
@@ -192,7 +192,7 @@ export class NodeExpectation extends OnNodes {
               actual: 'no interface has it',
               next: onNode(node.name, `ip addr add ${address}/32 dev lo`),
             },
-      words,
+      texts,
     )
   }
 
@@ -231,7 +231,7 @@ export class NodeExpectation extends OnNodes {
     sender: Sender,
     target: PacketTarget,
     { backends, masqueraded }: { backends?: readonly string[]; masqueraded?: boolean } = {},
-    words: Words = {},
+    texts: Words = {},
   ): void {
     const source =
       masqueraded === undefined ? '' : `, with its source ${masqueraded ? 'replaced' : 'kept'}`
@@ -246,7 +246,7 @@ export class NodeExpectation extends OnNodes {
         : found.text
     }
     const expected = `the packet to ${target.address}:${target.port} ${end}`
-    this.each((node) => traceCommand(node, sender, target), expected, mismatchOf, words)
+    this.each((node) => traceCommand(node, sender, target), expected, mismatchOf, texts)
   }
 }
 
@@ -263,13 +263,13 @@ export class LinkExpectation extends PredictedPart {
   hasNoFault(
     faultsOf: (link: Link | undefined) => (string | undefined)[],
     expected: string,
-    words: Words = {},
+    texts: Words = {},
   ): void {
     const mismatchOf = (node: NodeView): string | undefined => {
       const link = stateOf(node).links.find((candidate) => candidate.name === this.#name)
       const faults = faultsOf(link).filter((fault) => fault !== undefined)
       return faults.length === 0 ? undefined : faults.join(', ')
     }
-    this.each(`ip -d link show ${this.#name}`, expected, mismatchOf, words)
+    this.each(`ip -d link show ${this.#name}`, expected, mismatchOf, texts)
   }
 }

@@ -23,8 +23,8 @@ const idIn = (place: AskedPlace) => ('step' in place ? place.step.id : place.rec
  * The only step of that id with a prediction or a question, or the recall question, in that lab or in all; in one lab
  * `wish` may also be the step's number. Throws Refusal with the existing questions.
  */
-export function findAsked(wish: string, number?: number): AskedPlace {
-  const id = number && /^\d+$/.test(wish) ? findStep(readLab(number), wish).id : wish
+export function findAsked(requested: string, number?: number): AskedPlace {
+  const id = number && /^\d+$/.test(requested) ? findStep(readLab(number), requested).id : requested
   const labs = (number ? [number] : listLabs().map((lab) => lab.number)).map(readLab)
   const steps = labs.flatMap((lab) => lab.steps.map((step) => ({ lab, step })))
   const places: AskedPlace[] = [

@@ -86,12 +86,12 @@ function asCurl(
 /** Shell text for a node or a Pod: sends all requests, the series in parallel, and prints the results. */
 export function httpRequests(requests: readonly HttpRequests[]): string {
   const complete = requests.map(withDefaults)
-  const words = complete.map(({ address, port, path, times, source, seconds, keep, insist }) =>
+  const lines = complete.map(({ address, port, path, times, source, seconds, keep, insist }) =>
     shellWord(
       [address, port, path, times, source, seconds, Number(keep), Number(insist)].join(' '),
     ),
   )
-  return `if command -v perl >/dev/null; then perl -e ${shellWord(PERL)} -- ${words.join(' ')}
+  return `if command -v perl >/dev/null; then perl -e ${shellWord(PERL)} -- ${lines.join(' ')}
 else ${complete.map(asCurl).join('\n')}
 wait; fi`
 }
@@ -125,8 +125,12 @@ export function readReplies(stdout: string): HttpReply[] {
     }
     const [index = 0, status = 0, port = 0, connects = 0, code = 0] = fields.map(Number)
     const [error = '', line = '', resent = '0'] = fields.slice(5)
-    const said = { error: status > 0 ? '' : error, line: line || body, resent: Number(resent) || 0 }
-    replies.push({ index, status, port, connects, code, ...said })
+    const reply = {
+      error: status > 0 ? '' : error,
+      line: line || body,
+      resent: Number(resent) || 0,
+    }
+    replies.push({ index, status, port, connects, code, ...reply })
     body = ''
   }
   return replies

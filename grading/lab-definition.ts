@@ -146,12 +146,12 @@ function claimsOf(claims: Record<string, string[]>, lab: number, step: string): 
 }
 
 /** The step of that id or number. Throws with the list of both when there is none. */
-export function findStep(lab: LabDefinition, wish: string): StepDefinition {
-  const step = lab.steps.find(({ id }, index) => wish === id || wish === `${index + 1}`)
+export function findStep(lab: LabDefinition, requested: string): StepDefinition {
+  const step = lab.steps.find(({ id }, index) => requested === id || requested === `${index + 1}`)
   if (step) return step
   const known = lab.steps.map(({ id }) => id).join(', ')
   throw new Error(
-    `Lab ${lab.number} has no step "${wish}": its steps are ${known}, or by number 1 to ${lab.steps.length}.`,
+    `Lab ${lab.number} has no step "${requested}": its steps are ${known}, or by number 1 to ${lab.steps.length}.`,
   )
 }
 

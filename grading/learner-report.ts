@@ -64,9 +64,9 @@ const noteLines = ({ notes = [] }: Report): string[] =>
 export function outcomeLine(outcome: StepOutcome, { points }: StepDefinition): string {
   const { verdict, reason } = outcome
   const why = reason ? `: ${plainText(reason)}` : ''
-  const said =
+  const verdictText =
     verdict === 'passed' ? `passed, ${pointsWith(points, outcome)} points` : `${verdict}${why}`
-  return colour(verdict, `${MARKS[verdict]} ${said}`)
+  return colour(verdict, `${MARKS[verdict]} ${verdictText}`)
 }
 
 /** The finding of a step that was just judged and failed, as the report shows it; empty for any other. */
@@ -114,8 +114,9 @@ function stepLine(step: StepReport, width: number): string {
   const { verdict, id, title, points, maxPoints } = step
   const counted = verdict !== 'not applicable' && verdict !== 'could not check'
   const score = counted ? `${points}/${maxPoints}` : '–'
-  const said = verdict === 'passed' || verdict === 'failed' ? '' : ` (${step.reason ?? verdict})`
-  return `${colour(verdict, MARKS[verdict])} ${id.padEnd(width)}  ${score.padStart(5)}  ${title}${chalk.dim(plainText(said))}`
+  const verdictText =
+    verdict === 'passed' || verdict === 'failed' ? '' : ` (${step.reason ?? verdict})`
+  return `${colour(verdict, MARKS[verdict])} ${id.padEnd(width)}  ${score.padStart(5)}  ${title}${chalk.dim(plainText(verdictText))}`
 }
 
 /** A finding as labelled texts, from the node to the next command. Commands are `whole`. */

@@ -161,11 +161,11 @@ function tellMissing(wanted: OwnRequest, other: Logged | undefined): never {
   const sender = host === undefined ? from : 'outside'
   const command = COMMANDS[sender](`${host ?? 'ADDRESS'}/?${word ?? 'mine'}`, wanted)
   const toHost = host === undefined ? '' : ` to ${host}`
-  const words = word === undefined ? 'a word of your choice' : `the word "${word}"`
+  const wordText = word === undefined ? 'a word of your choice' : `the word "${word}"`
   const last = other && `"${other.marker}", came from ${other.client}`
   fail({
     inspect: `kubectl logs -l app=${to} --prefix --tail=20`,
-    expected: `a request of your own from ${SENDERS[sender](wanted)}${toHost}, with ${words} after "/?", in the access log of a Pod with the label app=${to}`,
+    expected: `a request of your own from ${SENDERS[sender](wanted)}${toHost}, with ${wordText} after "/?", in the access log of a Pod with the label app=${to}`,
     actual: last
       ? `the last request with a word of yours, ${last}${toHost && `, and was sent to ${other.host}`}`
       : 'none',

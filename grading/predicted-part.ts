@@ -24,14 +24,14 @@ export class OnNodes {
     inspect: string | ((node: string) => string),
     expected: string,
     mismatchOf: (node: NodeView) => Mismatch | undefined,
-    words: Words = {},
+    texts: Words = {},
   ): void {
     for (const node of this.nodes) {
       const mismatch = mismatchOf(node)
       if (mismatch === undefined) continue
       const found = typeof mismatch === 'string' ? { actual: mismatch } : mismatch
       const command = typeof inspect === 'string' ? onNode(node.name, inspect) : inspect(node.name)
-      fail({ node: node.name, inspect: command, expected, ...found, ...words })
+      fail({ node: node.name, inspect: command, expected, ...found, ...texts })
     }
   }
 }
@@ -59,7 +59,7 @@ export class PredictedPart extends OnNodes {
   equalPrediction(
     mode: KubeProxyMode,
     expected: string,
-    { inspect = this.inspect, ...words }: Pick<Words, 'inspect' | 'why' | 'hint'> = {},
+    { inspect = this.inspect, ...texts }: Pick<Words, 'inspect' | 'why' | 'hint'> = {},
   ): void {
     const mismatchOf = (node: NodeView): Mismatch | undefined => {
       const differences = evaluate(node, mode).differences.filter((difference) =>
@@ -70,11 +70,11 @@ export class PredictedPart extends OnNodes {
         first && {
           actual: `${first.text}${differences.length > 1 ? `, and ${differences.length - 1} more` : ''}`,
           differences,
-          ...(words.hint === undefined && adviceFor(node, mode, differences)),
+          ...(texts.hint === undefined && adviceFor(node, mode, differences)),
         }
       )
     }
-    this.each(inspect, expected, mismatchOf, words)
+    this.each(inspect, expected, mismatchOf, texts)
   }
 }
 

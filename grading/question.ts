@@ -63,19 +63,19 @@ export async function expectRightAnswer(
   const truth = await ask(context)
   const { accepts, inspect, because } = truth
   // Of a capture, the answer that was right on the cluster counts as well as the last one.
-  const right = [answer, answered].find((given) => {
-    const normal = given && usable(question, given)
+  const right = [answer, answered].find((candidate) => {
+    const normal = candidate && usable(question, candidate)
     return normal !== undefined && isAccepted(question, normal, accepts)
   })
   if (right) {
-    const { text: given, at } = right
-    notes.keep(answeredKey(id), { text: given, at, ...(because !== undefined && { because }) })
+    const { text: rightText, at } = right
+    notes.keep(answeredKey(id), { text: rightText, at, ...(because !== undefined && { because }) })
     return
   }
   if (answered)
     throw new NotApplicable('the cluster had changed since the answer when this capture was taken')
   const form = question.choices.length > 0 ? undefined : answerForm(accepts)
-  const wanted = form ? form.words : describeChoices(question)
+  const wanted = form ? form.description : describeChoices(question)
   const common = {
     inspect,
     expected: `the answer to "${question.ask}"${wanted && `, ${wanted}`}`,
@@ -94,7 +94,7 @@ export async function expectRightAnswer(
     ...common,
     actual:
       form && !form.fits(text)
-        ? `"${text}", which is not ${form.words}`
+        ? `"${text}", which is not ${form.description}`
         : `"${text}", which ${NOT_RIGHT}`,
     ...(mistake !== undefined && { why: mistake }),
     hint: `${cost}Look with the command above, and answer again:`,
@@ -151,7 +151,7 @@ async function tellLaterAnswer(
     const form = question.choices.length > 0 ? undefined : answerForm(accepts)
     const wrong =
       form && !form.fits(later)
-        ? `"${later}", which is not ${form.words}`
+        ? `"${later}", which is not ${form.description}`
         : `"${later}", which ${NOT_RIGHT}`
     context.show([
       `Your last answer is ${wrong}. The earlier "${right}" was right and keeps its points.`,

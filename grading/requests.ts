@@ -136,7 +136,7 @@ export async function expectAnswers(
   from: InsideRequester,
   service: WebService,
   times: number,
-  words: Words = {},
+  texts: Words = {},
 ) {
   const { address, port } = service
   const { answered, logged } = await sendMarked(live, from, service, [{ address, port, times }])
@@ -149,7 +149,7 @@ export async function expectAnswers(
       actual: `answers with status ${replies.map(({ status }) => status || 'none').join(', ') || 'none'}`,
       differences: traceLine(snapshot.node(from.node), from.sender, service),
       next: traceCommand(from.node, from.sender, service),
-      ...words,
+      ...texts,
     })
   return { replies, logged }
 }

@@ -22,8 +22,8 @@ export function reportedMode(
   proxyMode: string | undefined,
   log: string | undefined,
 ): string | undefined {
-  const said = proxyMode?.trim()
-  if (said) return said
+  const mode = proxyMode?.trim()
+  if (mode) return mode
   const modes = (log ?? '').split('\n').flatMap((line) => {
     const message = line.slice(line.indexOf('] ') + 2).replace(/^"/, '')
     return KUBE_PROXY.exec(message)?.[1] ?? []
@@ -97,12 +97,12 @@ function controllerManagerFlags(items: readonly ApiObject[]): {
     ({ kind, metadata }) =>
       kind === 'Pod' && metadata.labels?.component === 'kube-controller-manager',
   )
-  const words = (pod?.spec?.containers ?? []).flatMap(({ command, args }) => [
+  const programs = (pod?.spec?.containers ?? []).flatMap(({ command, args }) => [
     ...(command ?? []),
     ...(args ?? []),
   ])
   const flag = (name: string) =>
-    words.find((word) => word.startsWith(`--${name}=`))?.slice(name.length + 3) ?? ''
+    programs.find((word) => word.startsWith(`--${name}=`))?.slice(name.length + 3) ?? ''
   return { features: flag('feature-gates'), clusterCIDR: flag('cluster-cidr') }
 }
 

@@ -43,7 +43,7 @@ export async function expectListener(
   live: LiveCluster,
   { node, port }: { node: string; port: number },
   isRight: (addresses: readonly string[]) => boolean,
-  words: Words & Pick<FailureDetail, 'expected'>,
+  texts: Words & Pick<FailureDetail, 'expected'>,
 ): Promise<void> {
   const { stdout } = await live.readOnNode(node, `ss -Hltn 'sport = :${port}'`)
   const addresses = [...stdout.matchAll(/^\S+ +\d+ +\d+ +(\S+):\d+ /gm)].map(
@@ -53,7 +53,7 @@ export async function expectListener(
     addresses.length > 0
       ? `it listens on ${addresses.join(', ')}`
       : `nothing listens on port ${port}`
-  expectThat(isRight(addresses), { node, inspect: onNode(node, 'ss -ltn'), actual, ...words })
+  expectThat(isRight(addresses), { node, inspect: onNode(node, 'ss -ltn'), actual, ...texts })
 }
 
 const LOG_SECONDS = 60

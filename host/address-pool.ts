@@ -13,7 +13,7 @@ export type AddressChoice = { ip: string } | { ip: undefined; fault: string }
 export function chooseAddress(
   pool: AddressPool,
   requested: string | undefined,
-  held: string | undefined,
+  current: string | undefined,
   taken: ReadonlySet<string>,
 ): AddressChoice {
   const { first, last } = pool
@@ -28,7 +28,7 @@ export function chooseAddress(
       return { ip: undefined, fault: `requested address "${requested}" belongs to another Service` }
     return { ip: requested }
   }
-  if (held && isInPool(pool, held) && !taken.has(held)) return { ip: held }
+  if (current && isInPool(pool, current) && !taken.has(current)) return { ip: current }
   for (let number = toNumber(first); number <= toNumber(last); number++) {
     const ip = numberToAddress(number)
     if (!taken.has(ip)) return { ip }

@@ -64,9 +64,9 @@ export async function aptDownload(
   const reached = () => bytesBelow(join(cache, 'apt'))
   const before = reached()
   const megabytes = (bytes: number) => (Math.max(0, bytes - before) / 1_000_000).toFixed(1)
-  const run = (stage: string, program: string, words: readonly string[]) => {
+  const run = (stage: string, program: string, args: readonly string[]) => {
     const onProgress = (bytes: number) => progress.update?.(`${stage}, ${megabytes(bytes)} MB`)
-    return runSupervised([program, ...own, ...words], { cwd: archives, reached, onProgress })
+    return runSupervised([program, ...own, ...args], { cwd: archives, reached, onProgress })
   }
   const update = await run('package lists', 'apt-get', ['update'])
   const refusal = aptFailure(update, cache)
@@ -86,11 +86,11 @@ export async function aptDownload(
       : `apt does not know the package "${packages[0]}": check the network and /etc/apt/sources.list, then run`
     throw new Error(`${fault} the same command again.`)
   }
-  const words = closure
+  const names = closure
     ? [...WITH_DEPENDENCIES, ...(closure === 'all' ? ['?essential'] : [])]
     : ['download']
   const fetched = await run('packages', 'apt-get', [
-    ...words,
+    ...names,
     ...packages.filter((one) => available.has(one)),
   ])
   const failure = aptFailure(fetched, cache)

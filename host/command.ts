@@ -33,9 +33,9 @@ function processTree(first: number): number[] {
 /** Runs the `exec` of docker, podman or kubectl on this terminal. Resolves to the exit code of the command in the container. */
 export async function execOnTerminal(
   program: readonly string[],
-  words: readonly string[],
+  args: readonly string[],
 ): Promise<number> {
   const terminal = process.stdin.isTTY && process.stdout.isTTY ? '-it' : '-i'
   const run = $({ stdio: 'inherit', nothrow: true })
-  return (await run`${program} exec ${terminal} ${words}`).exitCode ?? 1
+  return (await run`${program} exec ${terminal} ${args}`).exitCode ?? 1
 }

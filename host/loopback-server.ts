@@ -24,10 +24,10 @@ export const isLoopbackHost = (host: string | undefined, port: number): boolean 
   host === `127.0.0.1:${port}` || host === `localhost:${port}`
 
 /** The port in `PORT`; default 0, a free one. Throws Refusal with the valid values. */
-export function requestedPort(target: string, wish = process.env.PORT ?? ''): number {
-  if (/^\d{0,5}$/.test(wish) && Number(wish) <= 65535) return Number(wish)
+export function requestedPort(target: string, requested = process.env.PORT ?? ''): number {
+  if (/^\d{0,5}$/.test(requested) && Number(requested) <= 65535) return Number(requested)
   throw new Refusal(
-    `"${wish}" is not a port; choose one from 1 to 65535, for example: make ${target} PORT=8080`,
+    `"${requested}" is not a port; choose one from 1 to 65535, for example: make ${target} PORT=8080`,
   )
 }
 

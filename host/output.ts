@@ -32,7 +32,7 @@ export function guardOutput(): void {
       const text = typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString('utf8')
       return Reflect.apply(write, stream, [printable(text), ...rest])
     }
-    unguarded.set(stream, (...words: unknown[]) => Reflect.apply(write, stream, words))
+    unguarded.set(stream, (...args: unknown[]) => Reflect.apply(write, stream, args))
     stream.write = Object.assign(visible, { guards: true })
   }
 }

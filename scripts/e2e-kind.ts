@@ -19,13 +19,13 @@ await main(async () => {
     return ExitCode.passed
   }
   const run = $({ stdio: 'inherit', nothrow: true, verbose: false })
-  const words = [
+  const args = [
     'run',
     '--config',
     'vitest.kind.config.ts',
     'test/kind-e2e',
     ...process.argv.slice(2),
   ]
-  const { exitCode } = await run`node_modules/.bin/vitest ${words}`
+  const { exitCode } = await run`node_modules/.bin/vitest ${args}`
   return exitCode === 0 ? ExitCode.passed : ExitCode.notYet
 })

@@ -4,10 +4,10 @@ import { main, Refusal } from '../host/main.ts'
 import { printResult } from '../host/output.ts'
 
 await main(async () => {
-  const [node, ...words] = process.argv.slice(2)
+  const [node, ...args] = process.argv.slice(2)
   const cluster = await selectCluster()
   if (node === '--shell') return cluster.shell(await chosenMachine(cluster))
-  const command = node === undefined ? ['sh', '-c', process.env.CMD ?? ''] : words
+  const command = node === undefined ? ['sh', '-c', process.env.CMD ?? ''] : args
   if (!command.at(-1))
     throw new Refusal("The command is missing: use for example `make exec CMD='ipvsadm -Ln'`.")
   const machine =

@@ -46,7 +46,7 @@ await main(async () => {
     throw new Refusal(
       `HARD=1 is for incidents of lab ${INCIDENT_LAB}: lab ${lab} lists the causes that it teaches.`,
     )
-  const wish = { seed: SEED || undefined, id: INCIDENT || undefined, lab, hard: isHard }
-  const note = await openNext(bench, wish)
+  const request = { seed: SEED || undefined, id: INCIDENT || undefined, lab, hard: isHard }
+  const note = await openNext(bench, request)
   console.log(`\n${describeIncident(note, incidents, { columns, lab: lab ?? INCIDENT_LAB })}`)
 })

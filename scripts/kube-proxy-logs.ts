@@ -30,14 +30,14 @@ async function show(
 }
 
 await main(async () => {
-  const wish = process.env.NODE
+  const requested = process.env.NODE
   const cluster = await runningCluster()
   const client = await kubeClient(cluster)
   const pods = await listKubeProxyPods(client)
-  const chosen = pods.filter(({ node }) => !wish || node === wish)
+  const chosen = pods.filter(({ node }) => !requested || node === requested)
   if (chosen.length === 0)
     throw new Refusal(
-      `No kube-proxy runs on "${wish ?? 'any node'}": use NODE= with one of ${pods.map(({ node }) => node).join(', ')}.`,
+      `No kube-proxy runs on "${requested ?? 'any node'}": use NODE= with one of ${pods.map(({ node }) => node).join(', ')}.`,
     )
   for (const pod of chosen) await show(client, pod)
 })

@@ -4,8 +4,8 @@ import { $ } from '../host/command.ts'
 import { main } from '../host/main.ts'
 
 await main(async () => {
-  const words = process.argv.slice(2)
-  const env = { ...process.env, ...(words.includes('--fast') ? { TESTS: 'fast' } : {}) }
+  const args = process.argv.slice(2)
+  const env = { ...process.env, ...(args.includes('--fast') ? { TESTS: 'fast' } : {}) }
   const run = $({ stdio: 'inherit', nothrow: true, verbose: false, env })
   // Each of these keeps one processor busy.
   const checks = await Promise.all([
@@ -16,6 +16,6 @@ await main(async () => {
     run`node_modules/.bin/knip --no-progress`,
   ])
   if (checks.some(({ exitCode }) => exitCode !== 0)) return 1
-  const tests = await run`node_modules/.bin/vitest run ${words.filter((word) => word !== '--fast')}`
+  const tests = await run`node_modules/.bin/vitest run ${args.filter((word) => word !== '--fast')}`
   return tests.exitCode === 0 ? 0 : 1
 })

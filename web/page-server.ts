@@ -18,7 +18,7 @@ export interface PageHandler {
   /** The schemas of the arguments of POST /api/NAME. */
   actions: Readonly<Record<string, z.ZodType>>
   /** Performs an action and returns the fields of its reply. Throws Error with a sentence for the user of the page. */
-  act(name: string, words: unknown): Promise<object | undefined>
+  perform(name: string, input: unknown): Promise<object | undefined>
   /** The handler of WebSockets of a path; undefined if there is none. */
   socketAt(path: string): ((page: WebSocket) => void) | undefined
 }
@@ -102,7 +102,7 @@ async function answer(
   try {
     const name = /^\/api\/([a-z-]+)$/.exec(url)?.[1]
     if (method === 'POST' && name !== undefined && Object.hasOwn(handler.actions, name))
-      return void json(200, { ok: true, ...(await act(handler, name, request)) })
+      return void json(200, { ok: true, ...(await runPageAction(handler, name, request)) })
     send(404, 'text/plain; charset=utf-8', `${NOTHING.text}\n`)
   } catch (error) {
     const status = error instanceof BadRequest ? error.status : 409
@@ -119,8 +119,8 @@ class BadRequest extends Error {
   }
 }
 
-async function act(
-  { actions, act: perform }: PageHandler,
+async function runPageAction(
+  { actions, perform }: PageHandler,
   name: string,
   request: IncomingMessage,
 ): Promise<object | undefined> {
@@ -134,8 +134,8 @@ async function act(
   } catch {
     throw new BadRequest(400, 'The body is not JSON.')
   }
-  const words = actions[name]?.safeParse(body)
-  if (!words?.success)
-    throw new BadRequest(400, `Action "${name}": ${words && z.prettifyError(words.error)}`)
-  return perform(name, words.data)
+  const input = actions[name]?.safeParse(body)
+  if (!input?.success)
+    throw new BadRequest(400, `Action "${name}": ${input && z.prettifyError(input.error)}`)
+  return perform(name, input.data)
 }

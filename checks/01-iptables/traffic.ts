@@ -188,7 +188,7 @@ export async function podReachesItself(context: CheckContext): Promise<void> {
 
 /** The Pod mirror and its Service, of which it is the only endpoint. */
 function mirrorOf(snapshot: Snapshot): { address: string; node: string; service: WebService } {
-  const words = {
+  const texts = {
     inspect: `kubectl get pods,services -l app=${MIRROR} -o wide`,
     expected: `a Pod ${MIRROR} that is ready, and a Service ${MIRROR} in front of it`,
     next: `kubectl apply -f ${MANIFEST}`,
@@ -196,9 +196,9 @@ function mirrorOf(snapshot: Snapshot): { address: string; node: string; service:
   const { address, node } = expectReadyPod(
     snapshot.find('Pod', WEB_NAMESPACE, MIRROR),
     MIRROR,
-    words,
+    texts,
   )
-  const service = clusterService(snapshot, MIRROR, words)
+  const service = clusterService(snapshot, MIRROR, texts)
   return {
     address,
     node,

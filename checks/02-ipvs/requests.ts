@@ -135,12 +135,12 @@ export async function rulesSeeFirstPacketOnly({
     const connects = sent.replies.reduce((total, { connects }) => total + connects, 0)
     const good = answersIn(sent).length
     const ports = new Set(sent.replies.map(({ port }) => port))
-    const held = parseConnections(stdout, service).filter(({ clientPort }) =>
+    const kept = parseConnections(stdout, service).filter(({ clientPort }) =>
       ports.has(clientPort),
     ).length
     const isGood = good === REQUESTS_ON_ONE_CONNECTION
-    if (isGood && connects === 1 && packets === 1 && held === 1) return
-    const actual = `${good} answers over ${connects} connections: ${packets} packets on the rule, ${held} connections in IPVS`
+    if (isGood && connects === 1 && packets === 1 && kept === 1) return
+    const actual = `${good} answers over ${connects} connections: ${packets} packets on the rule, ${kept} connections in IPVS`
     // Other traffic can only disturb counters; a failed request will fail again.
     return isGood
       ? { actual }
@@ -207,10 +207,10 @@ async function expectListed(
     `${LIST_CONNECTIONS}; conntrack -L -p tcp --orig-src ${address} --orig-dst ${service.address} 2>/dev/null`,
   )
   const own = parseConnections(stdout, service).filter(({ client }) => client === address)
-  const held = own.filter(({ clientPort }) => ports.has(clientPort)).length
-  expectOnNode(node, LIST_CONNECTIONS, held >= POD_REQUESTS, {
+  const kept = own.filter(({ clientPort }) => ports.has(clientPort)).length
+  expectOnNode(node, LIST_CONNECTIONS, kept >= POD_REQUESTS, {
     expected: `${POD_REQUESTS} connections from ${address} to ${service.address}:${service.port} in IPVS`,
-    actual: `${held}: IPVS did not handle the requests`,
+    actual: `${kept}: IPVS did not handle the requests`,
   })
   const tracked = stdout.split('\n').filter((line) => line.startsWith('tcp'))
   const flows = parseConntrack(tracked.join('\n')).filter(({ original }) =>

@@ -41,7 +41,7 @@ export function expectFromOutside(
   {
     times,
     status = 200,
-    ...words
+    ...texts
   }: { times: number; status?: number; expected: string; hint?: string },
 ): void {
   const statuses = replies.map((reply) => reply.status).filter((one) => one > 0)
@@ -56,6 +56,6 @@ export function expectFromOutside(
     actual: seen
       ? `${statuses.length} of ${request.times ?? 1} answered, with status ${seen}`
       : 'no answer',
-    ...words,
+    ...texts,
   })
 }

@@ -49,7 +49,7 @@ export async function nodePortAnswersEverywhere({
     inspect: `iptables -t nat -S ${NODE_PORTS}`,
     expected: `a rule for port ${nodePort} in ${NODE_PORTS}, and the chains that it leads to`,
   })
-  const words = {
+  const texts = {
     expected: `an answer on port ${nodePort} of every node to a client outside the cluster`,
     ...(service.externalTrafficPolicy === 'Local' && {
       hint: `${name} has externalTrafficPolicy Local: this step needs it to be Cluster.`,
@@ -58,10 +58,10 @@ export async function nodePortAnswersEverywhere({
   const requests = toEachNode(snapshot, nodePort)
   if (live)
     for (const answered of await sendRequests(live, fromOutside, requests))
-      expectFromOutside(answered, { times: 1, ...words })
+      expectFromOutside(answered, { times: 1, ...texts })
   else
     for (const { node, ...target } of requests)
-      expectNode(node).packetReaches({ outside: EXAMPLE_CLIENT }, target, {}, words)
+      expectNode(node).packetReaches({ outside: EXAMPLE_CLIENT }, target, {}, texts)
 }
 
 /** Question: where KUBE-NODEPORTS sends a packet for the node port: KUBE-EXT-… since 1.24, the Service's own chains before. */

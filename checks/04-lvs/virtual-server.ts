@@ -52,10 +52,10 @@ export function expectVirtualServer(
     found?.scheduler === scheduler && found.persistent === undefined && found.flags.length === 0
   const isOurs = (real: RealServer) =>
     real.forward === forward && possible.includes(printEndpoint(real.address, real.port))
-  const given = found?.realServers.map(({ weight }) => weight).sort((one, other) => other - one)
+  const input = found?.realServers.map(({ weight }) => weight).sort((one, other) => other - one)
   const [kind = '', place = ''] = key.split(' ')
   const option = kind === 'FWM' ? '-f' : '-t'
-  const isRight = isPlain && found.realServers.every(isOurs) && given?.join() === weights.join()
+  const isRight = isPlain && found.realServers.every(isOurs) && input?.join() === weights.join()
   expectOnNode(director.name, 'ipvsadm -Sn', found && isRight, {
     expected: `the virtual server ${key} with scheduler ${scheduler} and ${weights.length} real servers out of ${possible.join(', ')}, with ${OPTION[forward]} and weights ${weights.join(' and ')}`,
     actual: found

@@ -51,11 +51,11 @@ export function expectPacket(
   node: NodeTables,
   source: RequestSource,
   to: PacketTarget,
-  { inspect, ...words }: Pick<FailureDetail, 'inspect' | 'expected' | 'why' | 'hint' | 'next'>,
+  { inspect, ...texts }: Pick<FailureDetail, 'inspect' | 'expected' | 'why' | 'hint' | 'next'>,
 ) {
   const path = packetPathOf(node, source, to)
   const actual = `a packet for ${to.address}:${to.port} ${describePath(path, node.name)}`
-  const told = { node: node.name, inspect: onNode(node.name, inspect), actual, ...words }
+  const told = { node: node.name, inspect: onNode(node.name, inspect), actual, ...texts }
   return {
     /** A rule stops it, and it is the expected one. Returns the rule. */
     isStopped: (isMeant: (by: Stop) => boolean = () => true): Stop =>

@@ -91,11 +91,11 @@ export async function causeByName(context: CheckContext): Promise<Truth> {
     note: { choices },
   } = open
   const inspect = showCommand(notes)
-  const given = notes.read(answerKey(DIAGNOSIS), answerNote)
-  if (!given || sameAnswer(given.text, id)) return { accepts: [id], inspect }
-  const typed = shortened(given.text, 60)
+  const answer = notes.read(answerKey(DIAGNOSIS), answerNote)
+  if (!answer || sameAnswer(answer.text, id)) return { accepts: [id], inspect }
+  const typed = shortened(answer.text, 60)
   const wrong = expectFound(
-    choices.find((choice) => sameAnswer(given.text, choice)),
+    choices.find((choice) => sameAnswer(answer.text, choice)),
     {
       inspect,
       expected: `one of ${choices.join(', ')}`,
@@ -116,10 +116,10 @@ async function causeInWords(
   const table = await loadKeyFacts()
   const facts = table[id]
   if (!facts) throw new Trouble(`the incident "${id}" has no key facts`)
-  const given = notes.read(answerKey(DIAGNOSIS), answerNote)
-  if (!given) return { accepts: [facts.example(environment)], inspect }
+  const answer = notes.read(answerKey(DIAGNOSIS), answerNote)
+  if (!answer) return { accepts: [facts.example(environment)], inspect }
   const names = nodes.map(({ name }) => name)
-  const [named, another] = causesNamed(given.text, table, names)
+  const [named, another] = causesNamed(answer.text, table, names)
   const expected = `a sentence that names one cause. ${FACTS_ASKED}`
   if (!named || another)
     fail({
@@ -127,13 +127,13 @@ async function causeInWords(
       expected,
       actual: named
         ? 'a sentence that can mean several causes; it costs nothing'
-        : `a sentence that names no cause, because ${describeMissing(given.text, table, names)}; it costs nothing`,
+        : `a sentence that names no cause, because ${describeMissing(answer.text, table, names)}; it costs nothing`,
       hint: 'Name one cause, as precisely as in a report to colleagues:',
       next: `make answer Q=${DIAGNOSIS} A='…'`,
     })
   const place = facts.node?.(environment)
-  if (named.id === id && named.node === place) return { accepts: [given.text], inspect }
-  return failWrong({ notes }, { ...named, typed: shortened(given.text, 80), expected })
+  if (named.id === id && named.node === place) return { accepts: [answer.text], inspect }
+  return failWrong({ notes }, { ...named, typed: shortened(answer.text, 80), expected })
 }
 
 /** Counts a wrong cause once, and tells what it would show. */

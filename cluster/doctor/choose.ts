@@ -135,10 +135,10 @@ export const KERNEL_TITLES: Record<KernelName, string> = {
 export type KernelChoice = { kernel: KernelName; note?: string } | { refusal: string }
 
 /** @throws Error with the accepted values for a `KERNEL` that is none of them */
-export function requireKnownKernel(wish: string | undefined): void {
-  if (!wish || wish === 'auto' || KERNELS.some((name) => name === wish)) return
+export function requireKnownKernel(requested: string | undefined): void {
+  if (!requested || requested === 'auto' || KERNELS.some((name) => name === requested)) return
   throw new Error(
-    `KERNEL="${wish}" is not known: use "auto", ${KERNELS.map((name) => `"${name}"`).join(' or ')}.`,
+    `KERNEL="${requested}" is not known: use "auto", ${KERNELS.map((name) => `"${name}"`).join(' or ')}.`,
   )
 }
 
@@ -148,18 +148,18 @@ export function requireKnownKernel(wish: string | undefined): void {
  * @throws Error for another value of KERNEL
  */
 export function chooseKernel(
-  wish: string | undefined,
+  requested: string | undefined,
   { hostKernel, uml }: Pick<EmbeddedFacts, 'hostKernel' | 'uml'>,
   lab?: LabNeeds,
 ): KernelChoice {
-  requireKnownKernel(wish)
-  if (wish === 'uml')
+  requireKnownKernel(requested)
+  if (requested === 'uml')
     return uml === undefined ? { kernel: 'uml' } : { refusal: `${uml}: leave KERNEL out.` }
   const { trouble, kernel } = hostKernel ?? {}
-  if (wish === 'host' || uml !== undefined) {
+  if (requested === 'host' || uml !== undefined) {
     if (!trouble) return { kernel: 'host' }
     const what =
-      wish === 'host'
+      requested === 'host'
         ? `KERNEL=host can't be used here, `
         : `${uml}, and KERNEL=host can't be used, `
     const first = trouble.fix ? `run \`${trouble.fix}\` first, or ` : ''
@@ -185,13 +185,14 @@ export async function kernelForNew(
   packages: () => Promise<string>,
   lab: LabNeeds | undefined,
 ): Promise<KernelChoice> {
-  const wish = process.env.KERNEL
+  const requested = process.env.KERNEL
   const uml = umlTrouble()
-  if (wish === 'host' || uml !== undefined)
-    return chooseKernel(wish, { uml, hostKernel: await hostKernelFacts(undefined) }, lab)
-  const matters = (!wish || wish === 'auto') && kernelLacks('embedded', needsOf(lab)).length > 0
+  if (requested === 'host' || uml !== undefined)
+    return chooseKernel(requested, { uml, hostKernel: await hostKernelFacts(undefined) }, lab)
+  const matters =
+    (!requested || requested === 'auto') && kernelLacks('embedded', needsOf(lab)).length > 0
   const hostKernel = matters ? await hostKernelFacts(await packages()) : undefined
-  return chooseKernel(wish, hostKernel ? { hostKernel } : {}, lab)
+  return chooseKernel(requested, hostKernel ? { hostKernel } : {}, lab)
 }
 
 const needsOf = (lab?: LabNeeds): readonly KernelNeed[] => [

@@ -20,7 +20,7 @@ export interface HostFacts {
 export interface KindFacts {
   engine?: EngineFacts
   /** The node image of a new cluster, and whether it is available. */
-  image?: { reference: string; held: boolean; registry: boolean } | undefined
+  image?: { reference: string; isPresent: boolean; registry: boolean } | undefined
   binary: { path: string; release: string | undefined } | undefined
   cached: boolean
   /** Why kind could not be fetched, if that was tried. */

@@ -68,7 +68,7 @@ export async function gatherFacts(
 }
 
 /**
- * The features that a lab needs and the kernel of a running cluster lacks, in words; empty if it lacks none. On a context's
+ * The features that a lab needs and the kernel of a running cluster lacks, in args; empty if it lacks none. On a context's
  * nodes modules are only looked for: the probe loads them, which would change the user's cluster.
  */
 export async function kernelLackOf(
@@ -92,7 +92,7 @@ async function modulesLackOf(cluster: Cluster, needs: readonly KernelNeed[]): Pr
   return needs.filter(isMissing).map(needInWords)
 }
 
-/** Of the modules of features, those that a node has not. Throws Error with the node's own words if it can't be read. */
+/** Of the modules of features, those that a node has not. Throws Error with the node's own args if it can't be read. */
 async function missingModules(
   cluster: Cluster,
   node: string,
@@ -144,13 +144,13 @@ async function kindFacts(
   const cached = existsSync(cachedKind())
   if (!engine) return { binary, cached }
   const reference = await nodeImage(engine)
-  const held = await hasImage(engine, reference)
+  const isPresent = await hasImage(engine, reference)
   const [info, registry, kernel] = await Promise.all([
     engineInfo(engine),
-    held || depth.exists || registryHas(engine, reference),
-    depth.kernel ? engineKernel(engine, name, held ? reference : undefined) : {},
+    isPresent || depth.exists || registryHas(engine, reference),
+    depth.kernel ? engineKernel(engine, name, isPresent ? reference : undefined) : {},
   ])
-  const image = depth.exists ? undefined : { reference, held, registry }
+  const image = depth.exists ? undefined : { reference, isPresent, registry }
   const { creating } = depth
   const fetches = creating && image && registry && !binary && !cached
   const binaryTrouble = fetches ? await troubleOf(kindPath(creating)) : undefined
@@ -171,8 +171,8 @@ async function engineKernel(
     const kernel = await kernelOf(cluster)
     return kernel ? { kernel } : { kernelTrouble: 'the probe did not finish on a node' }
   }
-  const held = image ?? (await anyNodeImage(engine))
-  if (!held) return {}
+  const available = image ?? (await anyNodeImage(engine))
+  if (!available) return {}
   const options = [
     '--rm',
     '--privileged',
@@ -181,10 +181,10 @@ async function engineKernel(
     '--volume',
     '/lib/modules:/lib/modules:ro',
   ]
-  const [shell = '', ...words] = kernelProbeCommand
+  const [shell = '', ...args] = kernelProbeCommand
   const run = engineCommand()
   const { stdout, stderr } =
-    await run`${engine} run ${options} --entrypoint ${shell} ${held} ${words}`
+    await run`${engine} run ${options} --entrypoint ${shell} ${available} ${args}`
   const kernel = readKernelProbe(stdout)
   return kernel
     ? { kernel }

@@ -179,10 +179,14 @@ function binaryResult({ binary, cached, binaryTrouble }: KindFacts): DoctorResul
     : note('kind', `${other}${kindRelease} will be fetched once and its checksum verified`)
 }
 
-function imageResult({ reference, held, registry }: NonNullable<KindFacts['image']>): DoctorResult {
+function imageResult({
+  reference,
+  isPresent,
+  registry,
+}: NonNullable<KindFacts['image']>): DoctorResult {
   const what = 'node image'
   const name = reference.replace(/@sha256:.*/, '')
-  if (held) return fine(what, `${name} is available`)
+  if (isPresent) return fine(what, `${name} is available`)
   if (registry) return note(what, `${name} will be fetched (about 400 MB)`)
   return fault(
     what,

@@ -58,22 +58,22 @@ export type KernelFacts = NonNullable<ReturnType<typeof readKernelProbe>>
 const features = {
   ipvs: {
     missing: ({ ipvs, dummy }: KernelFacts) => !ipvs || !dummy,
-    words: 'IPVS',
+    description: 'IPVS',
     modules: ['ip_vs', 'ip_vs_rr', 'dummy'],
   },
   ipset: {
     missing: ({ ipset }: KernelFacts) => !ipset,
-    words: 'ipset',
+    description: 'ipset',
     modules: ['ip_set', 'xt_set'],
   },
   recent: {
     missing: ({ extensions }: KernelFacts) => !extensions.includes('recent'),
-    words: 'xt_recent',
+    description: 'xt_recent',
     modules: ['xt_recent'],
   },
   nft: {
     missing: ({ natNft }: KernelFacts) => !natNft,
-    words: 'NAT in nf_tables',
+    description: 'NAT in nf_tables',
     modules: ['nft_chain_nat'],
   },
 }
@@ -84,7 +84,7 @@ export type KernelNeed = keyof typeof features
 /** The modules that contain a feature, each of which may be compiled in. */
 export const modulesOf = (need: KernelNeed): readonly string[] => features[need].modules
 
-export const needInWords = (need: KernelNeed): string => features[need].words
+export const needInWords = (need: KernelNeed): string => features[need].description
 
 /** The embedded cluster's kernel is known; it lacks nft_chain_nat (Debian's user-mode-linux). */
 const embeddedLacks: readonly KernelNeed[] = ['nft']

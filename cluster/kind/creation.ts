@@ -12,7 +12,7 @@ import { nodeImage, pinnedImage } from './images.ts'
 const fileIn = (folder: string) => join(folder, 'creation.json')
 
 /** Runs kind with these words. */
-export type RunKind = (words: readonly string[]) => ProcessPromise
+export type RunKind = (args: readonly string[]) => ProcessPromise
 
 type NamedCluster = Pick<Cluster, 'name' | 'kubeconfig'>
 

@@ -128,8 +128,8 @@ export async function fetchLabImages(
   progress: Progress,
   images: readonly string[] = labImages(),
 ): Promise<{ missing: string[]; reason: string }> {
-  const held = await Promise.all(images.map((image) => hasImage(engine, image)))
-  const lacking = images.filter((_image, index) => !held[index])
+  const present = await Promise.all(images.map((image) => hasImage(engine, image)))
+  const lacking = images.filter((_image, index) => !present[index])
   for (const [index, image] of lacking.entries()) {
     const reference = fullImageName(engine, PINNED.get(image) ?? image)
     if (!(await registryHas(engine, reference)))
@@ -152,7 +152,7 @@ export interface ImageTarget {
   engine: EngineName
   name: string
   nodes: readonly string[]
-  kind(words: string[]): Promise<ProcessOutput>
+  kind(args: string[]): Promise<ProcessOutput>
 }
 
 /**

@@ -60,20 +60,20 @@ async function proveNode(
 
 /** The rules of one mode may be there beside those that another one left. */
 function rulesHeld({ iptables, nftables }: NodeState): Map<KubeProxyMode, string> {
-  const held = new Map<KubeProxyMode, string>()
+  const found = new Map<KubeProxyMode, string>()
   const rulesOf = (chain: string) =>
     (iptables.get('nat')?.get(chain)?.rules ?? []).map(({ spec }) => spec)
   // In userspace mode packets from Pods first traverse the chain that redirects to kube-proxy's listeners.
   if (rulesOf('PREROUTING')[0]?.endsWith('-j KUBE-PORTALS-CONTAINER'))
-    held.set('userspace', 'PREROUTING begins with KUBE-PORTALS-CONTAINER')
+    found.set('userspace', 'PREROUTING begins with KUBE-PORTALS-CONTAINER')
   const addresses =
     nftables?.find(({ family }) => family === 'ip')?.maps.get('service-ips')?.elements.size ?? 0
   if (addresses > 0)
-    held.set('nftables', `map service-ips leads ${addresses} addresses to Services`)
+    found.set('nftables', `map service-ips leads ${addresses} addresses to Services`)
   const services = rulesOf('KUBE-SERVICES').join('\n')
-  if (/ --match-set KUBE-/.test(services)) held.set('ipvs', 'KUBE-SERVICES matches sets')
-  else if (/ -j KUBE-SV[CL]-/.test(services)) held.set('iptables', 'KUBE-SERVICES lists Services')
-  return held
+  if (/ --match-set KUBE-/.test(services)) found.set('ipvs', 'KUBE-SERVICES matches sets')
+  else if (/ -j KUBE-SV[CL]-/.test(services)) found.set('iptables', 'KUBE-SERVICES lists Services')
+  return found
 }
 
 /** True when /proxyMode, kube-proxy's log and the node's rules agree on this mode, and on the scheduler if one is given. */
@@ -97,7 +97,7 @@ export function describeProof({
   holds,
   schedulers,
 }: ModeProof): string {
-  const words = /Using \S+ Proxier/.exec(logLine ?? '')?.[0]
+  const logged = /Using \S+ Proxier/.exec(logLine ?? '')?.[0]
   const [
     first = lastError === undefined
       ? 'no rules yet'
@@ -110,7 +110,7 @@ export function describeProof({
       ? [`scheduler ${schedulers.join(' and ')}`]
       : []),
   ]
-  return `${node}: /proxyMode is "${proxyMode ?? 'unknown'}", the log says "${words ?? 'nothing'}", ${state.join(', ')}`
+  return `${node}: /proxyMode is "${proxyMode ?? 'unknown'}", the log says "${logged ?? 'nothing'}", ${state.join(', ')}`
 }
 
 const proofDeadlineMs = 90_000

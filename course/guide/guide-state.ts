@@ -218,8 +218,8 @@ const AT_STEP: ReadonlyMap<string, AtStep> = new Map<string, AtStep>([
 function onLineAtStep(state: GuideState, text: string, confirms: GuideState['confirms']): Next {
   const command = AT_STEP.get(text)
   if (command) return command(state, shownStepId(state), confirms)
-  const given = /^a\s+(.+)$/.exec(text)?.[1]
-  if (given !== undefined && isAsking(state)) return answer(state, given)
+  const input = /^a\s+(.+)$/.exec(text)?.[1]
+  if (input !== undefined && isAsking(state)) return answer(state, input)
   if (openQuestion(state)) return answer(state, text)
   const where = 'Commands of the text are typed in another terminal.'
   return [state, [tell(`${where} ${commandsLine(state)}`)]]

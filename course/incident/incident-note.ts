@@ -14,8 +14,8 @@ export const askingStep = (lab: number): string =>
   lab === INCIDENT_LAB ? DIAGNOSIS : INCIDENT_STEP
 /** The command that starts an incident of a lab; with SHOW=1 or HINT=1 it shows it, or a hint. */
 export function incidentCommand(lab: number, option?: 'SHOW=1' | 'HINT=1'): string {
-  const words = lab === INCIDENT_LAB ? [option] : [`LAB=${lab}`, option]
-  return ['make incident', ...words.filter(Boolean)].join(' ')
+  const args = lab === INCIDENT_LAB ? [option] : [`LAB=${lab}`, option]
+  return ['make incident', ...args.filter(Boolean)].join(' ')
 }
 /** The steps that belong to an incident, in lab 8 and in another lab. */
 export const incidentSteps = (lab: number): string[] =>

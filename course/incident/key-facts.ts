@@ -57,15 +57,15 @@ export function causesNamed(
   table: FactTable,
   nodes: readonly string[],
 ): NamedCause[] {
-  const words = plain(text)
-  const named = nodesNamed(words, nodes)
+  const plainText = plain(text)
+  const named = nodesNamed(plainText, nodes)
   const [node] = named
   const close = Object.entries(table).filter(([, facts]) =>
-    kinds.every((kind) => facts[kind].test(words)),
+    kinds.every((kind) => facts[kind].test(plainText)),
   )
   if (close.length > MOST_CLOSE) return []
   return close.flatMap(([id, { unless, node: place }]) => {
-    if (unless?.test(words)) return []
+    if (unless?.test(plainText)) return []
     if (!place) return [{ id }]
     return node !== undefined && named.length === 1 ? [{ id, node }] : []
   })
@@ -75,12 +75,14 @@ export function causesNamed(
 const MOST_CLOSE = 4
 
 /** The nodes that a sentence names, by their whole names or by the part that distinguishes them. */
-function nodesNamed(words: string, nodes: readonly string[]): string[] {
+function nodesNamed(plainText: string, nodes: readonly string[]): string[] {
   const [first = ''] = nodes
   let shared = first.length
   while (!nodes.every((node) => node.startsWith(first.slice(0, shared)))) shared--
   const isNamed = (name: string) =>
-    new RegExp(`(?<![a-z0-9])${name.replace(/[^a-z0-9]/g, '[^a-z0-9]')}(?![a-z0-9])`).test(words)
+    new RegExp(`(?<![a-z0-9])${name.replace(/[^a-z0-9]/g, '[^a-z0-9]')}(?![a-z0-9])`).test(
+      plainText,
+    )
   return nodes.filter((node) => {
     const short = node.slice(shared)
     return isNamed(node) || (short.length >= 4 && isNamed(short))
@@ -89,12 +91,12 @@ function nodesNamed(words: string, nodes: readonly string[]): string[] {
 
 /** What a sentence that names no known cause lacks, judged without regard to the true cause. */
 export function describeMissing(text: string, table: FactTable, nodes: readonly string[]): string {
-  const words = plain(text)
+  const plainText = plain(text)
   const all = Object.values(table)
-  const missing = kinds.filter((kind) => !all.some((facts) => facts[kind].test(words)))
+  const missing = kinds.filter((kind) => !all.some((facts) => facts[kind].test(plainText)))
   if (missing.length > 0)
     return `it does not name ${missing.map((kind) => descriptions[kind]).join(', nor ')}`
-  const named = nodesNamed(words, nodes)
+  const named = nodesNamed(plainText, nodes)
   if (named.length === 1)
     return 'no cause of this course has this object, this part and this kind of fault together'
   const place = named.length === 0 ? 'no node' : `${named.length} nodes`

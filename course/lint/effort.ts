@@ -7,7 +7,7 @@ import { type CourseFiles, filesOfLab } from './course-files.ts'
 /** What a learner does in a lab. */
 export interface Effort {
   /** Words to read, without commands. */
-  words: number
+  wordCount: number
   /** Command lines to run, and their output to read. */
   commands: number
   /** Blocks that run for more than a minute at most. */
@@ -39,18 +39,18 @@ export function effortOf(
   const prose = parts.join('\n').replace(/^```.*?^```/gms, '')
   const lines = text.fences.flatMap(({ commands }) => commands.split('\n'))
   const isAnswer = (line: string) => line.startsWith('make answer ')
-  const words = (prose.match(/[\p{L}\p{N}][\p{L}\p{N}'./-]*/gu) ?? []).length
+  const wordCount = (prose.match(/[\p{L}\p{N}][\p{L}\p{N}'./-]*/gu) ?? []).length
   const commands = lines.filter((line) => line.trim() !== '' && !isAnswer(line)).length
   const waits = text.fences.filter(({ timeout }) => timeout > LONG_SECONDS).length
   const questions = text.quotes.length + lines.filter(isAnswer).length
   const minutes =
-    words / WORDS_A_MINUTE +
+    wordCount / WORDS_A_MINUTE +
     commands * COMMAND_MINUTES +
     waits * WAIT_MINUTES +
     questions * QUESTION_MINUTES +
     unguided
   return {
-    words,
+    wordCount,
     commands,
     waits,
     questions,
@@ -65,10 +65,10 @@ export const isTrueTo = ({ minutes }: Effort, stated: number): boolean =>
 /** One line of a table of labs. */
 const effortLine = (
   folder: string,
-  { words, commands, waits, questions, minutes }: Effort,
+  { wordCount: count, commands, waits, questions, minutes }: Effort,
   stated: number,
 ): string =>
-  `${folder.padEnd(22)}${[words, commands, waits, questions, minutes, stated].map((value) => String(value).padStart(10)).join('')}`
+  `${folder.padEnd(22)}${[count, commands, waits, questions, minutes, stated].map((value) => String(value).padStart(10)).join('')}`
 
 const EFFORT_HEAD = `${'lab'.padEnd(22)}${['words', 'commands', 'waits', 'questions', 'minutes', 'stated'].map((name) => name.padStart(10)).join('')}`
 

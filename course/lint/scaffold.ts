@@ -11,13 +11,13 @@ const NAME = /^(?:(\d\d)-)?([a-z][a-z0-9-]{1,29}[a-z0-9])$/
  * @throws Error with a sentence for people when the name or the number can't be used
  */
 export function newFolder(name: string, folders: readonly string[]): string {
-  const [, wish, stem] = NAME.exec(name) ?? []
+  const [, requested, stem] = NAME.exec(name) ?? []
   if (stem === undefined)
     throw new Error(
       `"${name}" is not a valid name for a lab: use lower case, as in make new-lab NAME=packet-captures.`,
     )
   const taken = folders.map((folder) => Number(folder.slice(0, 2)))
-  const number = wish === undefined ? Math.max(0, ...taken) + 1 : Number(wish)
+  const number = requested === undefined ? Math.max(0, ...taken) + 1 : Number(requested)
   if (number < 1 || number > 99)
     throw new Error(`There is no lab number "${number}": labs are 01 to 99.`)
   const holder = folders.find((folder) => Number(folder.slice(0, 2)) === number)

@@ -134,12 +134,12 @@ async function measureModes(
 }
 
 const keptState = (samples: readonly SizeSamples[]): Partial<Inventory['printed']> =>
-  samples.findLast(({ services }) => services <= KEPT_UP_TO)?.held.printed ?? {}
+  samples.findLast(({ services }) => services <= KEPT_UP_TO)?.programmed.printed ?? {}
 
 /** The measurements of one mode at one size, from all visits. */
 interface SizeSamples {
   services: number
-  held: Inventory
+  programmed: Inventory
   program: Cost
   requests: RoundBlock[]
   connections: RoundBlock[]
@@ -164,7 +164,7 @@ async function measureMode(
       const program = await programmed.program(services)
       samples[index] ??= {
         services,
-        held: await node.inventory(),
+        programmed: await node.inventory(),
         program,
         requests: [],
         connections: [],
@@ -183,7 +183,7 @@ async function measureMode(
 }
 
 function pointOf(
-  { services, held, program, changes, ...blocks }: SizeSamples,
+  { services, programmed, program, changes, ...blocks }: SizeSamples,
   fastest: number,
 ): Point {
   const requests = selectUndisturbed(blocks.requests, fastest)
@@ -192,7 +192,7 @@ function pointOf(
   const faster = [...changes].sort((a, b) => a.ms - b.ms).slice(0, changes.length / 2)
   return {
     services,
-    ...held.counts,
+    ...programmed.counts,
     programMs: rounded(program.ms),
     programCpuMs: rounded(program.cpuMs),
     changeMs: faster.map(({ ms }) => rounded(ms)),

@@ -44,8 +44,8 @@ function changedChains(from: NodeState, to: NodeState): string {
 }
 
 function changedServers(from: NodeState, to: NodeState): string {
-  const [held, wanted] = [from.virtualServers, to.virtualServers]
-  return serverInputs({ wanted, held, first: false, excludeCIDRs: [] }).add
+  const [programmed, wanted] = [from.virtualServers, to.virtualServers]
+  return serverInputs({ wanted, current: programmed, first: false, excludeCIDRs: [] }).add
 }
 
 /** As a genuine kube-proxy of each mode writes: iptables rules as a whole, IPVS what is missing. */
@@ -70,7 +70,7 @@ export class ProgrammedMode {
   readonly #node: MeasuringNode
   readonly #mode: SwitchedMode
   readonly #endpoints: number
-  #held = nothing
+  #programmed = nothing
   /** The state with another endpoint for the Service in the middle. */
   #other = nothing
   #spent: Cost = { ms: 0, cpuMs: 0 }
@@ -83,9 +83,9 @@ export class ProgrammedMode {
 
   /** Programs the node for this many Services. Returns the cost for an empty node; in IPVS mode the sum of all additions. */
   async program(services: number): Promise<Cost> {
-    const before = this.#held
+    const before = this.#programmed
     this.#predict(services)
-    const cost = await this.#feed(modes[this.#mode].program(before, this.#held))
+    const cost = await this.#feed(modes[this.#mode].program(before, this.#programmed))
     const earlier = this.#mode === 'ipvs' ? this.#spent : { ms: 0, cpuMs: 0 }
     this.#spent = { ms: earlier.ms + cost.ms, cpuMs: earlier.cpuMs + cost.cpuMs }
     return this.#spent
@@ -93,16 +93,16 @@ export class ProgrammedMode {
 
   /** Replaces one endpoint of the Service in the middle; the next call restores the old one. */
   async change(): Promise<Cost> {
-    const from = this.#held
-    this.#held = this.#other
+    const from = this.#programmed
+    this.#programmed = this.#other
     this.#other = from
-    return this.#feed(modes[this.#mode].change(from, this.#held))
+    return this.#feed(modes[this.#mode].change(from, this.#programmed))
   }
 
   #predict(services: number): void {
     const list = syntheticCluster(services, this.#endpoints, SERVER)
     const options = { node: MEASURED_NODE, mode: this.#mode, version: MEASURED_VERSION } as const
-    this.#held = predict(readObjects(list).objects, options)
+    this.#programmed = predict(readObjects(list).objects, options)
     const endpoint = syntheticEndpoint(Math.floor((services - 1) / 2), this.#endpoints)
     const changed = JSON.stringify(list).replace(`"${endpoint}"`, '"12.0.0.1"')
     this.#other = predict(readObjects(JSON.parse(changed)).objects, options)

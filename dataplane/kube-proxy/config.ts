@@ -104,9 +104,9 @@ export function parseKubeProxyConfiguration(yamlText: string): KubeProxyConfig {
 
   /** A text of a pattern, or none. */
   const text = (section: FieldReader, field: string, pattern: RegExp, wanted: string): string => {
-    const given = section.text(field) ?? ''
-    if (given === '' || pattern.test(given)) return given
-    section.fault(field, `"${given}" is not ${wanted}`)
+    const value = section.text(field) ?? ''
+    if (value === '' || pattern.test(value)) return value
+    section.fault(field, `"${value}" is not ${wanted}`)
     return ''
   }
   const masquerade = (section: FieldReader) => ({

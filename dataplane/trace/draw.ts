@@ -31,9 +31,9 @@ const NARROWEST = 40
  */
 export function drawTrace(
   trace: Trace,
-  { width: given, plain = false, stop }: DrawOptions,
+  { width: requestedWidth, plain = false, stop }: DrawOptions,
 ): string[] {
-  const width = Math.max(given, NARROWEST)
+  const width = Math.max(requestedWidth, NARROWEST)
   const drawing = plain || width < DRAWN ? [] : drawHooks(trace)
   const lines = [trace.packet, ...drawing, '']
   for (const hook of trace.hooks) lines.push(...describeHook(trace, hook, width))
@@ -117,10 +117,10 @@ const percent = (probability: number): string => `${Number((probability * 100).t
 function wrap(text: string, width: number, indent: string): string[] {
   const lines: string[] = []
   let line = indent
-  const words = text
+  const tokens = text
     .split(' ')
     .flatMap((word) => word.match(new RegExp(`.{1,${width - indent.length - 4}}`, 'gu')) ?? [''])
-  for (const [index, word] of words.entries()) {
+  for (const [index, word] of tokens.entries()) {
     const isFirst = index === 0
     if (!isFirst && line.length + 1 + word.length > width) {
       lines.push(line)

@@ -32,13 +32,13 @@ export interface TraceStep {
 
 /** A matching step, for the packet before it. */
 export const traceStep = (
-  given: Pick<
+  step: Pick<
     TraceStep,
     'hook' | 'table' | 'chain' | 'rule' | 'verdict' | 'reason' | 'change' | 'path'
   >,
   flow: Flow,
 ): TraceStep => ({
-  ...given,
+  ...step,
   matched: true,
   probability: flow.probability,
   packet: describeFlow(flow),

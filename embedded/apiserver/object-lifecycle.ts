@@ -30,14 +30,20 @@ export function newMetadata(
   namespace: string | undefined,
   draft: Draft,
 ): Stored {
-  const { apiVersion: _version, kind: _kind, metadata: given = {}, ...content } = wireCopy(draft)
-  const { labels, annotations, ownerReferences, finalizers, generateName, resourceVersion } = given
-  const own = namespace ?? given.namespace
+  const {
+    apiVersion: _version,
+    kind: _kind,
+    metadata: draftMetadata = {},
+    ...content
+  } = wireCopy(draft)
+  const { labels, annotations, ownerReferences, finalizers, generateName, resourceVersion } =
+    draftMetadata
+  const own = namespace ?? draftMetadata.namespace
   if (resource.namespaced && !own) throw badRequest('an object of this kind needs a namespace')
   if (resourceVersion)
     throw badRequest('resourceVersion should not be set on objects to be created')
   const metadata: ObjectMeta = wireCopy({
-    name: given.name || (generateName ? generateName.slice(0, 58) + suffix() : ''),
+    name: draftMetadata.name || (generateName ? generateName.slice(0, 58) + suffix() : ''),
     ...(resource.namespaced && own && { namespace: own }),
     ...{ uid: randomUUID(), resourceVersion: '', creationTimestamp: timestamp() },
     ...{ generateName, labels, annotations, ownerReferences, finalizers },

@@ -53,13 +53,13 @@ function applyOperation(root: JsonObject, operation: Json, copies: CopyLimit): v
   }
   const source = () =>
     typeof from === 'string' ? from : refusePatch(`operation for "${path}" has no from`)
-  const given = () =>
+  const input = () =>
     value ?? (value === null ? null : refusePatch(`operation for "${path}" has no value`))
-  if (op === 'add') add(root, path, given())
+  if (op === 'add') add(root, path, input())
   else if (op === 'remove') take(root, path)
   else if (op === 'replace') {
     take(root, path)
-    add(root, path, given())
+    add(root, path, input())
   } else if (op === 'move') add(root, path, take(root, source()))
   else if (op === 'copy') add(root, path, copies.copy(read(root, source())))
   else if (op !== 'test') refusePatch(`Unexpected kind: ${op}`)

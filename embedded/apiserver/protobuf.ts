@@ -24,8 +24,8 @@ const numbered = new Map(
 function fieldsIn(list: string): Map<number, ProtobufField> {
   let number = 0
   const fields = list.split(' ').map((item): [number, ProtobufField] => {
-    const [, given, inline, name = '', zero] = /^(?:(\d+)=)?(@?)(\w+)(!?)$/.exec(item) ?? []
-    number = given ? Number(given) : number + 1
+    const [, numberText, inline, name = '', zero] = /^(?:(\d+)=)?(@?)(\w+)(!?)$/.exec(item) ?? []
+    number = numberText ? Number(numberText) : number + 1
     return [number, { name, inline: inline === '@', zeroIsAbsent: zero === '!' }]
   })
   return new Map(fields)

@@ -123,10 +123,10 @@ export function decode(
   function fail(value: Json, goType: string, struct: string, path: string): never {
     const what = Array.isArray(value) ? 'array' : typeof value
     const field = `${struct}.${path.replaceAll(/\[[^\]]*\]/g, '')}`
-    const given = what === 'boolean' ? 'bool' : what
+    const described = what === 'boolean' ? 'bool' : what
     throw notOfKind(
       kind,
-      `json: cannot unmarshal ${given} into Go struct field ${field} of type ${goType}`,
+      `json: cannot unmarshal ${described} into Go struct field ${field} of type ${goType}`,
     )
   }
 

@@ -119,9 +119,9 @@ async function upgrade({ api, backend, token }: ApiServerOptions, asked: Upgrade
 
 /** The target of a request. Throws 401 without the token, 404 for an unknown path. */
 function admit({ url = '/', headers }: IncomingMessage, token: string) {
-  const given = /^Bearer (.+)$/.exec(headers.authorization ?? '')?.[1] ?? ''
+  const bearer = /^Bearer (.+)$/.exec(headers.authorization ?? '')?.[1] ?? ''
   const digest = (text: string) => createHash('sha256').update(text).digest()
-  if (!timingSafeEqual(digest(given), digest(token)))
+  if (!timingSafeEqual(digest(bearer), digest(token)))
     throw new StatusError('Unauthorized', 'Unauthorized')
   if (!URL.canParse(url, origin)) throw badRequest(`the path "${url}" can't be read`)
   const { pathname: path, searchParams: query } = new URL(url, origin)

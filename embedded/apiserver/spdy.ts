@@ -157,7 +157,7 @@ function transformed(zlib: Deflate | Inflate, block: Buffer): Promise<Buffer> {
 // The dictionary that SPDY/3 compresses header blocks with (SPDY Protocol draft 3, 2.6.10.1): words with their
 // lengths, then plain text.
 
-const words =
+const message =
   'options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow ' +
   'authorization cache-control connection content-base content-encoding content-language content-length ' +
   'content-location content-md5 content-range content-type date etag expect expires from host if-match ' +
@@ -185,7 +185,7 @@ const plainText =
   'sdchcharset=utf-8charset=iso-8859-1,utf-,*,enq=0.'
 
 const dictionary: Buffer = Buffer.concat([
-  ...[...words.split(' '), ...responses].flatMap((word) => [
+  ...[...message.split(' '), ...responses].flatMap((word) => [
     uint32(word.length),
     Buffer.from(word),
   ]),

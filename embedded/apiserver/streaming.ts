@@ -213,9 +213,9 @@ async function forwardConnection(
   const { stdin, stdout, stderr, exited } = await dialled
   stdin.on('error', () => {})
   stream.input.pipe(stdin)
-  const [said] = await Promise.all([text(stderr), carry(stdout, stream.output), exited])
+  const [errors] = await Promise.all([text(stderr), carry(stdout, stream.output), exited])
   // socat names the system call that failed, then the reason.
-  return said.includes(' E connect') ? said.trim().split(': ').at(-1) : undefined
+  return errors.includes(' E connect') ? errors.trim().split(': ').at(-1) : undefined
 }
 
 /** Annotation of a Node: the time of the last command on it, or in one of its Pods that can change the node. */

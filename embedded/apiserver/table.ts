@@ -14,9 +14,9 @@ export interface Column {
 
 /** Columns by their names. */
 export function columns<T>(cells: Readonly<Record<string, Cell<T> | { wide: Cell<T> }>>): Column[] {
-  return Object.entries(cells).map(([name, given]) => {
-    const isWide = typeof given === 'object'
-    const cell = isWide ? given.wide : given
+  return Object.entries(cells).map(([name, value]) => {
+    const isWide = typeof value === 'object'
+    const cell = isWide ? value.wide : value
     return {
       name,
       wide: isWide,

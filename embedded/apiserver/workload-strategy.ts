@@ -57,7 +57,7 @@ const workloadRules: FieldRules = {
 
 /** The strategy of a kind with these defaults of its specification and of its status. */
 const workload = <Spec>(
-  spec: (given: Spec) => object,
+  spec: (input: Spec) => object,
   status: object = {},
 ): Strategy<k8s.V1Deployment> => ({
   defaults: { '': { spec: { template }, status }, spec, ...templateDefaults },

@@ -61,9 +61,9 @@ function decoded(call: ApiCall, own: RequestedKind, body: JsonObject): Stored {
   const { kind } = own
   const version = apiVersionOf(own)
   if ((body.kind ?? kind) !== kind || (body.apiVersion ?? version) !== version) {
-    const given = `${body.kind ?? ''} in version "${body.apiVersion ?? ''}"`
+    const described = `${body.kind ?? ''} in version "${body.apiVersion ?? ''}"`
     throw badRequest(
-      `${given} is not what this path takes: the expected kind is ${kind} in version "${version}"`,
+      `${described} is not what this path takes: the expected kind is ${kind} in version "${version}"`,
     )
   }
   const { value, unknown } = decode(call.schema, own, body)
@@ -109,16 +109,16 @@ export function deleteOptions(call: ApiCall, body: JsonObject): DeleteOptions & 
     { kind: 'DeleteOptions', version: 'v1', schema: 'V1DeleteOptions' },
     body,
   )
-  const given: V1DeleteOptions = value
-  const policy = given.propagationPolicy ?? call.query.get('propagationPolicy') ?? 'Background'
+  const described: V1DeleteOptions = value
+  const policy = described.propagationPolicy ?? call.query.get('propagationPolicy') ?? 'Background'
   if (policy !== 'Background') {
     throw badRequest(
       `propagationPolicy: Unsupported value: "${policy}": the embedded cluster supports only --cascade=background`,
     )
   }
   return {
-    dryRun: isDryRun(call, given),
-    gracePeriodSeconds: given.gracePeriodSeconds ?? number(call.query, 'gracePeriodSeconds'),
-    preconditions: given.preconditions,
+    dryRun: isDryRun(call, described),
+    gracePeriodSeconds: described.gracePeriodSeconds ?? number(call.query, 'gracePeriodSeconds'),
+    preconditions: described.preconditions,
   }
 }

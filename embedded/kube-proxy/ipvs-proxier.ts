@@ -52,31 +52,31 @@ export class IpvsProxier extends Proxier {
     return this.context.guest.read('iptables', 'ipsets', 'virtualServers', 'links')
   }
 
-  protected async write({ wanted, held, full }: SyncChange): Promise<StepsResult> {
+  protected async write({ wanted, held: current, full }: SyncChange): Promise<StepsResult> {
     const { guest, settings } = this.context
     // What was programmed has none of the draining real servers: a genuine kube-proxy reads the node in each sync.
     const { virtualServers } =
-      full || this.#draining.size === 0 ? held : await guest.read('virtualServers')
+      full || this.#draining.size === 0 ? current : await guest.read('virtualServers')
     const kept = await this.#keptFor(wanted.virtualServers, virtualServers)
     const servers = serverInputs({
       wanted: wanted.virtualServers,
-      held: virtualServers,
+      current: virtualServers,
       kept,
       draining: this.#draining,
       first: this.#first,
       excludeCIDRs: settings.config.ipvs.excludeCIDRs,
     })
-    const addresses = addressInputs(wanted.links, held.links)
+    const addresses = addressInputs(wanted.links, current.links)
     const sameRules =
-      !full && printIptablesSave(wanted.iptables) === printIptablesSave(held.iptables)
+      !full && printIptablesSave(wanted.iptables) === printIptablesSave(current.iptables)
     const result = await guest.apply([
-      { command: 'ipset restore -exist', input: ipsetInput(wanted.ipsets, held.ipsets) },
+      { command: 'ipset restore -exist', input: ipsetInput(wanted.ipsets, current.ipsets) },
       { command: 'ip -force -batch -', input: addresses.add },
       { command: 'ipvsadm -R', input: servers.add, complains: true },
       // Addresses and virtual servers are removed only after no rule needs them.
       {
         command: restoreCommand,
-        input: sameRules ? '' : fullInput(wanted.iptables, held.iptables),
+        input: sameRules ? '' : fullInput(wanted.iptables, current.iptables),
         needed: true,
       },
       { command: 'ip -force -batch -', input: addresses.remove },
@@ -90,7 +90,7 @@ export class IpvsProxier extends Proxier {
   /** Keys of TCP real servers whose endpoint has gone and whose connections have not (pkg/proxy/ipvs graceful_termination.go). */
   async #keptFor(
     wanted: readonly VirtualServer[],
-    held: readonly VirtualServer[],
+    current: readonly VirtualServer[],
   ): Promise<Set<string>> {
     const keys = (servers: readonly VirtualServer[]) =>
       servers.flatMap((server) => server.realServers.map((real) => realServerKey(server, real)))
@@ -98,7 +98,7 @@ export class IpvsProxier extends Proxier {
     const services = new Set(wanted.map(virtualServerKey))
     const waits = (server: VirtualServer) =>
       server.protocol === 'TCP' && services.has(virtualServerKey(server))
-    const gone = keys(held.filter(waits)).filter((key) => !endpoints.has(key))
+    const gone = keys(current.filter(waits)).filter((key) => !endpoints.has(key))
     if (gone.length === 0) return new Set()
     const connections = parseIpvsadmList((await this.context.guest.run('ipvsadm -Ln\n')).stdout)
     return new Set(
@@ -138,10 +138,10 @@ async function checkIpvs(node: GuestNode, scheduler: string, log: Logger): Promi
 }
 
 /** Input of `ipset restore` that creates missing sets and updates the members of all sets. */
-export function ipsetInput(wanted: IpSets, held: IpSets): string {
+export function ipsetInput(wanted: IpSets, current: IpSets): string {
   let input = ''
   for (const set of wanted.values()) {
-    const present = held.get(set.name)
+    const present = current.get(set.name)
     if (!present) input += printIpsetSave(new Map([[set.name, set]]))
     else {
       for (const member of present.members)
@@ -163,11 +163,11 @@ const dummyAddresses = (links: readonly Link[]) =>
 /** Inputs of `ip -batch`: addresses that a sync adds to kube-ipvs0, and those that it removes after all rules are written. */
 export function addressInputs(
   wanted: readonly Link[],
-  held: readonly Link[],
+  current: readonly Link[],
 ): { add: string; remove: string } {
   const target = dummyAddresses(wanted)
-  const present = dummyAddresses(held)
-  const exists = held.some(({ name }) => name === DUMMY_LINK)
+  const present = dummyAddresses(current)
+  const exists = current.some(({ name }) => name === DUMMY_LINK)
   const added = [...target].filter((address) => !present.has(address))
   const removed = [...present].filter((address) => !target.has(address))
   const line = (verb: string) => (address: string) =>
@@ -180,7 +180,7 @@ export function addressInputs(
 
 export interface ServerChange {
   wanted: readonly VirtualServer[]
-  held: readonly VirtualServer[]
+  current: readonly VirtualServer[]
   /** Keys of real servers that get weight 0 instead of being deleted. */
   kept?: ReadonlySet<string>
   /** Keys of real servers that an earlier sync gave weight 0. */
@@ -202,8 +202,8 @@ const bareService = (server: VirtualServer) =>
  * edits those that differ, before the rules are written; `remove` deletes all others outside `excludeCIDRs`, afterwards.
  */
 export function serverInputs(change: ServerChange): { add: string; remove: string } {
-  const { wanted, held, excludeCIDRs } = change
-  const left = new Map(held.map((server) => [virtualServerKey(server), server]))
+  const { wanted, current: existing, excludeCIDRs } = change
+  const left = new Map(existing.map((server) => [virtualServerKey(server), server]))
   let add = ''
   for (const server of wanted) {
     const present = left.get(virtualServerKey(server))
@@ -224,12 +224,12 @@ export function serverInputs(change: ServerChange): { add: string; remove: strin
 
 function realServerLines(
   server: VirtualServer,
-  held: VirtualServer,
+  current: VirtualServer,
   { kept, draining, first }: ServerChange,
 ): string {
   const line = (verb: string, { address, port }: RealServer) =>
     `${verb} ${bareService(server)} -r ${printEndpoint(address, port)}`
-  const left = new Map(held.realServers.map((real) => [realServerKey(server, real), real]))
+  const left = new Map(current.realServers.map((real) => [realServerKey(server, real), real]))
   let lines = ''
   for (const real of server.realServers) {
     const key = realServerKey(server, real)

@@ -32,10 +32,10 @@ export class NftablesProxier extends Proxier {
     return this.context.guest.read('nftables', 'links')
   }
 
-  protected write({ wanted, held, full }: SyncChange): Promise<StepsResult> {
+  protected write({ wanted, held: current, full }: SyncChange): Promise<StepsResult> {
     const scripts = (wanted.nftables ?? []).flatMap((table) =>
       printNftTransactions(
-        held.nftables?.find(({ family }) => family === table.family),
+        current.nftables?.find(({ family }) => family === table.family),
         table,
         full,
       ),

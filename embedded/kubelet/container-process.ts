@@ -141,8 +141,8 @@ async function startProcess(
   { env, log, target }: ContainerStart,
 ): Promise<RunningContainer> {
   const { command: own = [], args = [], stdin, tty = false } = context.container
-  const words = own.length ? [...own, ...args] : args.length ? args : image.command
-  const argv = words.map((word) => expand(word, env))
+  const commandLine = own.length ? [...own, ...args] : args.length ? args : image.command
+  const argv = commandLine.map((word) => expand(word, env))
   const process = await node.machine.spawn(
     command(node, context, root, target, argv),
     { env },

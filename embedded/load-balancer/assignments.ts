@@ -21,18 +21,18 @@ const wantsAddress = ({ spec, metadata }: ServiceObject) =>
 export function assignments(services: readonly ServiceObject[], pool: AddressPool): Assignment[] {
   const owners = new Map<string, ServiceObject>()
   for (const service of services.filter(wantsAddress)) {
-    const held = assignedAddress(service)
-    if (held && !owners.has(held)) owners.set(held, service)
+    const current = assignedAddress(service)
+    if (current && !owners.has(current)) owners.set(current, service)
   }
   const changes: Assignment[] = []
   for (const service of services) {
-    const held = assignedAddress(service)
+    const existing = assignedAddress(service)
     if (wantsAddress(service)) {
       const taken = [...owners].filter(([, owner]) => owner !== service).map(([ip]) => ip)
-      const choice = chooseAddress(pool, service.spec.loadBalancerIP, held, new Set(taken))
+      const choice = chooseAddress(pool, service.spec.loadBalancerIP, existing, new Set(taken))
       if (choice.ip !== undefined) owners.set(choice.ip, service)
-      if (choice.ip === undefined || choice.ip !== held) changes.push({ service, ...choice })
-    } else if (held && isInPool(pool, held) && !service.spec.loadBalancerClass)
+      if (choice.ip === undefined || choice.ip !== existing) changes.push({ service, ...choice })
+    } else if (existing && isInPool(pool, existing) && !service.spec.loadBalancerClass)
       changes.push({ service, ip: undefined })
   }
   return changes

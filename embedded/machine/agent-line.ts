@@ -82,7 +82,7 @@ export const readCredit = (payload: Buffer): { type: number; bytes: number } => 
 /** Collects received bytes and returns complete frames. */
 export class FrameDecoder {
   #parts: Buffer[] = []
-  #held = 0
+  #buffered = 0
   readonly #longest: number
 
   /** @param longest the largest payload of a frame; without it, the sender is trusted */
@@ -93,18 +93,18 @@ export class FrameDecoder {
   /** The frames completed by these bytes, in order. @throws Error for a frame that is longer than allowed, before its content arrives */
   push(bytes: Buffer): Frame[] {
     this.#parts.push(bytes)
-    this.#held += bytes.length
+    this.#buffered += bytes.length
     const frames: Frame[] = []
-    while (this.#held >= headerBytes) {
+    while (this.#buffered >= headerBytes) {
       const head = this.#peek(headerBytes)
       const length = head.readUInt32BE(0)
       if (length > this.#longest) throw new Error(`a frame of ${length} bytes`)
-      if (this.#held < headerBytes + length) break
+      if (this.#buffered < headerBytes + length) break
       const whole = this.#peek(headerBytes + length)
       const payload = whole.subarray(headerBytes, headerBytes + length)
       frames.push({ stream: whole.readUInt32BE(4), type: whole.readUInt8(8), payload })
       this.#parts = [whole.subarray(headerBytes + length)]
-      this.#held -= headerBytes + length
+      this.#buffered -= headerBytes + length
     }
     return frames
   }

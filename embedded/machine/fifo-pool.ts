@@ -60,10 +60,10 @@ export class FifoPool {
     env: NodeJS.ProcessEnv,
     stdin: 'pipe' | 'ignore',
   ): PipedProcess {
-    const [program = '', ...words] = command
+    const [program = '', ...args] = command
     const [stdout, stderr] = [this.output(), this.output()]
     const stdio = [stdin, stdout.theirs, stderr.theirs] as const
-    const child = spawn(program, words, { cwd: '/', env, detached: true, stdio: [...stdio] })
+    const child = spawn(program, args, { cwd: '/', env, detached: true, stdio: [...stdio] })
     for (const { theirs } of [stdout, stderr]) closeSync(theirs)
     child.stdin?.on('error', () => {})
     return { child, stdout, stderr }

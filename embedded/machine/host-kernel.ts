@@ -109,9 +109,9 @@ umount two lower`,
   .join('\n')}
 mount -t proc proc proc
 mount -t sysfs sysfs sys`
-  const [program = '', ...words] = [...asUser(), ...namespaces, 'sh', '-c', script]
+  const [program = '', ...args] = [...asUser(), ...namespaces, 'sh', '-c', script]
   try {
-    const tried = spawnSync(program, words, {
+    const tried = spawnSync(program, args, {
       cwd: packages ?? '/',
       encoding: 'utf8',
       timeout: 20_000,

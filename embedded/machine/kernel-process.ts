@@ -25,14 +25,14 @@ const supervisor = programText('embedded/machine/supervisor.sh')
 /** Writes the guest's agent into `folder` as one plain JavaScript file, and returns its path. */
 function bundleAgent(folder: string): string {
   const file = join(folder, 'agent.mjs')
-  const words = [
+  const args = [
     'embedded/machine/agent.ts',
     '--bundle',
     '--platform=node',
     '--format=esm',
     `--outfile=${file}`,
   ]
-  execFileSync(join(projectRoot, 'node_modules/.bin/esbuild'), [...words, '--log-level=error'], {
+  execFileSync(join(projectRoot, 'node_modules/.bin/esbuild'), [...args, '--log-level=error'], {
     cwd: projectRoot,
   })
   return file

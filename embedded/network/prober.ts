@@ -81,11 +81,11 @@ export function httpRequest(
   headers: { name: string; value: string }[] = [],
 ): string {
   const own = { host, 'user-agent': 'kube-probe/1.34', accept: '*/*' }
-  const given = headers.map(({ name, value }) => [name, value] as const)
+  const ownHeaders = headers.map(({ name, value }) => [name, value] as const)
   const missing = Object.entries(own).filter(
-    ([name]) => !given.some(([other]) => other.toLowerCase() === name),
+    ([name]) => !ownHeaders.some(([other]) => other.toLowerCase() === name),
   )
-  const lines = [...missing, ...given].map(([name, value]) => `${name}: ${value}`)
+  const lines = [...missing, ...ownHeaders].map(([name, value]) => `${name}: ${value}`)
   return [
     `GET ${path.startsWith('/') ? path : `/${path}`} HTTP/1.1`,
     ...lines,

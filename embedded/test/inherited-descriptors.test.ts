@@ -14,8 +14,8 @@ console.log(JSON.stringify({ leaking, left }))`
 test('what the starter saw as leaking is closed, and no other descriptor, even if it looks inherited', () => {
   const script =
     'exec 200</etc/passwd 201</etc/group 251<&- ; exec "$0" --import tsx --input-type=module -e "$1"'
-  const words = ['-c', script, process.execPath, program]
-  const { stdout, stderr } = spawnSync('bash', words, { cwd: projectRoot, encoding: 'utf8' })
+  const args = ['-c', script, process.execPath, program]
+  const { stdout, stderr } = spawnSync('bash', args, { cwd: projectRoot, encoding: 'utf8' })
   expect(JSON.parse(stdout || '{}'), stderr).toEqual({
     leaking: [
       { descriptor: 200, target: '/etc/passwd' },

@@ -85,7 +85,7 @@ export function App({ state }: { state: PageState }) {
         </div>
       </main>
       <p class="hidden" role="status" aria-live="polite">
-        {state.said}
+        {state.announcement}
       </p>
     </>
   )

@@ -58,7 +58,7 @@ function withCounters(counters: CountersPush): PageState['moved'] {
 /** Performs an action; undefined if it was refused (the page shows the reason). */
 export async function performAction<Name extends ActionName>(
   name: Name,
-  words: ActionArguments<Name>,
+  input: ActionArguments<Name>,
 ): Promise<Reply<Name> | undefined> {
   try {
     // A reason that is shown again is announced again.
@@ -66,7 +66,7 @@ export async function performAction<Name extends ActionName>(
     const response = await fetch(`/api/${name}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(words),
+      body: JSON.stringify(input),
     })
     const reply = await response.json()
     if (reply.error === undefined) return reply

@@ -89,8 +89,8 @@ export function Dataplane({ state }: { state: PageState }) {
 function causesIn(dataplane: DataplanePush | undefined, node = ''): CausesById {
   const { nodes = [], causes = [], causedBy = {} } = dataplane ?? {}
   const entries = nodes
-    .filter((held) => held.node === node)
-    .flatMap((held) => [...holdingEntries(held)])
+    .filter((holdings) => holdings.node === node)
+    .flatMap((shown) => [...holdingEntries(shown)])
   return new Map(
     entries.map(({ id }, at) => [
       id,

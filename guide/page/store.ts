@@ -18,7 +18,7 @@ export interface PageState extends Partial<Omit<Pushes, 'counters'>> {
   /** What went wrong with the last action, in a sentence. */
   fault?: string
   /** The text of the polite live region. */
-  said: string
+  announcement: string
   tab: TabId
   terminal?: string
   /** The entry that is selected in the dataplane. */
@@ -40,7 +40,7 @@ export interface PageState extends Partial<Omit<Pushes, 'counters'>> {
 let state: PageState = {
   connected: false,
   moved: {},
-  said: '',
+  announcement: '',
   tab: 'terminals',
   service: '',
   path: {},
@@ -61,7 +61,7 @@ export function onChange(draw: () => void): void {
 }
 
 /** Announces a text in the page's live region. */
-export const say = (said: string): void => update({ said })
+export const say = (announcement: string): void => update({ announcement })
 
 /** Shows an entry in the dataplane. */
 export const showEntry = (entry: PageState['entry']): void => update({ tab: 'dataplane', entry })

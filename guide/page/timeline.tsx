@@ -72,8 +72,8 @@ const momentName = (moment: TimelineLabel) => `${timeOf(moment)} ${moment.label}
 async function show(moment: TimelineLabel | undefined, last: TimelineLabel): Promise<void> {
   if (!moment) return
   if (moment === last) return update({ past: undefined })
-  const held = await performAction('moment', { moment: moment.moment })
-  if (held) update({ past: { moment: moment.moment, ...held } })
+  const holdings = await performAction('moment', { moment: moment.moment })
+  if (holdings) update({ past: { moment: moment.moment, ...holdings } })
 }
 
 function ChangesSince({
@@ -85,7 +85,7 @@ function ChangesSince({
 }) {
   const [before, setBefore] = useState<typeof nodes>()
   useEffect(() => {
-    void performAction('moment', { moment: since }).then((held) => setBefore(held?.nodes))
+    void performAction('moment', { moment: since }).then((holdings) => setBefore(holdings?.nodes))
   }, [since])
   if (!before) return <p class="soft">Reading that moment …</p>
   return <Changes changes={changesOnNodes(before, nodes)} />

@@ -102,8 +102,8 @@ function isReadingPart(part: string): boolean {
     command = command.slice(found[0].length)
   }
   if (command === '' || command.startsWith('#')) return true
-  const [program = '', ...words] = command.split(/\s+/)
-  const rest = words.join(' ')
+  const [program = '', ...args] = command.split(/\s+/)
+  const rest = args.join(' ')
   if (program === 'kubectl') return readsWithKubectl(rest)
   if (program === 'make') {
     const inner = INNER.exec(command)
@@ -114,8 +114,8 @@ function isReadingPart(part: string): boolean {
   return changes ? !changes.test(command) : READS.test(command)
 }
 
-function readsWithKubectl(words: string): boolean {
-  const verb = words.replace(/^(?:-n|--namespace)[ =]\S+ /, '')
+function readsWithKubectl(args: string): boolean {
+  const verb = args.replace(/^(?:-n|--namespace)[ =]\S+ /, '')
   if (!verb.startsWith('exec ')) return KUBECTL_READS.test(verb)
   const inner = / -- (.*)$/.exec(verb)?.[1]
   return inner !== undefined && isReading(inner)

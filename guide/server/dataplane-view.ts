@@ -153,10 +153,10 @@ function movedCounters(
 /** The counters by `NODE ID` of their entry. */
 function countersOf(nodes: readonly NodeHoldings[]): Map<string, Counter> {
   const counters = new Map<string, Counter>()
-  for (const held of nodes)
-    for (const { id, packets, connections } of holdingEntries(held))
+  for (const holdings of nodes)
+    for (const { id, packets, connections } of holdingEntries(holdings))
       if (packets !== undefined || connections)
-        counters.set(`${held.node} ${id}`, { packets, connections })
+        counters.set(`${holdings.node} ${id}`, { packets, connections })
   return counters
 }
 
@@ -182,24 +182,24 @@ function causesIn(snapshot: Snapshot, nodes: readonly NodeHoldings[]): CauseTabl
     lines.set(key, line)
     return line
   }
-  const causedBy = nodes.map((held): [string, number[][]] => {
-    const known = causesOn(snapshot, held)
+  const causedBy = nodes.map((holdings): [string, number[][]] => {
+    const known = causesOn(snapshot, holdings)
     return [
-      held.node,
-      known ? [...holdingEntries(held)].map(({ id }) => (known.get(id) ?? []).map(lineOf)) : [],
+      holdings.node,
+      known ? [...holdingEntries(holdings)].map(({ id }) => (known.get(id) ?? []).map(lineOf)) : [],
     ]
   })
   return { causes, causedBy: Object.fromEntries(causedBy) }
 }
 
 /** The causes of one node; undefined if they can't be predicted. */
-function causesOn(snapshot: Snapshot, held: NodeHoldings): Causes | undefined {
-  const { mode, trouble } = held
+function causesOn(snapshot: Snapshot, holdings: NodeHoldings): Causes | undefined {
+  const { mode, trouble } = holdings
   if (trouble !== undefined || (mode !== 'iptables' && mode !== 'ipvs' && mode !== 'nftables'))
     return undefined
   try {
-    const node = snapshot.node(held.node)
-    return causesOf(stateOf(node), objectsOf(snapshot), predictOptions(node, mode), held)
+    const node = snapshot.node(holdings.node)
+    return causesOf(stateOf(node), objectsOf(snapshot), predictOptions(node, mode), holdings)
   } catch {
     // A version or a configuration that can't be predicted: the steps report it.
     return undefined

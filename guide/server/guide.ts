@@ -52,7 +52,7 @@ import { Terminals } from './terminals.ts'
 const STALE_MS = 2000
 
 type GuideActions = {
-  [Name in ActionName]: (words: ActionArguments<Name>) => Promise<Reply<Name>> | Reply<Name>
+  [Name in ActionName]: (input: ActionArguments<Name>) => Promise<Reply<Name>> | Reply<Name>
 }
 
 export class PageGuide implements GuideHandler {
@@ -134,10 +134,10 @@ export class PageGuide implements GuideHandler {
     return guide
   }
 
-  async act(name: ActionName, words: unknown): Promise<object | undefined> {
+  async perform(name: ActionName, input: unknown): Promise<object | undefined> {
     // The server has checked the words by the schema of this name.
-    const action = this.#actions[name] as (words: unknown) => object | undefined
-    return action(words)
+    const action = this.#actions[name] as (body: unknown) => object | undefined
+    return action(input)
   }
 
   join(page: WebSocket): void {

@@ -30,13 +30,13 @@ const SECONDS = 1
  */
 export async function findPaths(
   live: LiveCluster,
-  { from, to, node: wish, send }: ActionArguments<'path'>,
+  { from, to, node: requested, send }: ActionArguments<'path'>,
 ): Promise<ActionReplies['path']> {
   const { cluster } = live
   const snapshot = await thoroughSnapshot(cluster)
   // Throws for a node that does not exist.
-  if (wish !== undefined) snapshot.node(wish)
-  const route = await resolveRoute(cluster, from, to, wish ?? nodeWith(snapshot, from, to))
+  if (requested !== undefined) snapshot.node(requested)
+  const route = await resolveRoute(cluster, from, to, requested ?? nodeWith(snapshot, from, to))
   const packet = parsePacket(route.from, route.to)
   const before = await readCounting(cluster, route.node, packet)
   const paths = pathsOn(snapshot, route.node, before.state, packet)

@@ -10,7 +10,7 @@ import { ACTIONS, type ActionName } from '../protocol.ts'
 /** The handler of the server's requests. */
 export interface GuideHandler {
   /** Performs an action of the page and returns its reply, if it has one. Throws Error with a sentence for the learner. */
-  act(name: ActionName, words: unknown): Promise<object | undefined>
+  perform(name: ActionName, input: unknown): Promise<object | undefined>
   /** Adds a page that receives pushes. */
   join(page: WebSocket): void
   /** Connects a page to a terminal; false if the id is unknown. */
@@ -34,7 +34,7 @@ export function serveGuide(
       files,
       actions: ACTIONS,
       // The server has checked that the name is one of ACTIONS.
-      act: (name, words) => guide.act(name as ActionName, words),
+      perform: (name, input) => guide.perform(name as ActionName, input),
       socketAt(path) {
         if (path === '/events') return (page) => guide.join(page)
         const terminal = TERMINAL.exec(path)?.[1]

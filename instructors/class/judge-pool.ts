@@ -48,7 +48,7 @@ export async function judgeAll(
   const {
     key,
     word,
-    tasks: given,
+    tasks: entries,
     jobs,
     deadlineMs = 20_000,
     memoryMb = 768,
@@ -67,7 +67,7 @@ export async function judgeAll(
       try {
         thread ??= await startThread(
           program,
-          { key, word, tasks: given, live: 'kubeconfig' in task },
+          { key, word, tasks: entries, live: 'kubeconfig' in task },
           memoryMb,
         )
         const answer = once(thread, 'message', { signal: AbortSignal.timeout(limitMs) })

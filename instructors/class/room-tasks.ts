@@ -45,9 +45,9 @@ function noncesIn({ objects }: Capture, lab: number): Set<string> {
 export function taskFlags(
   captures: Iterable<readonly [id: string, { takenAt: number; capture: Capture }]>,
   { learner, lab }: { learner: string; lab: number },
-  given: readonly GivenTask[],
+  assigned: readonly GivenTask[],
 ): Flag[] {
-  const own = given.filter(
+  const own = assigned.filter(
     (task) => task.learner.toLowerCase() === learner.toLowerCase() && task.lab === lab,
   )
   const lacking = [...captures].filter(([, { takenAt, capture }]) => {

@@ -218,11 +218,11 @@ export async function noticed(good: GoodCapture, mutation: Mutation): Promise<No
 /** A step about a moment does not fail on a capture that does not show it: it is not applicable, with a reason. */
 function isAbout(
   { verdict, reason = '', failure }: StepOutcome,
-  { node, words }: Mutation,
+  { node, mentions }: Mutation,
 ): boolean {
-  if (verdict === 'not applicable') return words.some((word) => reason.includes(word))
+  if (verdict === 'not applicable') return mentions.some((word) => reason.includes(word))
   if (!failure || (node !== undefined && failure.node !== node)) return false
   const { inspect, expected, actual, differences } = failure
-  const said = JSON.stringify([inspect, expected, actual, differences])
-  return words.some((word) => said.includes(word))
+  const reported = JSON.stringify([inspect, expected, actual, differences])
+  return mentions.some((word) => reported.includes(word))
 }

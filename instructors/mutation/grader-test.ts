@@ -22,7 +22,7 @@ interface FalseAlarm {
   good: GoodCapture
   what: string
   step: string
-  said: string
+  reported: string
 }
 
 interface AlarmTest {
@@ -96,7 +96,7 @@ export async function seekFalseAlarms(
         good.asks,
       ))
         if (verdict !== 'passed')
-          alarms.push({ good, what, step: id, said: failure?.actual ?? reason ?? verdict })
+          alarms.push({ good, what, step: id, reported: failure?.actual ?? reason ?? verdict })
     }
   }
   return { tried, alarms }
@@ -169,8 +169,8 @@ export function graderTestLines(trials: readonly Trial[], { tried, alarms }: Ala
     ),
     `\nMutation score: ${percent(figures.score)} (${figures.caught} of ${figures.tried - figures.harmless} that a claim depends on; ${figures.tried} tried)`,
     ...alarms.map(
-      ({ good, what, step, said }) =>
-        `✗ false alarm: ${good.name}, ${what}: ${step} says ${plainText(said)}`,
+      ({ good, what, step, reported }) =>
+        `✗ false alarm: ${good.name}, ${what}: ${step} says ${plainText(reported)}`,
     ),
     `False alarms: ${alarms.length} in ${tried} good captures with meaningless differences.`,
   ]

@@ -89,8 +89,8 @@ function* ruleEdits(
   rule: RulesetLine,
 ): Generator<FileEdit> {
   const { at, table, chain, text, target } = rule
-  const words = FOREIGN.test(chain) && isOwn(target) ? [target] : []
-  const place = { place: `${table} ${chain}`, words, detail: specOf(text) }
+  const mentions = FOREIGN.test(chain) && isOwn(target) ? [target] : []
+  const place = { place: `${table} ${chain}`, mentions, detail: specOf(text) }
   const altered = Object.entries(ALTERATIONS).map(([operator, alter]) => [operator, [alter(text)]])
   yield* lineEdits(lines, at, place, {
     'drop rule': [],

@@ -63,7 +63,7 @@ export function* ipvsEdits(text: string): Generator<FileEdit> {
         operator: 'drop virtual server',
         edit: () => lines.filter((other) => !isOwn(other)).join('\n'),
       }
-      yield { ...place, words: [moved], operator: 'alter virtual server', edit: renamed }
+      yield { ...place, mentions: [moved], operator: 'alter virtual server', edit: renamed }
       yield* lineEdits(lines, at, place, {
         'alter scheduler': [
           line.replace(/-s \w+/, (now) => (now === '-s wrr' ? '-s sh' : '-s wrr')),
@@ -78,7 +78,7 @@ export function* ipvsEdits(text: string): Generator<FileEdit> {
     yield* lineEdits(
       lines,
       at,
-      { ...place, words: [real] },
+      { ...place, mentions: [real] },
       {
         'drop real server': [],
         'alter weight': [line.replace(/-w \d+/, '-w 7')],
@@ -135,7 +135,7 @@ export function* linkEdits(text: string): Generator<FileEdit> {
     if (ifname !== DEVICE) continue
     for (const [index, address] of addresses.entries()) {
       const { local } = address
-      const place = { place: DEVICE, words: [local], detail: local }
+      const place = { place: DEVICE, mentions: [local], detail: local }
       const other = local.replace(/\d+$/, (end) => String((Number(end) + 9) % 250))
       yield { ...place, operator: 'drop address', edit: withAddress(index) }
       yield {

@@ -15,13 +15,13 @@ export interface Mutation {
   /** What is changed there, for printed lists. */
   detail: string
   /** A finding is about this mutation when it names one of these. */
-  words: readonly string[]
+  mentions: readonly string[]
   apply(capture: Capture): Capture
 }
 
 /** A change of the text of one file. The last word of its place is one of the words of a finding about it. */
-export interface FileEdit extends Omit<Mutation, 'apply' | 'node' | 'words'> {
-  words?: readonly string[]
+export interface FileEdit extends Omit<Mutation, 'apply' | 'node' | 'mentions'> {
+  mentions?: readonly string[]
   edit(text: string): string
 }
 

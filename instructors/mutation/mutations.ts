@@ -19,7 +19,7 @@ export function* mutationsOf(capture: Capture, nodes: readonly string[]): Genera
     for (const [file, edits] of nodes.includes(node.name) ? EDITS : []) {
       const text = node.files.get(file)
       if (!text) continue
-      for (const { edit, words = [], ...about } of edits(text)) {
+      for (const { edit, mentions = [], ...about } of edits(text)) {
         if (edit(text) === text) continue
         const apply = (original: Capture) => {
           const edited = { ...node, files: new Map(node.files).set(file, edit(text)) }
@@ -27,7 +27,7 @@ export function* mutationsOf(capture: Capture, nodes: readonly string[]): Genera
         }
         yield {
           ...about,
-          words: [about.place.split(' ').at(-1) ?? '', ...words],
+          mentions: [about.place.split(' ').at(-1) ?? '', ...mentions],
           node: node.name,
           apply,
         }
@@ -54,12 +54,12 @@ export function* mutationsOf(capture: Capture, nodes: readonly string[]): Genera
 
 function* proxyEdits(text: string): Generator<FileEdit> {
   const other = text.trim() === 'ipvs' ? 'iptables' : 'ipvs'
-  const words = ['proxier', 'mode']
+  const mentions = ['proxier', 'mode']
   yield {
     operator: 'other proxier',
     place: 'kube-proxy proxyMode',
     detail: other,
-    words,
+    mentions,
     edit: () => other,
   }
 }
@@ -79,7 +79,7 @@ interface EditedObject {
 }
 
 /** A change of an object; without `edit` it is dropped. */
-interface ItemChange extends Pick<Mutation, 'operator' | 'detail' | 'words'> {
+interface ItemChange extends Pick<Mutation, 'operator' | 'detail' | 'mentions'> {
   edit?: (item: EditedObject) => void
 }
 
@@ -101,23 +101,23 @@ function* serviceEdits({ metadata, spec }: EditedObject): Generator<ItemChange> 
   const [port] = ports
   if (clusterIP === '' || clusterIP === 'None' || !port) return
   const nodePorts = ports.flatMap(({ nodePort }) => (nodePort ? [String(nodePort)] : []))
-  const words = [clusterIP, metadata.name, ...nodePorts]
+  const mentions = [clusterIP, metadata.name, ...nodePorts]
   const detail = `${clusterIP}:${port.port}`
   const set = (place: object | undefined, values: object) => Object.assign(place ?? {}, values)
-  yield { operator: 'drop Service', detail, words: [...words, 'no such Service'] }
+  yield { operator: 'drop Service', detail, mentions: [...mentions, 'no such Service'] }
   const moved = {
     clusterIP: '10.96.95.95',
     ...(spec?.clusterIPs && { clusterIPs: ['10.96.95.95'] }),
   }
   const edit = (copy: EditedObject) => set(copy.spec, moved)
-  yield { operator: 'alter clusterIP', detail, words: [...words, '10.96.95.95'], edit }
+  yield { operator: 'alter clusterIP', detail, mentions: [...mentions, '10.96.95.95'], edit }
   for (const [index, { port: number, nodePort }] of ports.entries()) {
     const change = (values: object) => (copy: EditedObject) =>
       set(copy.spec?.ports?.[index], values)
     yield {
       operator: 'alter port',
       detail: `${clusterIP}:${number}`,
-      words,
+      mentions,
       edit: change({ port: number + 1 }),
     }
     if (!nodePort) continue
@@ -125,11 +125,11 @@ function* serviceEdits({ metadata, spec }: EditedObject): Generator<ItemChange> 
     yield {
       operator: 'alter nodePort',
       detail: String(nodePort),
-      words: [...words, '30001', '30002'],
+      mentions: [...mentions, '30001', '30002'],
       edit,
     }
   }
-  yield { operator: 'alter affinity', detail, words, edit: (copy) => set(copy.spec, AFFINITY) }
+  yield { operator: 'alter affinity', detail, mentions, edit: (copy) => set(copy.spec, AFFINITY) }
 }
 
 const NOT_READY = { conditions: { ready: false, serving: false, terminating: false } }
@@ -139,8 +139,8 @@ function* sliceChanges({ metadata, endpoints, ports }: EditedObject): Generator<
   if (!endpoints || !ports) return
   const addresses = endpoints.flatMap((endpoint) => endpoint.addresses)
   if (addresses.length === 0) return
-  const words = [...addresses, metadata.labels?.['kubernetes.io/service-name'] ?? '']
-  yield { operator: 'drop EndpointSlice', detail: addresses.join(), words }
+  const mentions = [...addresses, metadata.labels?.['kubernetes.io/service-name'] ?? '']
+  yield { operator: 'drop EndpointSlice', detail: addresses.join(), mentions }
   for (const [index, endpoint] of endpoints.entries()) {
     const [detail = ''] = endpoint.addresses
     const change = (values: object) => (copy: EditedObject) =>
@@ -148,14 +148,14 @@ function* sliceChanges({ metadata, endpoints, ports }: EditedObject): Generator<
     yield {
       operator: 'drop endpoint',
       detail,
-      words,
+      mentions,
       edit: (copy) => copy.endpoints?.splice(index, 1),
     }
-    yield { operator: 'endpoint not ready', detail, words, edit: change(NOT_READY) }
+    yield { operator: 'endpoint not ready', detail, mentions, edit: change(NOT_READY) }
     yield {
       operator: 'alter endpoint',
       detail,
-      words: [...words, ...ELSEWHERE.addresses],
+      mentions: [...mentions, ...ELSEWHERE.addresses],
       edit: change(ELSEWHERE),
     }
   }
@@ -163,7 +163,7 @@ function* sliceChanges({ metadata, endpoints, ports }: EditedObject): Generator<
     if (port === undefined) continue
     const edit = (copy: EditedObject) =>
       Object.assign(copy.ports?.[index] ?? {}, { port: port + 1 })
-    yield { operator: 'alter targetPort', detail: String(port), words, edit }
+    yield { operator: 'alter targetPort', detail: String(port), mentions, edit }
   }
 }
 
@@ -171,7 +171,7 @@ const SETTINGS: readonly [
   operator: string,
   pattern: RegExp,
   replacement: string,
-  words: string[],
+  mentions: string[],
 ][] = [
   ['alter scheduler', /scheduler: (?:""|\S*)/, 'scheduler: mh', ['mh', 'scheduler']],
   ['alter masqueradeBit', /masqueradeBit: \S+/, 'masqueradeBit: 13', ['0x2000', 'mark', 'MASQ']],
@@ -207,9 +207,10 @@ const withData = (key: string, text: string) => (copy: EditedObject) => {
 
 function* configChanges({ data = {} }: EditedObject): Generator<ItemChange> {
   const text = data['config.conf'] ?? ''
-  for (const [operator, pattern, detail, words] of SETTINGS) {
+  for (const [operator, pattern, detail, mentions] of SETTINGS) {
     const changed = text.replace(pattern, detail)
-    if (changed !== text) yield { operator, detail, words, edit: withData('config.conf', changed) }
+    if (changed !== text)
+      yield { operator, detail, mentions, edit: withData('config.conf', changed) }
   }
 }
 
@@ -232,7 +233,7 @@ function* measurementChanges({ data = {} }: EditedObject): Generator<ItemChange>
         const found = point[count] + 1
         const detail = `${count} of ${point.services} Services in ${mode} mode`
         const edit = changed((copy) => Object.assign(copy[mode][index] ?? {}, { [count]: found }))
-        yield { operator: 'alter count', detail, words: [`${found}`], edit }
+        yield { operator: 'alter count', detail, mentions: [`${found}`], edit }
       }
   const exchanged = changed((copy) =>
     Object.assign(copy, { iptables: run.ipvs, ipvs: run.iptables }),
@@ -240,15 +241,20 @@ function* measurementChanges({ data = {} }: EditedObject): Generator<ItemChange>
   yield {
     operator: 'exchange modes',
     detail: 'iptables, ipvs',
-    words: ['rules', 'mode'],
+    mentions: ['rules', 'mode'],
     edit: exchanged,
   }
   const short = changed((copy) => {
     for (const mode of MODES) copy[mode].splice(2)
   })
-  yield { operator: 'drop sizes', detail: 'all but two', words: ['sizes'], edit: short }
+  yield { operator: 'drop sizes', detail: 'all but two', mentions: ['sizes'], edit: short }
   const hasty = changed((copy) => {
     for (const point of copy.iptables) point.newMoreMicros.splice(1)
   })
-  yield { operator: 'drop values', detail: 'newMoreMicros', words: ['newMoreMicros'], edit: hasty }
+  yield {
+    operator: 'drop values',
+    detail: 'newMoreMicros',
+    mentions: ['newMoreMicros'],
+    edit: hasty,
+  }
 }

@@ -18,15 +18,15 @@ export function underVersion({ capture, snapshot: before }: GoodCapture, version
     const files = new Map(capture.nodes[index]?.files)
     if (mode !== 'ipvs' && mode !== 'iptables') return { name, files }
     const { iptables, ip6tables, ipsets, virtualServers } = evaluate(node, mode).expected
-    const held = stateOf(node)
+    const current = stateOf(node)
     files.set(
       'iptables-save',
-      printIptablesSave(withForeign(held.iptables, iptables), { counters: true }),
+      printIptablesSave(withForeign(current.iptables, iptables), { counters: true }),
     )
-    if (ip6tables && held.ip6tables)
+    if (ip6tables && current.ip6tables)
       files.set(
         'ip6tables-save',
-        printIptablesSave(withForeign(held.ip6tables, ip6tables), { counters: true }),
+        printIptablesSave(withForeign(current.ip6tables, ip6tables), { counters: true }),
       )
     if (mode === 'iptables') return { name, files }
     files.set('ipset-save', printIpsetSave(ipsets))
@@ -34,7 +34,7 @@ export function underVersion({ capture, snapshot: before }: GoodCapture, version
     const own = new Set(
       evaluate(before.node(name), mode).expected.virtualServers.map(virtualServerKey),
     )
-    const others = held.virtualServers.filter((server) => !own.has(virtualServerKey(server)))
+    const others = current.virtualServers.filter((server) => !own.has(virtualServerKey(server)))
     files.set('ipvsadm-save', printIpvsadmSave([...virtualServers, ...others]))
     return { name, files }
   })
@@ -42,9 +42,9 @@ export function underVersion({ capture, snapshot: before }: GoodCapture, version
 }
 
 /** Foreign rules in built-in chains remain, after kube-proxy's own jumps. */
-function withForeign(held: Ruleset, predicted: Ruleset): Ruleset {
+function withForeign(current: Ruleset, predicted: Ruleset): Ruleset {
   const ruleset = structuredClone(predicted)
-  for (const [name, table] of held) {
+  for (const [name, table] of current) {
     const target = ruleset.get(name) ?? new Map()
     ruleset.set(name, target)
     for (const [chain, { rules, ...rest }] of table) {

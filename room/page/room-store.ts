@@ -77,14 +77,14 @@ function take({ room, tiles, changed: news, path }: Partial<RoomPushes>): void {
 /** Performs an action; undefined if it was refused (the page shows the reason). */
 export async function actInRoom<Name extends RoomAction>(
   name: Name,
-  words: RoomArguments<Name>,
+  input: RoomArguments<Name>,
 ): Promise<RoomReply<Name> | undefined> {
   try {
     updateRoom({ fault: undefined as never, done: undefined as never })
     const response = await fetch(`/api/${name}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(words),
+      body: JSON.stringify(input),
     })
     const reply = await response.json()
     if (reply.error === undefined) return reply

@@ -24,7 +24,7 @@ export interface RoomDesk {
 }
 
 type Actions = {
-  [Name in RoomAction]: (words: RoomArguments<Name>) => Promise<RoomReply<Name> | undefined>
+  [Name in RoomAction]: (input: RoomArguments<Name>) => Promise<RoomReply<Name> | undefined>
 }
 
 /** The actions of a room by name. Each throws Error with a sentence for the instructor. */

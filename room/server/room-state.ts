@@ -137,8 +137,8 @@ function applyToLearner(learner: LearnerState, entry: EntryOfLearner): void {
   else if (entry.entry === 'task')
     learner.tasks.set(entry.task.id, { task: entry.task, due: entry.due, givenAt: undefined })
   else if (entry.entry === 'given') {
-    const given = learner.tasks.get(entry.id)
-    if (given) given.givenAt ??= at
+    const assigned = learner.tasks.get(entry.id)
+    if (assigned) assigned.givenAt ??= at
   }
 }
 

@@ -82,14 +82,14 @@ export class Room implements LearnerHandler {
   readonly #removed = new Set<number>()
   #isRoomChanged = false
   readonly #timers: NodeJS.Timeout[]
-  readonly #act: ReturnType<typeof instructorActions>
+  readonly #actions: ReturnType<typeof instructorActions>
 
   private constructor(facts: RoomFacts, state: RoomState, journal: Journal) {
     this.#facts = facts
     this.#state = state
     this.#journal = journal
     this.#labs = labsPlanned()
-    this.#act = instructorActions(this.#desk())
+    this.#actions = instructorActions(this.#desk())
     for (const learner of state.learners.values()) this.#changed.add(learner.who)
     this.#isRoomChanged = true
     this.#push()
@@ -139,9 +139,9 @@ export class Room implements LearnerHandler {
   }
 
   /** Performs an action of the instructor's page. */
-  async act(name: RoomAction, words: unknown): Promise<object | undefined> {
-    const action = this.#act[name] as (words: unknown) => Promise<object | undefined>
-    return action(words)
+  async perform(name: RoomAction, input: unknown): Promise<object | undefined> {
+    const action = this.#actions[name] as (body: unknown) => Promise<object | undefined>
+    return action(input)
   }
 
   /** Adds a page of the instructor. */
@@ -269,8 +269,8 @@ export class Room implements LearnerHandler {
 
   /** What a learner is told when it connects, and again when something of it has changed. */
   #newsFor(learner: LearnerState): RoomMessage {
-    const given = [...learner.tasks.values()].filter(({ givenAt }) => givenAt !== undefined)
-    const open = given.filter(({ task }) => !learner.facts.has(`task ${task.id}`))
+    const assigned = [...learner.tasks.values()].filter(({ givenAt }) => givenAt !== undefined)
+    const open = assigned.filter(({ task }) => !learner.facts.has(`task ${task.id}`))
     return {
       notices: openNotices(this.#state, Date.now()),
       tasks: open.slice(0, 20).map(({ task }) => task),

@@ -81,7 +81,7 @@ export async function serveRoom(options: RoomOptions): Promise<RunningRoom> {
       files: options.files,
       actions: ROOM_ACTIONS,
       // The server has checked that the name is one of ROOM_ACTIONS.
-      act: (action, words) => opened.act(action as RoomAction, words),
+      perform: (action, input) => opened.perform(action as RoomAction, input),
       socketAt: (path) => (path === '/events' ? (socket) => opened.join(socket) : undefined),
     },
     options.pagePort,

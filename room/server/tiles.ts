@@ -43,8 +43,8 @@ export const stepFacts = ({ facts }: LearnerState): { at: number; fact: StepFact
     .sort((one, other) => other.at - one.at || one.fact.step.localeCompare(other.fact.step, 'en'))
 
 function taskCounts(learner: LearnerState): LearnerTile['tasks'] {
-  const given = [...learner.tasks.values()].filter(({ givenAt }) => givenAt !== undefined)
-  const answers = given.map(({ task }) => factOf(learner, 'task', `task ${task.id}`)?.fact.right)
+  const assigned = [...learner.tasks.values()].filter(({ givenAt }) => givenAt !== undefined)
+  const answers = assigned.map(({ task }) => factOf(learner, 'task', `task ${task.id}`)?.fact.right)
   const count = (wanted: boolean | undefined) => answers.filter((right) => right === wanted).length
   return { open: count(undefined), right: count(true), wrong: count(false) }
 }

@@ -72,8 +72,8 @@ const FIGURES: Readonly<Record<string, Draw>> = {
   packet: (options) => {
     const recording = readRecording(need(options, 'recording'), options.get('node'))
     const packet = parsePacket(need(options, 'from'), destination(options))
-    const given = { node: recording.node, mode: '', real: true, isService: false }
-    return hooksFigure(packetFigure(packetPath(recording.state, packet, given), { brief: true }))
+    const input = { node: recording.node, mode: '', real: true, isService: false }
+    return hooksFigure(packetFigure(packetPath(recording.state, packet, input), { brief: true }))
   },
   chains: (options) =>
     serviceChainsFigure(

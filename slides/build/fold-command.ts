@@ -11,7 +11,7 @@ interface Word {
 
 /** Splits a command at the blanks where a line may end: not within single quotes, nor after $( within double quotes. */
 function splitCommand(command: string): Word[] {
-  const words: Word[] = []
+  const tokens: Word[] = []
   let quote = ''
   let word: Word = { text: '', quote }
   for (const [index, letter] of [...command].entries()) {
@@ -20,11 +20,11 @@ function splitCommand(command: string): Word[] {
     if ((letter === "'" || letter === '"') && !isEscaped && (quote === '' || quote === letter))
       quote = quote === '' ? letter : ''
     if (letter === ' ' && quote !== "'" && !command.slice(0, index).includes('"$(')) {
-      words.push(word)
+      tokens.push(word)
       word = { text: '', quote }
     }
   }
-  return [...words, word]
+  return [...tokens, word]
 }
 
 /** How well a line can end before a word: outside of quotes, and before an option or another command, not before an option's value. */
@@ -42,13 +42,13 @@ export function foldCommand(
 ): string[] {
   const room = CONTENT.width / scale - 2 * GEOMETRY.codePad
   const lines: string[] = []
-  let words = splitCommand(command)
+  let tokens = splitCommand(command)
   let indent = ''
-  while (widthOf(indent + words.map(({ text }) => text).join('')) > room) {
+  while (widthOf(indent + tokens.map(({ text }) => text).join('')) > room) {
     let line = indent
     let best: { count: number; rank: number } | undefined
-    for (const [count, word] of words.entries()) {
-      const before = words[count - 1]?.text ?? ''
+    for (const [count, word] of tokens.entries()) {
+      const before = tokens[count - 1]?.text ?? ''
       // A word that is too wide has a line of its own.
       if (count > 1 && widthOf(line.trimEnd() + end) > room) break
       const rank = widthOf(line) > room / 6 ? breakRank(word, before) : 0
@@ -56,10 +56,10 @@ export function foldCommand(
       line += word.text
     }
     if (best === undefined) break
-    const taken = words.slice(0, best.count).map(({ text }) => text)
+    const taken = tokens.slice(0, best.count).map(({ text }) => text)
     lines.push(`${(indent + taken.join('')).trimEnd()}${end}`)
-    words = words.slice(best.count)
-    indent = words[0]?.quote === '' || end === '' ? '  ' : ''
+    tokens = tokens.slice(best.count)
+    indent = tokens[0]?.quote === '' || end === '' ? '  ' : ''
   }
-  return [...lines, indent + words.map(({ text }) => text).join('')]
+  return [...lines, indent + tokens.map(({ text }) => text).join('')]
 }

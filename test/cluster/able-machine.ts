@@ -41,7 +41,7 @@ export const engine: EngineFacts = {
 }
 export const kind: KindFacts = {
   engine,
-  image: { reference: 'kindest/node:v1.34.11@sha256:44', held: true, registry: true },
+  image: { reference: 'kindest/node:v1.34.11@sha256:44', isPresent: true, registry: true },
   binary: { path: '/usr/bin/kind', release: 'v0.33.0' },
   cached: false,
   kernel,

@@ -60,7 +60,7 @@ describe('the chosen cluster', () => {
   test('is embedded, with a one-line note, where kind or its image is not available', () => {
     for (const change of [
       { binary: undefined, binaryTrouble: 'no such host' },
-      { image: { reference: 'kindest/node:v1.34.11', held: false, registry: false } },
+      { image: { reference: 'kindest/node:v1.34.11', isPresent: false, registry: false } },
     ])
       expect(chooseCluster(nothing, kindOf(change), plainLab)).toEqual({
         driver: 'embedded',

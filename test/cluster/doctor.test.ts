@@ -85,8 +85,8 @@ const contains = (text: string) => expect.stringContaining(text)
 const lacking = (extension: string) =>
   withKernel({ extensions: kernel.extensions.filter((one) => one !== extension) })
 const reference = 'kindest/node:v1.34.11@sha256:44'
-const image = (held: boolean, registry: boolean) =>
-  withKind({ image: { reference, held, registry }, kernel: undefined })
+const image = (isPresent: boolean, registry: boolean) =>
+  withKind({ image: { reference, isPresent, registry }, kernel: undefined })
 const oldCgroups = { ...engine, cgroupVersion: '1' }
 const noEngine = withKind({ engine: undefined, image: undefined, kernel: undefined })
 const onHost = (change: Partial<Facts['host']>) => ({
@@ -165,7 +165,7 @@ test.each<[string, Facts, what: string, result: object]>([
     'cgroup version 1 with a new node image',
     withKind({
       engine: oldCgroups,
-      image: { reference: 'kindest/node:v1.35.8', held: true, registry: true },
+      image: { reference: 'kindest/node:v1.35.8', isPresent: true, registry: true },
     }),
     'cgroups',
     { severity: 'fault' },

@@ -26,25 +26,26 @@ const portOf = (any: {
 
 /** Runs the text as a node does. */
 const asked = (to: number, env = process.env, seconds = 3) =>
-  new Promise<{ code: number; said: string }>((resolve) =>
+  new Promise<{ code: number; output: string }>((resolve) =>
     execFile(
       '/bin/sh',
       ['-c', `${HTTP_GET}\nhttp_get 127.0.0.1 ${to} / ${seconds} >/dev/null`],
       { env },
-      (error, stdout, stderr) => resolve({ code: Number(error?.code ?? 0), said: stdout + stderr }),
+      (error, stdout, stderr) =>
+        resolve({ code: Number(error?.code ?? 0), output: stdout + stderr }),
     ),
   )
 
 test('an answer ends well and prints nothing, a status of 400 or more does not', async () => {
   for (const good of [200, 204, 301]) {
     status = good
-    expect(await asked(port), `${good}`).toEqual({ code: 0, said: '' })
+    expect(await asked(port), `${good}`).toEqual({ code: 0, output: '' })
   }
   for (const bad of [404, 503]) {
     status = bad
-    const { code, said } = await asked(port)
+    const { code, output } = await asked(port)
     expect(code, `${bad}`).not.toBe(0)
-    expect(said).toContain(`${bad}`)
+    expect(output).toContain(`${bad}`)
   }
 })
 
@@ -55,22 +56,22 @@ test('no listener, a listener without an answer, and another protocol', async ()
   silent.close()
   const refused = await asked(quiet)
   expect(refused.code).not.toBe(0)
-  expect(refused.said).not.toBe('')
+  expect(refused.output).not.toBe('')
   expect((await asked(strange)).code).not.toBe(0)
   other.close()
   const open = listen((socket) => socket.on('error', () => {}))
   const waiting = await asked(await portOf(open), process.env, 1)
   open.close()
   expect(waiting.code).not.toBe(0)
-  expect(waiting.said).toContain('none within 1 s')
+  expect(waiting.output).toContain('none within 1 s')
 })
 
 test('without perl, curl sends the request', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'curl-'))
   symlinkSync('/usr/bin/curl', join(folder, 'curl'))
   status = 200
-  expect(await asked(port, { PATH: folder })).toEqual({ code: 0, said: '' })
+  expect(await asked(port, { PATH: folder })).toEqual({ code: 0, output: '' })
   status = 404
-  expect((await asked(port, { PATH: folder })).said).toContain('404')
+  expect((await asked(port, { PATH: folder })).output).toContain('404')
   rmSync(folder, { recursive: true })
 })

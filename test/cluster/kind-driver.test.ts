@@ -372,8 +372,8 @@ test("from an archive of Docker's get the names that the Pods use, with Podman t
   )
   engine.write('node-images', 'docker.io/library/busybox:1.37\n')
   const asked: string[] = []
-  const kind = async (words: string[]) => {
-    asked.push(words.slice(0, 4).join(' '))
+  const kind = async (args: string[]) => {
+    asked.push(args.slice(0, 4).join(' '))
     return $({ quiet: true })`true`
   }
   await loadLabImages({ engine: 'podman', name, nodes: ['node'], kind }, silent)
@@ -407,23 +407,23 @@ describe('make up, interrupted', () => {
       env: { ...env, NAME: name, CLUSTER: 'kind' },
       stdio: ['ignore', 'ignore', 'pipe'],
     })
-    const said: string[] = []
-    script.stderr.on('data', (chunk: Buffer) => said.push(chunk.toString()))
+    const printed: string[] = []
+    script.stderr.on('data', (chunk: Buffer) => printed.push(chunk.toString()))
     const exit = new Promise<number | null>((resolve) => {
       script.on('exit', resolve)
     })
-    return { script, exit, said }
+    return { script, exit, printed }
   }
   const creating = () => waitFor('kind to be at it', 15_000, async () => engine.has('creating'))
   const creator = () => Number(engine.read('creating'))
 
   test('Ctrl-C removes what there is and leaves no process', async () => {
     engine.write('hang')
-    const { script, exit, said } = up()
+    const { script, exit, printed } = up()
     await creating()
     script.kill('SIGINT')
     expect(await exit).toBe(130)
-    expect(said.join('')).toContain('Interrupted: removing the incomplete cluster')
+    expect(printed.join('')).toContain('Interrupted: removing the incomplete cluster')
     expect(engine.deeds()).toEqual(['kind create', 'kind delete'])
     expect(processStartTime(creator())).toBeUndefined()
   })
@@ -463,13 +463,13 @@ test('an engine that stops responding does not hold up a command', async () => {
 
 describe('CLUSTER=auto', () => {
   const chosen = async (purpose?: Purpose) => {
-    const words: string[] = []
+    const notes: string[] = []
     const write = vi
       .spyOn(process.stderr, 'write')
-      .mockImplementation((text) => words.push(String(text)) > 0)
+      .mockImplementation((text) => notes.push(String(text)) > 0)
     try {
       const { driver } = await selectCluster('auto', name, purpose)
-      return { driver, words: words.join('') }
+      return { driver, notes: notes.join('') }
     } finally {
       write.mockRestore()
     }
@@ -477,22 +477,22 @@ describe('CLUSTER=auto', () => {
 
   test('is kind if the engine has the node image, or its registry responds', async () => {
     engine.write('images', `${pinnedImage()}\n`)
-    expect(await chosen()).toEqual({ driver: 'kind', words: '' })
+    expect(await chosen()).toEqual({ driver: 'kind', notes: '' })
     engine.write('images')
     engine.write('registry')
-    expect(await chosen()).toEqual({ driver: 'kind', words: '' })
+    expect(await chosen()).toEqual({ driver: 'kind', notes: '' })
   })
 
   test('is embedded, with a one-line note, if an engine has neither image nor registry', async () => {
-    const { driver, words } = await chosen()
+    const { driver, notes } = await chosen()
     expect(driver).toBe('embedded')
-    expect(words).toMatch(/^ • docker answers, but .*\n$/)
+    expect(notes).toMatch(/^ • docker answers, but .*\n$/)
     expect(readFileSync(join(engine.folder, 'log'), 'utf8')).not.toMatch(/docker pull/)
   })
 
   test('is embedded without a note if no engine responds', async () => {
     engine.remove('engine')
-    expect(await chosen()).toEqual({ driver: 'embedded', words: '' })
+    expect(await chosen()).toEqual({ driver: 'embedded', notes: '' })
   })
 
   test.skipIf(existsSync(cachedKind()))(
@@ -502,9 +502,9 @@ describe('CLUSTER=auto', () => {
       engine.remove('bin/kind')
       vi.stubEnv('PATH', `${join(engine.folder, 'bin')}:/usr/bin:/bin`)
       vi.stubEnv('KIND_MIRROR', 'http://127.0.0.1:9/mirror')
-      const { driver, words } = await chosen({ creating: silent })
+      const { driver, notes } = await chosen({ creating: silent })
       expect(driver).toBe('embedded')
-      expect(words).toMatch(
+      expect(notes).toMatch(
         /^ • docker answers, but kind v\S+ is not installed and could not be fetched: [^\n]+\n$/,
       )
     },
@@ -522,8 +522,8 @@ describe('CLUSTER=auto', () => {
     // Without apt there is no User-Mode Linux.
     vi.stubEnv('PATH', join(engine.folder, 'bin'))
     const starting = (measures: boolean) => ({ lab: { number: 6, measures } })
-    for (const wish of ['kind', 'embedded', 'auto'])
-      await expect(selectCluster(wish, name, starting(true))).rejects.toThrow(
+    for (const requested of ['kind', 'embedded', 'auto'])
+      await expect(selectCluster(requested, name, starting(true))).rejects.toThrow(
         /^Lab 6 can't run here, and nothing was started: it measures in User-Mode Linux, which can't run here \(.*"apt-get".*`make doctor`/,
       )
     expect((await selectCluster('kind', name, starting(false))).driver).toBe('kind')

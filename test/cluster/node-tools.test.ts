@@ -59,8 +59,8 @@ function makePackage(name: string, depends?: string): string {
 
 /** A pretended node: commands run here, with its own programs before the system's, and files below a folder. */
 function nodeCluster(): Cluster {
-  const exec: Cluster['exec'] = async (_node, [program = '', ...words], { stdin } = {}) => {
-    const inNode = words.map((word) =>
+  const exec: Cluster['exec'] = async (_node, [program = '', ...args], { stdin } = {}) => {
+    const inNode = args.map((word) =>
       word
         .replaceAll('/run/kube-', `${folder}/node/run/kube-`)
         .replace('cd / ', `cd ${folder}/node `),

@@ -28,7 +28,7 @@ const text = parseLabText(TEXT, 'README.md')
 test('minutes follow from words, commands, waits and questions', () => {
   const effort = effortOf(text, { unguided: 10 })
   expect(effort).toMatchObject({ commands: 3, waits: 1, questions: 2 })
-  expect(effort.words).toBeGreaterThan(220)
+  expect(effort.wordCount).toBeGreaterThan(220)
   // 2.2 + 2.25 + 1 + 3 + 10, in steps of five.
   expect(effort.minutes).toBe(20)
   expect([15, 20, 25, 30].map((stated) => isTrueTo(effort, stated))).toEqual([

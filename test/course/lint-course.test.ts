@@ -6,7 +6,8 @@ import { type CourseFiles, readCourse } from '../../course/lint/course-files.ts'
 import { lintCourse } from '../../course/lint/lint-course.ts'
 import { good, goodCourse, madeLab, solution } from './made-course.ts'
 
-const said = (course: CourseFiles) => lintCourse(course).map(({ file, text }) => `${file}: ${text}`)
+const outputOf = (course: CourseFiles) =>
+  lintCourse(course).map(({ file, text }) => `${file}: ${text}`)
 const { definition, text } = good
 
 const predicting = definition.replace(
@@ -17,7 +18,7 @@ const quoted = (ask: string, command: string) =>
   text.replace('```bash', `> **Predict.** ${ask}\n> \`make answer ${command}\`\n\n\`\`\`bash`)
 
 test('the course of this checkout has nothing to complain of', async () => {
-  expect(said(await readCourse())).toEqual([])
+  expect(outputOf(await readCourse())).toEqual([])
 })
 
 test('a solution and a spec that load without what they must export are complained of', async () => {
@@ -26,7 +27,7 @@ test('a solution and a spec that load without what they must export are complain
     mkdirSync(join(root, folder), { recursive: true })
   for (const file of ['labs/07-made/solution.ts', 'checks/07-made.check.ts'])
     writeFileSync(join(root, file), 'export const another = 1\n')
-  const complaints = said(await readCourse(root))
+  const complaints = outputOf(await readCourse(root))
   rmSync(root, { recursive: true })
   expect(complaints).toContain(
     'labs/07-made/solution.ts: can\'t be loaded: it has no export "solution"',
@@ -36,14 +37,14 @@ test('a solution and a spec that load without what they must export are complain
   )
 })
 
-test('nor has a small one', () => expect(said(goodCourse())).toEqual([]))
+test('nor has a small one', () => expect(outputOf(goodCourse())).toEqual([]))
 
 test('what comes by a pipe is no file', () => {
   const piped = text.replace(
     'kubectl apply -f labs/07-made/manifests/one.yaml',
     'echo | kubectl apply -f -',
   )
-  expect(said(goodCourse({ text: piped }, { exists: (path) => path !== '-' }))).toEqual([])
+  expect(outputOf(goodCourse({ text: piped }, { exists: (path) => path !== '-' }))).toEqual([])
 })
 
 test.each<[string, CourseFiles, RegExp]>([
@@ -230,7 +231,7 @@ test.each<[string, CourseFiles, RegExp]>([
     /labs\/07-twin: has the number of labs\/07-made/,
   ],
 ])('says so of %s', (_what, course, complaint) => {
-  const complaints = said(course)
+  const complaints = outputOf(course)
   expect(
     complaints.filter((line) => complaint.test(line)).length,
     complaints.join('\n'),

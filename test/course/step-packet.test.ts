@@ -76,13 +76,13 @@ const snapshotOf = (...items: object[]) =>
     objects: { apiVersion: 'v1', kind: 'List', items: [...NODES, ...items] },
     nodes: NODES.map(({ metadata: { name } }) => ({ name, files: new Map() })),
   })
-const packet = (given: Partial<StepPacket>): StepPacket => ({
+const packet = (input: Partial<StepPacket>): StepPacket => ({
   from: 'pod',
   to: 'web',
   at: 'PREROUTING',
   on: 'worker',
   'node-port': false,
-  ...given,
+  ...input,
 })
 
 describe('the route of a step’s packet', () => {

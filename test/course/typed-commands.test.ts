@@ -94,7 +94,7 @@ test('a step predicts before its commands and answers after them; only the comma
     "make exec NODE=$NODE CMD='ipset list'",
     'make answer LAB=2 Q=sets A=6',
   ])
-  expect(step.words?.map(({ reads }) => reads === true)).toEqual([true, false, true])
+  expect(step.actions?.map(({ reads }) => reads === true)).toEqual([true, false, true])
   await step.play?.(bench)
   expect(calls).toEqual([
     ['predicts 2/sets', '23'],

@@ -235,8 +235,8 @@ export class NftNode {
 
   /** Replaces kube-proxy's table by a script for \`nft -f\`. */
   async load(script: string): Promise<void> {
-    const said = await this.#ask(`load\n${TRACER}${script}==end\n`)
-    if (said.length > 0) throw new Error(`${said.join('\n')}: ${this.#errors}`)
+    const output = await this.#ask(`load\n${TRACER}${script}==end\n`)
+    if (output.length > 0) throw new Error(`${output.join('\n')}: ${this.#errors}`)
   }
 
   /** The node as a capture would have it. */
@@ -264,8 +264,8 @@ export class NftNode {
     const matched = new Set<string>()
     const first = 10_000 + this.#byPort.size
     for (let port = first; port < first + count; port++) this.#byPort.set(port, matched)
-    const words = [from, count, first, to.protocol, to.destination, to.port, timeoutSeconds, source]
-    const lines = await this.#ask(`${words.join(' ')}\n`)
+    const args = [from, count, first, to.protocol, to.destination, to.port, timeoutSeconds, source]
+    const lines = await this.#ask(`${args.join(' ')}\n`)
     for (const line of lines) {
       const [, sent, port] =
         /^trace id (\S+) ip tracer .* packet: .* (?:tcp|udp) sport (\d+) /.exec(line) ?? []

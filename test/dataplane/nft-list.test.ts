@@ -257,14 +257,14 @@ describe('nft -j list', () => {
     ],
     [rule(JSON.parse(`${'{"&":['.repeat(60)}1${']}'.repeat(60)}`)), /nested too deeply|\{/],
   ])('refuses %.40s with the place of the fault, or shows it as JSON', (text, message) => {
-    let said = ''
+    let output = ''
     try {
-      said = JSON.stringify(parseNftList(text)[0]?.chains.get('c'))
+      output = JSON.stringify(parseNftList(text)[0]?.chains.get('c'))
     } catch (error) {
       expect(error).toBeInstanceOf(ParseError)
-      said = (error as Error).message
+      output = (error as Error).message
     }
-    expect(said).toMatch(message)
+    expect(output).toMatch(message)
   })
 })
 

@@ -109,8 +109,8 @@ describe('parseRule', () => {
       '-',
     )
     fc.assert(
-      fc.property(fc.array(fc.oneof(word, fc.string())), (words) => {
-        const rule = parseRule(words.join(' '))
+      fc.property(fc.array(fc.oneof(word, fc.string())), (args) => {
+        const rule = parseRule(args.join(' '))
         return rule === undefined || parseRule(printRule(rule)) !== undefined
       }),
     )

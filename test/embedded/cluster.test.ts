@@ -33,7 +33,7 @@ const make = $({
   env: { ...process.env, NAME: cluster.name, CLUSTER: 'embedded' },
 })
 let kubectlProgram: string
-let kubectl: (words: string[]) => Promise<string>
+let kubectl: (args: string[]) => Promise<string>
 
 const onNode = async (command: string, node = worker) => {
   const { exitCode, stdout, stderr } = await cluster.exec(node, ['sh', '-c', command], {
@@ -48,7 +48,7 @@ beforeAll(async () => {
   await cluster.up(silent)
   kubectlProgram = await kubectlPath(silent)
   const run = $({ quiet: true, env: { ...process.env, KUBECONFIG: cluster.kubeconfig } })
-  kubectl = async (words) => (await run`${kubectlProgram} ${words}`).stdout
+  kubectl = async (args) => (await run`${kubectlProgram} ${args}`).stdout
 })
 
 afterAll(() => cluster.down(silent))

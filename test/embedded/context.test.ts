@@ -156,7 +156,7 @@ describe('a context of a kubeconfig', () => {
   })
 
   const namespace = 'default'
-  const make = (words: string, env: Record<string, string> = {}) => {
+  const make = (text: string, env: Record<string, string> = {}) => {
     const context = {
       ...process.env,
       KUBECONFIG: cluster.kubeconfig,
@@ -164,11 +164,11 @@ describe('a context of a kubeconfig', () => {
       CI: '1',
     }
     const run = $({ cwd: projectRoot, quiet: true, nothrow: true, env: { ...context, ...env } })
-    return run`make ${words.split(' ')}`
+    return run`make ${text.split(' ')}`
   }
-  const agreed = async (words: string) => {
-    const { exitCode, stdout, stderr } = await make(words, { YES: '1' })
-    expect(exitCode, `make ${words}\n${stdout}\n${stderr}`).toBe(0)
+  const agreed = async (sentence: string) => {
+    const { exitCode, stdout, stderr } = await make(sentence, { YES: '1' })
+    expect(exitCode, `make ${sentence}\n${stdout}\n${stderr}`).toBe(0)
     return { stdout, stderr }
   }
   /** Every object of the labs' namespace but Pods, which come and go, by kind and name. */
@@ -195,9 +195,9 @@ describe('a context of a kubeconfig', () => {
     'ipvs',
     'tools',
     'down',
-  ])('make %s changes nothing unasked', async (words) => {
+  ])('make %s changes nothing unasked', async (phrase) => {
     const before = await objects()
-    const { exitCode, stderr } = await make(words)
+    const { exitCode, stderr } = await make(phrase)
     expect(`${exitCode} ${stderr}`).toMatch(
       new RegExp(
         `^2 (.*\\n)*.*This would .* on the cluster of context "${contextName}"; nothing was changed.*YES=1`,

@@ -67,9 +67,9 @@ const folders = (root: string): string[] =>
     entry.isDirectory() ? [join(root, entry.name), ...folders(join(root, entry.name))] : [],
   )
 
-const print = (command: string, ...words: string[]) => {
+const print = (command: string, ...args: string[]) => {
   try {
-    return execFileSync(command, words, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
+    return execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
       .split('\n')
       .filter((line) => !line.startsWith('#'))
       .map((line) => line.replace(/\[\d+:\d+\]/, ''))
@@ -148,9 +148,9 @@ echo end`
     writeFileSync(join(folder, 'file'), 'of the host\n', { mode: 0o666 })
     mkdirSync(join(folder, 'open'), { mode: 0o777 })
     try {
-      const said = await attempt(attempts(folder))
-      expect(said).toMatch(/end\n$/)
-      expect(said).not.toMatch(reached)
+      const output = await attempt(attempts(folder))
+      expect(output).toMatch(/end\n$/)
+      expect(output).not.toMatch(reached)
       const canaries = ['/usr/canary', '/etc/canary', '/var/canary', '/root/canary']
       expect(canaries.filter((path) => existsSync(path))).toEqual([])
       expect(readFileSync(join(folder, 'file'), 'utf8')).toBe('of the host\n')
@@ -202,9 +202,9 @@ echo end`
     for (const place of [[], ['nsenter', '-t', '1', '-m', '-u', '-i', '-n', '-p', '-C']])
       await leavesNoTrace(async (script) => inPod(...place, 'sh', '-c', script))
     await leavesNoTrace(async (script) => {
-      const said = inPod('chroot', '/node', 'sh', '-c', script)
+      const printed = inPod('chroot', '/node', 'sh', '-c', script)
       expect(inPod('chroot', '/node', 'nft', 'list', 'tables')).toContain('canary')
-      return said
+      return printed
     })
   })
 
@@ -452,7 +452,7 @@ describe.skipIf(trouble)('where AppArmor forbids namespaces', { timeout: 60_000 
 mount --bind '${folder}' /proc/sys/kernel
 echo 1 >/proc/sys/user/max_user_namespaces
 exec unshare --user --map-user=1000 --map-group=1000 node scripts/start.mjs ${script}`
-    const words = ['--user', '--map-root-user', '--mount', 'sh', '-c', command]
+    const args = ['--user', '--map-root-user', '--mount', 'sh', '-c', command]
     const own = {
       CLUSTER: 'embedded',
       NAME: `${cluster.name}-forbidden`,
@@ -464,7 +464,7 @@ exec unshare --user --map-user=1000 --map-group=1000 node scripts/start.mjs ${sc
       env: { ...process.env, ...own, ...env },
       encoding: 'utf8',
     } as const
-    const { status, stdout, stderr } = spawnSync('unshare', words, options)
+    const { status, stdout, stderr } = spawnSync('unshare', args, options)
     rmSync(folder, { recursive: true })
     return { status, stdout, stderr }
   }
@@ -494,7 +494,7 @@ test.skipIf(trouble)(
   'a seccomp filter that forbids namespaces is named by make doctor',
   async () => {
     const confine = join(await ensurePackages(cacheFolder, silent), CONFINE)
-    const words = [
+    const args = [
       '--no-new-privs',
       '--filter',
       '--',
@@ -503,7 +503,7 @@ test.skipIf(trouble)(
       'scripts/doctor.ts',
     ]
     const env = { ...process.env, CLUSTER: 'embedded', NO_COLOR: '1', KERNEL: '' }
-    const { stdout, stderr } = spawnSync(confine, words, {
+    const { stdout, stderr } = spawnSync(confine, args, {
       cwd: projectRoot,
       env,
       encoding: 'utf8',
@@ -585,8 +585,8 @@ describe('KERNEL', () => {
     ],
     ['the one that is named', 'uml', { kernel: all }, lab(7, [], ['nft']), 'uml'],
     ['the other one that is named', 'host', { kernel: without }, lab(2, ['ipvs']), 'host'],
-  ] as const)('takes %s', (_what, wish, hostKernel, of, kernel) => {
-    expect(chooseKernel(wish, { hostKernel }, of)).toMatchObject({ kernel })
+  ] as const)('takes %s', (_what, requested, hostKernel, of, kernel) => {
+    expect(chooseKernel(requested, { hostKernel }, of)).toMatchObject({ kernel })
   })
 
   const uml = 'User-Mode Linux is built for x86-64 only, and this is "arm64"'
@@ -596,8 +596,8 @@ describe('KERNEL', () => {
     ['nothing known', 'auto', {}, undefined],
   ] as const)(
     "is this machine's own where User-Mode Linux can not run, with %s",
-    (_what, wish, hostKernel, of) => {
-      expect(chooseKernel(wish, { hostKernel, uml }, of)).toEqual({ kernel: 'host' })
+    (_what, requestedName, hostKernel, of) => {
+      expect(chooseKernel(requestedName, { hostKernel, uml }, of)).toEqual({ kernel: 'host' })
     },
   )
 

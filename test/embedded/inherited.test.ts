@@ -53,8 +53,8 @@ describe.each(kernels)(
       const script = `exec 200<'${folder}' 36<'${folder}/lock' 9<>'${folder}/lock'; flock 9; umask 077; trap '' TERM HUP
 exec perl -e '${WITH_KEY}' "$0" scripts/start.mjs scripts/up.ts`
       const env = { ...process.env, CLUSTER: 'embedded', NAME: cluster.name, KERNEL: kernel }
-      const words = ['-c', script, process.execPath]
-      const { status, stderr } = spawnSync('bash', words, {
+      const args = ['-c', script, process.execPath]
+      const { status, stderr } = spawnSync('bash', args, {
         cwd: projectRoot,
         env,
         encoding: 'utf8',
@@ -80,8 +80,8 @@ exec perl -e '${WITH_KEY}' "$0" scripts/start.mjs scripts/up.ts`
     })
 
     test.runIf(process.arch === 'x64')('finds none of the keys of the session', async () => {
-      const words = ['-e', WITH_KEY, 'perl', '-e', FIND_KEY]
-      expect(spawnSync('perl', words, { encoding: 'utf8' }).stdout).toBe('a key')
+      const argv = ['-e', WITH_KEY, 'perl', '-e', FIND_KEY]
+      expect(spawnSync('perl', argv, { encoding: 'utf8' }).stdout).toBe('a key')
       expect(await inside(`perl -e '${FIND_KEY}'`)).toBe('no key')
     })
 

@@ -60,7 +60,7 @@ describe('a cluster whose kernel ends reports why', () => {
       cwd: projectRoot,
       env: { ...process.env, NAME: cluster.name, CLUSTER: 'embedded', CI: '1', ...env },
     })`${process.execPath} scripts/start.mjs scripts/${script}.ts ${words}`
-    return { exitCode, said: stdout + stderr }
+    return { exitCode, output: stdout + stderr }
   }
   const ended = () =>
     waitFor('the daemon to end', 15_000, async () => daemonOf(cluster.name) === undefined)
@@ -84,12 +84,12 @@ describe('a cluster whose kernel ends reports why', () => {
 
   /** What a command says of the end, in one line, and the next `make up`, which starts a new cluster. */
   async function expectNote(
-    said: string[],
+    output: string[],
     reason: string | RegExp,
     [file, content]: readonly [string, RegExp],
   ) {
     const log = join(folder, file)
-    for (const text of said) {
+    for (const text of output) {
       const [line = '', ...more] = text.split('\n').filter((one) => one.includes('is not up'))
       expect(more).toEqual([])
       expect(line).toContain(`The cluster "${cluster.name}" is not up: `)
@@ -117,7 +117,7 @@ describe('a cluster whose kernel ends reports why', () => {
     expect(asked.map(({ exitCode }) => exitCode)).toEqual([1, 2, 2, 2, 2, 2])
     const reason = 'its kernel ended with "Kernel panic - not syncing: sysrq triggered crash"'
     await expectNote(
-      asked.map(({ said }) => said),
+      asked.map(({ output }) => output),
       reason,
       ['console.log', /Call Trace:/],
     )
@@ -160,7 +160,7 @@ describe('a cluster whose kernel ends reports why', () => {
   test('a cluster that is stopped leaves no note', async () => {
     await cluster.down(progress)
     expect(existsSync(folder)).toBe(false)
-    expect((await run('status', [])).said.trim()).toBe(
+    expect((await run('status', [])).output.trim()).toBe(
       `The cluster "${cluster.name}" is not up: run \`make up\`.`,
     )
   })

@@ -26,11 +26,11 @@ function kubectl(
     spdy = false,
   }: { answers?: [string, string][]; terminal?: boolean; spdy?: boolean } = {},
 ): Promise<Outcome> & { kill(): void; seen(): string } {
-  const words = [program, ...command.split(' ')]
-  const line = `stty cols 101 rows 33; exec ${words.map(shellWord).join(' ')}`
+  const argv = [program, ...command.split(' ')]
+  const line = `stty cols 101 rows 33; exec ${argv.map(shellWord).join(' ')}`
   const [file = '', ...args] = terminal
     ? ['script', '--quiet', '--flush', '--return', '--command', line, '/dev/null']
-    : words
+    : argv
   const websockets = {
     KUBECTL_REMOTE_COMMAND_WEBSOCKETS: 'false',
     KUBECTL_PORT_FORWARD_WEBSOCKETS: 'false',

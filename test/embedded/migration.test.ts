@@ -302,8 +302,8 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
     const web = await client.core.readNamespacedService({ namespace: 'default', name: 'web' })
     const program = readFileSync(join(import.meta.dirname, 'kept-connection.pl'), 'utf8')
     const [log, go] = ['/tmp/kept.log', '/tmp/kept.go']
-    const run = (script: string, ...words: string[]) =>
-      cluster.exec(worker, ['sh', '-c', script, 'sh', ...words], { timeoutMs: 20_000 })
+    const run = (script: string, ...args: string[]) =>
+      cluster.exec(worker, ['sh', '-c', script, 'sh', ...args], { timeoutMs: 20_000 })
     await run(
       `rm -f ${log} ${go}; setsid perl -e "$1" "$2" 80 ${go} >${log} 2>&1 &`,
       ...[program, web.spec?.clusterIP ?? ''],

@@ -18,9 +18,9 @@ import { silent } from '../../host/progress.ts'
 
 const USER = 1000
 /** Program and words of a command as that user. */
-const asUser = (words: readonly string[]): [string, string[]] => [
+const asUser = (args: readonly string[]): [string, string[]] => [
   'setpriv',
-  [`--reuid=${USER}`, `--regid=${USER}`, '--clear-groups', '--', ...words],
+  [`--reuid=${USER}`, `--regid=${USER}`, '--clear-groups', '--', ...args],
 ]
 const mayRead = (path: string) =>
   spawnSync(...asUser(['test', '-r', join(path, 'package.json')])).status === 0
@@ -60,14 +60,14 @@ afterAll(() => {
   if (checkout) rmSync(checkout, { recursive: true })
 })
 
-function run(script: string, env: Record<string, string> = {}, ...words: string[]) {
+function run(script: string, env: Record<string, string> = {}, ...args: string[]) {
   const own = {
     // The PATH of Debian's ordinary users (/etc/profile).
     PATH: '/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games',
     ...{ CLUSTER: 'embedded', KERNEL: 'host', NAME: `ordinary-${process.pid}`, HOME: checkout },
   }
   const { status, stdout, stderr } = spawnSync(
-    ...asUser([process.execPath, 'scripts/start.mjs', script, ...words]),
+    ...asUser([process.execPath, 'scripts/start.mjs', script, ...args]),
     {
       ...{
         cwd: checkout,

@@ -24,15 +24,15 @@ describe.each(kernels)('on kernel %s', (kernel) => {
   let program: string
   const started: ChildProcess[] = []
   const env = { ...process.env, KUBECONFIG: cluster.kubeconfig }
-  const kubectl = (...words: string[]) => $({ env, quiet: true })`${program} ${words}`.text()
-  const start = (words: readonly string[]) => {
-    const child = spawn(program, words, { env, stdio: ['pipe', 'pipe', 'pipe'] })
+  const kubectl = (...args: string[]) => $({ env, quiet: true })`${program} ${args}`.text()
+  const start = (argv: readonly string[]) => {
+    const child = spawn(program, argv, { env, stdio: ['pipe', 'pipe', 'pipe'] })
     started.push(child)
     return child
   }
   /** Starts a client and stops it when its first output has arrived, which nobody reads. */
-  async function stopped(...words: string[]): Promise<void> {
-    const child = start(words)
+  async function stopped(...terms: string[]): Promise<void> {
+    const child = start(terms)
     await once(child.stdout, 'readable')
     child.kill('SIGSTOP')
   }
@@ -73,10 +73,10 @@ describe.each(kernels)('on kernel %s', (kernel) => {
     ['followed logs with times', ['logs', '-f', '--timestamps', 'loud']],
   ])(
     'a stopped client of %s costs the daemon nothing, and another one goes on',
-    async (_, words) => {
+    async (_, parts) => {
       await countBytes('head -c 4M /dev/zero')
       const before = daemonMegabytes()
-      await stopped(...words)
+      await stopped(...parts)
       expect(await countBytes(`head -c ${READ_MB}M /dev/zero`)).toBe(READ_MB * 1024 * 1024)
       expect(daemonMegabytes() - before).toBeLessThan(ALLOWED_MB)
     },
@@ -100,8 +100,8 @@ describe.each(kernels)('on kernel %s', (kernel) => {
       if (!child.stdin.destroyed) child.stdin.write(zeros, (error) => error || write())
     }
     write()
-    const [said, [code]] = await Promise.all([text(child.stdout), once(child, 'close')])
-    expect(said).toBe('still here\n')
+    const [output, [code]] = await Promise.all([text(child.stdout), once(child, 'close')])
+    expect(output).toBe('still here\n')
     expect(code).toBe(3)
     // Windows and the buffers of kubectl, pipes and TCP.
     expect(taken).toBeLessThan(64 * 1024 * 1024)
@@ -128,14 +128,16 @@ describe.each(kernels)('on kernel %s', (kernel) => {
     ],
   ])('a command %s ends with its killed client', async (_, seconds, options, scriptOf) => {
     const script = scriptOf(`sleep ${seconds}`)
-    const words = ['exec', ...options, 'quiet', '--', 'sh', '-c', `${script}; true`]
-    const line = [program, ...words].map((word) => `'${word.replaceAll("'", `'\\''`)}'`).join(' ')
+    const typedArgs = ['exec', ...options, 'quiet', '--', 'sh', '-c', `${script}; true`]
+    const line = [program, ...typedArgs]
+      .map((word) => `'${word.replaceAll("'", `'\\''`)}'`)
+      .join(' ')
     const child = options.includes('-it')
       ? spawn('script', ['-qec', `exec ${line}`, '/dev/null'], {
           env,
           stdio: ['pipe', 'pipe', 'pipe'],
         })
-      : start(words)
+      : start(typedArgs)
     started.push(child)
     child.stdin?.on('error', () => {})
     if (!options.includes('-it')) child.stdin?.write(Buffer.alloc(32 * 1024 * 1024))

@@ -36,14 +36,14 @@ const nothingLeft = () =>
 
 interface Command {
   child: ChildProcess
-  said(): string
+  output(): string
   ended: Promise<number | null>
 }
 
 const children: ChildProcess[] = []
 
-function start(script: string, ...words: string[]): Command {
-  const child = spawn(process.execPath, ['scripts/start.mjs', `scripts/${script}.ts`, ...words], {
+function start(script: string, ...args: string[]): Command {
+  const child = spawn(process.execPath, ['scripts/start.mjs', `scripts/${script}.ts`, ...args], {
     cwd: projectRoot,
     env,
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -54,10 +54,10 @@ function start(script: string, ...words: string[]): Command {
     stream.on('data', (bytes: Buffer) => {
       text += bytes.toString()
     })
-  return { child, said: () => text, ended: once(child, 'exit').then(([code]) => code) }
+  return { child, output: () => text, ended: once(child, 'exit').then(([code]) => code) }
 }
-const says = (command: Command, words: string) =>
-  waitFor(`"${words}"`, 60_000, async () => command.said().includes(words))
+const says = (command: Command, text: string) =>
+  waitFor(`"${text}"`, 60_000, async () => command.output().includes(text))
 /** A `make up` that holds the cluster's lock and, stopped by a signal, goes no further: booting may take less time than starting a command. */
 async function stoppedUp(): Promise<Command> {
   const up = start('up')
@@ -85,7 +85,7 @@ test('four `make up` make one cluster, and `make down` leaves nothing', async ()
   const ups = [1, 2, 3, 4].map(() => start('up'))
   expect(await codes(ups)).toEqual([0, 0, 0, 0])
   expect(
-    ups.filter((up) => /Waiting for process \d+, which starts the cluster/.test(up.said())),
+    ups.filter((up) => /Waiting for process \d+, which starts the cluster/.test(up.output())),
   ).toHaveLength(3)
   const { daemons } = await processes()
   expect(daemons).toBe(1)
@@ -95,7 +95,7 @@ test('four `make up` make one cluster, and `make down` leaves nothing', async ()
   expect(existsSync(clusterFolder(name))).toBe(false)
   const status = start('status')
   expect(await status.ended).toBe(1)
-  expect(status.said()).toContain('is not up: run `make up`')
+  expect(status.output()).toContain('is not up: run `make up`')
 })
 
 test('`make down` during `make up` waits for it and then stops the cluster', async () => {
@@ -115,8 +115,8 @@ test('`make down` during `make up` waits for it and then stops the cluster', asy
   goOn()
   await up
   expect(await codes([status, down])).toEqual([1, 0])
-  expect(status.said()).toMatch(/is not up: process \d+ starts the cluster/)
-  expect(down.said()).toMatch(/Waiting for process \d+, which starts the cluster/)
+  expect(status.output()).toMatch(/is not up: process \d+ starts the cluster/)
+  expect(down.output()).toMatch(/Waiting for process \d+, which starts the cluster/)
   await nothingLeft()
   expect(existsSync(clusterFolder(name))).toBe(false)
 })
@@ -159,10 +159,10 @@ test('a daemon whose folder was removed, or belongs to another one, ends by itse
 
 test('two `make lab-1` run one after the other, and both get all points', async () => {
   const labs = [start('lab', '1'), start('lab', '1')]
-  expect(await codes(labs), labs.map((lab) => lab.said()).join('\n----\n')).toEqual([0, 0])
-  const said = labs.map((lab) => lab.said())
+  expect(await codes(labs), labs.map((lab) => lab.output()).join('\n----\n')).toEqual([0, 0])
+  const output = labs.map((lab) => lab.output())
   expect(
-    said.filter((text) => /Waiting for process \d+, which plays lab 1/.test(text)),
-    said.join('\n----\n'),
+    output.filter((text) => /Waiting for process \d+, which plays lab 1/.test(text)),
+    output.join('\n----\n'),
   ).toHaveLength(1)
 })

@@ -29,7 +29,7 @@ describe('two answers are equal', () => {
     ['20', '20'],
     ['20.0', '20'],
     ['-3', '-3'],
-  ])('%s as %s', (given, accepted) => expect(sameAnswer(given, accepted)).toBe(true))
+  ])('%s as %s', (input, accepted) => expect(sameAnswer(input, accepted)).toBe(true))
 
   test.each([
     ['KUBE-SVC-LOLE4ISW44XBNF3', 'KUBE-SVC-LOLE4ISW44XBNF3G'],
@@ -55,7 +55,7 @@ describe('two answers are equal', () => {
     ['Infinity', '1/0'],
     ['.', '0'],
     ['%', '0'],
-  ])('%s not as %s', (given, accepted) => expect(sameAnswer(given, accepted)).toBe(false))
+  ])('%s not as %s', (source, accepted) => expect(sameAnswer(source, accepted)).toBe(false))
 
   test('fractions, percentages and decimals of one value are equal', () => {
     fc.assert(

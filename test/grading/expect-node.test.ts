@@ -93,12 +93,12 @@ describe('expectations of nodes', () => {
     const without = broken('iptables-save', (text) =>
       text.replaceAll('--match-set KUBE-CLUSTER-IP dst,dst', '-p tcp'),
     )
-    const said = { missing: 'no rule matches against the set' }
+    const output = { missing: 'no rule matches against the set' }
     expect(
       await failureOf(() =>
         expectNodes(without)
           .chain('nat KUBE-SERVICES')
-          .hasRule('--match-set KUBE-CLUSTER-IP dst,dst', said),
+          .hasRule('--match-set KUBE-CLUSTER-IP dst,dst', output),
       ),
     ).toMatchObject({
       node: NODE,
@@ -107,7 +107,7 @@ describe('expectations of nodes', () => {
       differences: [
         {
           kind: 'missing',
-          text: said.missing,
+          text: output.missing,
           expected: expect.stringContaining('-A KUBE-SERVICES … '),
         },
       ],

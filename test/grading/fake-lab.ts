@@ -5,8 +5,8 @@ import { Snapshot } from '../../grading/snapshot.ts'
 export type FakeStep = Partial<Omit<CheckedStep, 'id'>>
 
 /** A step that exists only in a test. */
-export const madeStep = (given: FakeStep & { id: string }): CheckedStep => {
-  const { id } = given
+export const madeStep = (input: FakeStep & { id: string }): CheckedStep => {
+  const { id } = input
   return {
     title: `The step ${id} is done`,
     points: 2,
@@ -21,13 +21,13 @@ export const madeStep = (given: FakeStep & { id: string }): CheckedStep => {
     understanding: 0,
     asked: {},
     check: () => undefined,
-    ...given,
+    ...input,
   }
 }
 
 /** A lab of a few such steps. */
 export function fakeLab(fakes: Record<string, FakeStep>): LabSpec {
-  const steps = Object.entries(fakes).map(([id, given]) => madeStep({ id, ...given }))
+  const steps = Object.entries(fakes).map(([id, input]) => madeStep({ id, ...input }))
   const lab: LabDefinition = {
     number: 99,
     folder: '99-fake',

@@ -119,8 +119,8 @@ describe.each(ways)('by %s', (_program, PATH) => {
 })
 
 test("an answer's body is not mistaken for a result line, and other output is ignored", () => {
-  const said = { code: 7, error: 'Connection refused', line: '', resent: 0 }
-  const reply = { index: 1, status: 0, port: 0, connects: 1, ...said }
+  const output = { code: 7, error: 'Connection refused', line: '', resent: 0 }
+  const reply = { index: 1, status: 0, port: 0, connects: 1, ...output }
   expect(
     readReplies('hello\n#request\t1\t0\t0\t1\t7\tConnection refused\t\nbye\n#requests\n'),
   ).toEqual([reply])

@@ -31,11 +31,11 @@ test('a step that needs a feature is judged where the kernel has it', async () =
 test.each([
   ['recent', 'xt_recent'],
   ['ipset', 'ipset'],
-] as const)('a step that needs %s is not applicable elsewhere', async (need, words) => {
+] as const)('a step that needs %s is not applicable elsewhere', async (need, text) => {
   expect(await judged(['ipvs', need], () => probe)).toMatchObject({
     verdict: 'not applicable',
     outOfReach: true,
-    reason: `this step can't run here: the nodes' kernel has no ${words}; CLUSTER=embedded with KERNEL=uml runs it`,
+    reason: `this step can't run here: the nodes' kernel has no ${text}; CLUSTER=embedded with KERNEL=uml runs it`,
     runs: 0,
   })
 })

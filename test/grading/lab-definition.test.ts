@@ -34,8 +34,10 @@ test('a step is found by its id and by its number', () => {
   }
 })
 
-test.each(['nope', '0', '99', '01', '1.0'])('the error for "%s" lists the steps', (wish) => {
+test.each(['nope', '0', '99', '01', '1.0'])('the error for "%s" lists the steps', (requested) => {
   const lab = readLab(2)
   const [first] = lab.steps
-  expect(() => findStep(lab, wish)).toThrow(`no step "${wish}": its steps are ${first?.id}, `)
+  expect(() => findStep(lab, requested)).toThrow(
+    `no step "${requested}": its steps are ${first?.id}, `,
+  )
 })

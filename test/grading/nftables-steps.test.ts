@@ -96,12 +96,12 @@ function contextOf({
     objects: { apiVersion: 'v1', kind: 'List', items },
     nodes: [{ name: WORKER, files }],
   })
-  const said: ExecResult = {
+  const output: ExecResult = {
     exitCode: lacks === undefined ? 0 : 3,
     stdout: `${lacks ?? ''}\n`,
     stderr: '',
   }
-  const cluster = madeCluster({ name: 'fake', exec: async () => said })
+  const cluster = madeCluster({ name: 'fake', exec: async () => output })
   const live = new LiveCluster(cluster, {} as KubeClient, { keepMoments: false })
   let requests: string[] = []
   live.inPod = async (_pod, script) => {
@@ -127,7 +127,7 @@ function contextOf({
 }
 
 /** What a check says: the node and the finding of a failure, the reason where it can't be asked, or `passed`. */
-async function said(check: Check, scene: Scene): Promise<string> {
+async function outputOf(check: Check, scene: Scene): Promise<string> {
   try {
     await check(contextOf(scene))
     return 'passed'
@@ -145,10 +145,10 @@ const checkOf = (id: string): Check =>
 test('a kernel without NAT in nf_tables, and a kube-proxy without the mode, are distinguished from a mistake', async () => {
   const lacks = 'NAT in nf_tables (module nft_chain_nat)'
   for (const id of ['nft-tables', 'nft-maps', 'nft-alone', 'nft-back'])
-    expect(await said(checkOf(id), { lacks })).toBe(
+    expect(await outputOf(checkOf(id), { lacks })).toBe(
       `not applicable: mode nftables can't run here: the kernel of ${WORKER} has no ${lacks}; a cluster with KERNEL=host, or kind, runs it`,
     )
-  expect(await said(hasSeparateTables, { mode: 'iptables' })).toMatch(`${WORKER}: iptables`)
+  expect(await outputOf(hasSeparateTables, { mode: 'iptables' })).toMatch(`${WORKER}: iptables`)
 })
 
 test('a node that could not be probed is probed again', async () => {
@@ -164,9 +164,9 @@ test('a node that could not be probed is probed again', async () => {
 })
 
 test('tables and maps as read from a kernel pass', async () => {
-  expect(await said(hasSeparateTables, {})).toBe('passed')
-  expect(await said(mapsLeadToPods, {})).toBe('passed')
-  expect(await said(nothingBeside, {})).toBe('passed')
+  expect(await outputOf(hasSeparateTables, {})).toBe('passed')
+  expect(await outputOf(mapsLeadToPods, {})).toBe('passed')
+  expect(await outputOf(nothingBeside, {})).toBe('passed')
 })
 
 test.each([
@@ -210,5 +210,5 @@ test.each([
     /nft table ip kube-proxy, nft table ip6 kube-proxy/,
   ],
 ] as const)('%s: the step that is about it says so', async (_what, check, scene, found) => {
-  expect(await said(check, scene)).toMatch(found)
+  expect(await outputOf(check, scene)).toMatch(found)
 })

@@ -133,7 +133,7 @@ describe('where a broken packet stops, in IPVS mode', () => {
   test.each([
     ['pod-to-service', 'ip-addr.json', noAddress, `${address} is not an address of kube-ipvs0`],
     ['masquerade', 'ipvsadm-save', without(realServers), 'finds no real server'],
-  ])('step %s reports it', async (id, file, edit, words) => {
+  ])('step %s reports it', async (id, file, edit, sentence) => {
     const spec = await loadSpec(readLab(2))
     const broken = NODES.reduce((whole, node) => breakFile(whole, node, file, edit), capture)
     const snapshot = new Snapshot(broken)
@@ -149,6 +149,6 @@ describe('where a broken packet stops, in IPVS mode', () => {
       .then(() => spec.steps.find((step) => step.id === id)?.check(context))
       .catch((error: unknown) => error)
     expect(failure).toBeInstanceOf(Failure)
-    expect((failure as Failure).detail.actual).toContain(words)
+    expect((failure as Failure).detail.actual).toContain(sentence)
   })
 })

@@ -116,10 +116,10 @@ describe('a question', () => {
     ['0.25', 'banana', 'a number such as'],
     ['10.96.0.1', '12', 'an address such as'],
     ['KUBE-SVC-A', '12', 'a name that begins with KUBE-'],
-  ])('with the answer %s reports the expected form for %s', async (truth, given, form) => {
-    const { failure } = (await judged(cluster(truth, { 'answer.colour': note(given) }))) ?? {}
+  ])('with the answer %s reports the expected form for %s', async (truth, input, form) => {
+    const { failure } = (await judged(cluster(truth, { 'answer.colour': note(input) }))) ?? {}
     expect(failure?.expected).toContain(form)
-    expect(failure?.actual).toContain(`"${given}", which is not ${form}`)
+    expect(failure?.actual).toContain(`"${input}", which is not ${form}`)
     expect(JSON.stringify(failure)).not.toContain(truth)
   })
 

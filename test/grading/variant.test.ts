@@ -48,22 +48,22 @@ test("the learner's name is read from the cluster; an invalid name is ignored", 
 
 test('commands use the names of the variant; step ids, labels and targets are unchanged', () => {
   const own = { name: 'web-abc', port: 8123, replicas: 3 }
-  const said = (text: string) => personalise(text, own)
-  expect(said('kubectl get service web -o wide')).toBe('kubectl get service web-abc -o wide')
-  expect(said('make trace TO=svc/web:80')).toBe('make trace TO=svc/web-abc:8123')
-  expect(said('kubectl expose deployment web --name web-np --type NodePort --port 80')).toBe(
+  const outputOf = (text: string) => personalise(text, own)
+  expect(outputOf('kubectl get service web -o wide')).toBe('kubectl get service web-abc -o wide')
+  expect(outputOf('make trace TO=svc/web:80')).toBe('make trace TO=svc/web-abc:8123')
+  expect(outputOf('kubectl expose deployment web --name web-np --type NodePort --port 80')).toBe(
     'kubectl expose deployment web-abc --name web-abc-np --type NodePort --port 8123 --target-port 80',
   )
-  expect(said('curl -s --max-time 3 $WEB; done"')).toBe('curl -s --max-time 3 $WEB:8123; done"')
-  expect(said('curl -s http://$WEB')).toBe('curl -s http://$WEB:8123')
-  expect(said('ipvsadm -Ln -t $WEB:80')).toBe('ipvsadm -Ln -t $WEB:8123')
+  expect(outputOf('curl -s --max-time 3 $WEB; done"')).toBe('curl -s --max-time 3 $WEB:8123; done"')
+  expect(outputOf('curl -s http://$WEB')).toBe('curl -s http://$WEB:8123')
+  expect(outputOf('ipvsadm -Ln -t $WEB:80')).toBe('ipvsadm -Ln -t $WEB:8123')
   for (const same of [
     'make web',
     'make check-2 STEP=web',
     'kubectl get pods -l app=web',
     'ipset test X $WEB,tcp',
   ])
-    expect(said(same)).toBe(same)
+    expect(outputOf(same)).toBe(same)
   expect(personalise('kubectl get service web', STANDARD)).toBe('kubectl get service web')
 })
 

@@ -14,7 +14,7 @@ const titleOf = (id: string) => readLab(2).steps.find((step) => step.id === id)?
 
 /** Runs vitest as its user does: as a process of its own, that knows nothing of the vitest that runs this test. */
 function vitest(
-  words: string[],
+  args: string[],
   env: Record<string, string> = {},
 ): Promise<{ code: number; out: string }> {
   const inherited = Object.entries(process.env).filter(
@@ -24,7 +24,7 @@ function vitest(
   return new Promise((resolve) => {
     execFile(
       process.execPath,
-      [program, ...words],
+      [program, ...args],
       {
         cwd: projectRoot,
         env: { ...Object.fromEntries(inherited), NO_COLOR: '1', ...env },
@@ -46,8 +46,8 @@ interface TestResult {
 }
 
 /** One run's results by vitest's JSON reporter. */
-async function results(words: string[], env: Record<string, string>) {
-  const { code, out } = await vitest(['run', SPEC, '--reporter=json', ...words], env)
+async function results(args: string[], env: Record<string, string>) {
+  const { code, out } = await vitest(['run', SPEC, '--reporter=json', ...args], env)
   const json = JSON.parse(out.slice(out.indexOf('{'), out.lastIndexOf('}') + 1)) as {
     testResults: { assertionResults: TestResult[] }[]
   }

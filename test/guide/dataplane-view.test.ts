@@ -19,15 +19,20 @@ test.each(['iptables', 'ipvs', 'nftables'] as const)(
   (mode) => {
     const snapshot = recordedSnapshot(mode, WEB)
     const { nodes, causes, causedBy } = view().see(snapshot).latest
-    const [held] = nodes
-    if (!held) throw new Error('the node was read')
+    const [current] = nodes
+    if (!current) throw new Error('the node was read')
     const node = snapshot.node(NODE)
-    const expected = causesOf(stateOf(node), objectsOf(snapshot), predictOptions(node, mode), held)
-    const told = [...holdingEntries(held)].map(({ id }, at) => [
+    const expected = causesOf(
+      stateOf(node),
+      objectsOf(snapshot),
+      predictOptions(node, mode),
+      current,
+    )
+    const told = [...holdingEntries(current)].map(({ id }, at) => [
       id,
       causedBy[NODE]?.[at]?.map((line) => causes[line]),
     ])
-    expect(told).toEqual([...holdingEntries(held)].map(({ id }) => [id, expected.get(id) ?? []]))
+    expect(told).toEqual([...holdingEntries(current)].map(({ id }) => [id, expected.get(id) ?? []]))
     expect(new Set(causes.map((cause) => JSON.stringify(cause))).size).toBe(causes.length)
     expect(JSON.stringify({ causes, causedBy }).length).toBeLessThan(
       JSON.stringify([...expected]).length / 2,
@@ -130,8 +135,8 @@ test('the live connections of a real server are those of the node, and move', ()
     })
   }
   const server = /^ipvs\/.*10\.244\.1\.6/
-  const [held] = shown.see(listed(1, 4)).latest.nodes
-  const entry = [...holdingEntries(held ?? { groups: [] })].find(({ id }) => server.test(id))
+  const [current] = shown.see(listed(1, 4)).latest.nodes
+  const entry = [...holdingEntries(current ?? { groups: [] })].find(({ id }) => server.test(id))
   expect(entry?.connections).toEqual({ active: 1, inactive: 4 })
   const moved = Object.entries(shown.see(listed(2, 4)).counters ?? {}).find(
     ([key]) => key === `${NODE} ${entry?.id}`,

@@ -15,9 +15,9 @@ const files = new Map([
 ])
 const acted: unknown[] = []
 const guide: GuideHandler = {
-  async act(name, words) {
+  async perform(name, input) {
     if (name === 'reset') throw new Error('Not now.')
-    acted.push([name, words])
+    acted.push([name, input])
     return { verdict: 'passed' }
   },
   join: (page) => page.send('joined'),

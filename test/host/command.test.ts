@@ -23,8 +23,8 @@ test('a command is ended with its children, silently and without ps', async () =
     await waitFor('the command to start', 60_000, async () => existsSync(pids) && readFileSync(pids, 'utf8').endsWith('\\n'))
     await command.kill()
     console.log((await command).signal)`
-  const words = ['--import', 'tsx', '--input-type=module', '-e', program]
-  const { stdout, stderr } = spawnSync(process.execPath, words, {
+  const args = ['--import', 'tsx', '--input-type=module', '-e', program]
+  const { stdout, stderr } = spawnSync(process.execPath, args, {
     cwd: projectRoot,
     env: { PATH: folder },
     encoding: 'utf8',
@@ -43,6 +43,6 @@ test('sh reads each text as one word, unchanged', () => {
     .filter((drawn) => !drawn.includes('\0') && !drawn.includes('\x1e'))
   const texts = [...fc.sample(text, 200), "'", "''\\'", '$(id) `id` $HOME "', 'a\nb', '', '-n', '*']
   const script = `for word in ${texts.map(shellWord).join(' ')}; do printf '%s\\036' "$word"; done`
-  const said = execFileSync('sh', ['-c', script], { encoding: 'utf8' })
-  expect(said.split('\x1e').slice(0, -1)).toEqual(texts)
+  const output = execFileSync('sh', ['-c', script], { encoding: 'utf8' })
+  expect(output.split('\x1e').slice(0, -1)).toEqual(texts)
 })

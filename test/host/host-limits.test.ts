@@ -60,8 +60,8 @@ try { memoryFolder(1, [process.argv[1]]) } catch (error) { console.log(error.mes
     mkdtempSync(join(tmpdir(), 'noexec-')),
     mkdtempSync(join(tmpdir(), 'exec-')),
   ] as const
-  const words = ['--user', '--map-root-user', '--mount', 'sh', '-c', script, 'sh', folders[0]]
-  const { stdout, stderr } = spawnSync('unshare', [...words, process.execPath, folders[1]], {
+  const args = ['--user', '--map-root-user', '--mount', 'sh', '-c', script, 'sh', folders[0]]
+  const { stdout, stderr } = spawnSync('unshare', [...args, process.execPath, folders[1]], {
     cwd: projectRoot,
     encoding: 'utf8',
   })

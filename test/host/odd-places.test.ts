@@ -47,16 +47,16 @@ async function expectSentence(script: string, words: string[]): Promise<void> {
     env: { ...own, NO_COLOR: '1', CLUSTER: 'embedded', NAME: 'not-there' },
     timeout: 100_000,
   })
-  let said = ''
+  let printed = ''
   for (const output of [child.stdout, child.stderr])
     output.on('data', (chunk: Buffer) => {
-      said += chunk.toString()
+      printed += chunk.toString()
     })
   const code = await new Promise((resolve) => child.on('close', resolve))
-  expect({ code, said }).toMatchObject({ code: 2 })
-  expect(said).not.toMatch(/^\s+at |\b(ENO|EIS|EACC|ELOOP|ENAME|errno|syscall)/m)
+  expect({ code, printed }).toMatchObject({ code: 2 })
+  expect(printed).not.toMatch(/^\s+at |\b(ENO|EIS|EACC|ELOOP|ENAME|errno|syscall)/m)
   // A report says what kept it from being one.
-  expect(said).toMatch(/^( ✗|!) "?\S/m)
+  expect(printed).toMatch(/^( ✗|!) "?\S/m)
 }
 
 describe('a path that is not an ordinary file', () => {

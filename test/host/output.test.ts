@@ -95,9 +95,9 @@ await main(async () => {
   })
   afterAll(() => rmSync(folder, { recursive: true }))
 
-  const run = (words: string[], env: Record<string, string> = {}) => {
+  const run = (args: string[], env: Record<string, string> = {}) => {
     const { NO_COLOR: _, FORCE_COLOR: __, ...own } = process.env
-    return spawnSync(process.execPath, words, {
+    return spawnSync(process.execPath, args, {
       cwd: projectRoot,
       encoding: 'utf8',
       env: { ...own, ...env },
@@ -130,8 +130,8 @@ await main(async () => {
       ['scripts/trace.ts', '--from', 'host', '--to', attack.replace('\0', '')],
     ],
     ['a help that is not there', ['scripts/trace.ts', `--${attack.replace('\0', '')}`]],
-  ])('is visible text: %s', (_what, [script = '', ...words]) => {
-    const { stdout, stderr } = run([START, script, '--capture', at('node'), ...words], {
+  ])('is visible text: %s', (_what, [script = '', ...argv]) => {
+    const { stdout, stderr } = run([START, script, '--capture', at('node'), ...argv], {
       FORCE_COLOR: '1',
     })
     expect(stdout + stderr).toContain('evil')

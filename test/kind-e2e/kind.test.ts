@@ -36,35 +36,35 @@ const environment = {
   CI: '1',
 }
 
-const make = (words: string[], env: Record<string, string> = {}) =>
+const make = (args: string[], env: Record<string, string> = {}) =>
   $({
     cwd: projectRoot,
     quiet: true,
     nothrow: true,
     env: { ...environment, ...env },
-  })`make ${words}`
-const done = async (words: string[], env: Record<string, string> = {}) => {
-  const { exitCode, stdout, stderr } = await make(words, env)
-  expect(exitCode, `make ${words.join(' ')}\n${stdout}\n${stderr}`).toBe(0)
+  })`make ${args}`
+const done = async (args: string[], env: Record<string, string> = {}) => {
+  const { exitCode, stdout, stderr } = await make(args, env)
+  expect(exitCode, `make ${args.join(' ')}\n${stdout}\n${stderr}`).toBe(0)
   return stdout
 }
 /** With RECORD=1, what docker and kind print becomes the recording that test/cluster replays. */
 const recorder = process.env.RECORD
   ? new EngineRecorder(join(folder, 'recorder'), projectRoot)
   : undefined
-const recorded = async (phase: string, words: string[]) => {
-  const output = await make(words, recorder?.environment(phase))
+const recorded = async (phase: string, args: string[]) => {
+  const output = await make(args, recorder?.environment(phase))
   if (output.exitCode === 0)
     await recorder?.keep(phase, async () =>
       existsSync(cluster.kubeconfig) ? kubectl(['get', 'nodes', '-o', 'json']) : '{"items":[]}',
     )
   return output
 }
-const script = async (words: string[]) => {
+const script = async (args: string[]) => {
   const run = $({ cwd: projectRoot, quiet: true, nothrow: true, env: environment })
-  return run`node --import tsx ${words}`
+  return run`node --import tsx ${args}`
 }
-let kubectl: (words: string[]) => Promise<string>
+let kubectl: (args: string[]) => Promise<string>
 let kernel: KernelFacts
 
 const containerIds = async () =>
@@ -102,7 +102,7 @@ async function podsBehind(url: string, count: number): Promise<Set<string>> {
 beforeAll(async () => {
   const path = await kubectlPath(silent)
   const run = $({ quiet: true, env: { ...environment, KUBECONFIG: cluster.kubeconfig } })
-  kubectl = async (words) => (await run`${path} ${words}`).stdout
+  kubectl = async (args) => (await run`${path} ${args}`).stdout
   const { exitCode, stdout: printed, stderr } = await recorded('create', ['up'])
   expect(exitCode, `${printed}\n${stderr}`).toBe(0)
   const { stdout } = await cluster.exec(worker, kernelProbeCommand, { timeoutMs: 60_000 })
@@ -168,12 +168,12 @@ describe('a node that is killed in the middle of a check', () => {
 
 describe('make doctor', () => {
   test('asks the kernel under the engine, and reports where lab 2 can run', async () => {
-    const said = await done(['doctor'])
-    expect(said).toMatch(/✓ kind +engine +\S+ \S+ on /)
-    expect(said).toMatch(
+    const output = await done(['doctor'])
+    expect(output).toMatch(/✓ kind +engine +\S+ \S+ on /)
+    expect(output).toMatch(
       kernel.ipvs ? /✓ +IPVS +schedulers rr/ : /! +IPVS +this kernel has no ip_vs/,
     )
-    expect(said).toMatch(kernel.ipvs ? /✓ lab 2 +kind/ : /✗ lab 2 +kind +its kernel has no IPVS/)
+    expect(output).toMatch(kernel.ipvs ? /✓ lab 2 +kind/ : /✗ lab 2 +kind +its kernel has no IPVS/)
   })
 })
 

@@ -20,13 +20,13 @@ export function listBreakages<Facts, Options = object>(
     typeof shell === 'function' ? shell(facts) : shell
   return Object.entries(table).flatMap(([step, breakages]) =>
     Object.entries(breakages).map(([what, entry]) => {
-      const given =
+      const input =
         typeof entry === 'object' ? entry : ({ break: entry } as { break: Shell<Facts> } & Options)
       const {
         break: breaks,
         repair,
         ...options
-      } = given as { break: Shell<Facts>; repair?: Shell<Facts> } & Options
+      } = input as { break: Shell<Facts>; repair?: Shell<Facts> } & Options
       return {
         ...(options as Options),
         ...{ what, step, break: textOf(breaks) },

@@ -44,14 +44,14 @@ const settled = () =>
 
 async function expectFailure({ what, step, far, ...breakage }: Lab11Breakage): Promise<void> {
   const node = far ? environment.far : environment.near
-  const words = breakage.repair && {
+  const texts = breakage.repair && {
     repair: `iptables-restore -c </run/tables\n${breakage.repair(environment)}`,
   }
   const outcome = await own.whileBroken(
     node,
     breakage.break(environment),
     () => own.judged(step),
-    words,
+    texts,
   )
   expect(outcome?.verdict, what).toBe('failed')
   expect(outcome?.failure?.node, what).toBe(node)

@@ -74,9 +74,9 @@ describe('another scheduler than in the snapshot, which only the measurement can
     async ({ step, services, right, wrong }) => {
       const schedule = (name: string) =>
         services.map((service) => `ipvsadm -E ${service} -s ${name}`).join('\n')
-      const words = { save: 'true', repair: schedule(right) }
+      const texts = { save: 'true', repair: schedule(right) }
       const work = () => own.judged(step, snapshot)
-      expect((await own.whileBroken(names.DIRECTOR, schedule(wrong), work, words))?.verdict).toBe(
+      expect((await own.whileBroken(names.DIRECTOR, schedule(wrong), work, texts))?.verdict).toBe(
         'failed',
       )
     },

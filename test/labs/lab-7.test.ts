@@ -59,12 +59,12 @@ async function expectFailure({
   const [save, restore] = nft
     ? ['{ echo "delete table ip kube-proxy"; nft list table ip kube-proxy; }', 'nft -f /run/tables']
     : ['iptables-save -c', RESTORE]
-  const words = { save, repair: `${restore}\n${breakage.repair?.(environment) ?? ''}` }
+  const texts = { save, repair: `${restore}\n${breakage.repair?.(environment) ?? ''}` }
   const outcome = await own.whileBroken(
     node,
     breakage.break(environment),
     () => own.judged(step),
-    words,
+    texts,
   )
   expect(outcome?.verdict, what).toBe('failed')
   expect(outcome?.failure?.node, what).toBe(named ? node : undefined)

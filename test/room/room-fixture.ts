@@ -50,11 +50,11 @@ export class RoomFixture {
   }
 
   /** Performs an action of the instructor's page. */
-  async act(name: string, words: object): Promise<Record<string, unknown>> {
+  async perform(name: string, input: object): Promise<Record<string, unknown>> {
     const reply = await fetch(`${this.#origin}/api/${name}`, {
       method: 'POST',
       headers: { cookie: this.#cookie, origin: this.#origin, 'content-type': 'application/json' },
-      body: JSON.stringify(words),
+      body: JSON.stringify(input),
     })
     return (await reply.json()) as Record<string, unknown>
   }

@@ -247,9 +247,9 @@ test('thirty hostile clients flood a room: they are let go, and a verdict still 
 test('broadcasts, polls and timers reach those who are there and those who come; votes are counted once', async () => {
   fixture = await RoomFixture.open({ plain: true })
   const alice = learn(fixture.room.word, 1)
-  await fixture.act('tell', { text: '', lab: 2, step: 'flush' })
-  await fixture.act('timer', { minutes: 5, label: 'break' })
-  await fixture.act('poll', { ask: 'How many?', choices: ['one', 'two'] })
+  await fixture.perform('tell', { text: '', lab: 2, step: 'flush' })
+  await fixture.perform('timer', { minutes: 5, label: 'break' })
+  await fixture.perform('poll', { ask: 'How many?', choices: ['one', 'two'] })
   const bob = learn(fixture.room.word, 2)
   const kinds = (learner: Learner) => learner.messages.at(-1)?.notices?.map(({ kind }) => kind)
   for (const learner of [alice, bob])
@@ -269,7 +269,7 @@ test('broadcasts, polls and timers reach those who are there and those who come;
     ])
   bob.tell({ kind: 'vote', poll: id, text: 'three' })
   await expect.poll(() => fixture?.pushes.room?.polls[0]?.voters).toBe(1)
-  await fixture.act('end-notice', { id })
+  await fixture.perform('end-notice', { id })
   await expect.poll(() => kinds(alice)).toEqual(['text', 'timer'])
 })
 
@@ -279,13 +279,13 @@ test('a hand is raised and lowered by both sides; a learner who is removed does 
   alice.tell(nameFact('alice'), { kind: 'hand', raised: true })
   await expect.poll(() => fixture?.named('alice')?.hand).toBeDefined()
   const { tile } = fixture.named('alice') ?? {}
-  await fixture.act('lower-hand', { tile })
+  await fixture.perform('lower-hand', { tile })
   await expect.poll(() => fixture?.named('alice')?.hand).toBeUndefined()
   expect(alice.messages.at(-1)).toEqual({ lowered: true })
-  await fixture.act('remove', { tile })
+  await fixture.perform('remove', { tile })
   await expect.poll(() => fixture?.named('alice')).toBeUndefined()
   await expect.poll(() => alice.states.at(-1)).toContain('closed the room')
-  await fixture.act('door', { open: false })
+  await fixture.perform('door', { open: false })
   const bob = learn(fixture.room.word, 2)
   await expect.poll(() => bob.states.at(-1)).toContain('closed the room')
 })
@@ -295,13 +295,13 @@ test('a task comes at its time, once, and its answer is in the detail', async ()
   const alice = learn(fixture.room.word)
   alice.tell(nameFact('alice'))
   await expect.poll(() => fixture?.named('alice')).toBeDefined()
-  expect(await fixture.act('task', { withinMinutes: 0 })).toMatchObject({ count: 1 })
+  expect(await fixture.perform('task', { withinMinutes: 0 })).toMatchObject({ count: 1 })
   await expect.poll(() => alice.messages.at(-1)?.tasks?.length).toBe(1)
   const [task] = alice.messages.at(-1)?.tasks ?? []
   await expect.poll(() => fixture?.named('alice')?.tasks.open).toBe(1)
   alice.tell({ kind: 'task', task: task?.id ?? '', lab: 2, text: '7', right: true, found: '7' })
   await expect.poll(() => fixture?.named('alice')?.tasks).toEqual({ open: 0, right: 1, wrong: 0 })
-  const { detail } = await fixture.act('look', {
+  const { detail } = await fixture.perform('look', {
     tile: fixture.named('alice')?.tile,
     path: false,
   })

@@ -55,7 +55,7 @@ describe('package-lock.json', () => {
     try {
       for (const file of ['package.json', 'package-lock.json'])
         cpSync(join(projectRoot, file), join(folder, file))
-      const words = [
+      const args = [
         'ci',
         '--dry-run',
         '--ignore-scripts',
@@ -65,7 +65,7 @@ describe('package-lock.json', () => {
         '--cache',
         folder,
       ]
-      const { status, stderr } = spawnSync('npm', words, { cwd: folder, encoding: 'utf8' })
+      const { status, stderr } = spawnSync('npm', args, { cwd: folder, encoding: 'utf8' })
       expect(status, stderr).toBe(0)
     } finally {
       rmSync(folder, { recursive: true })

@@ -3,12 +3,12 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { ExitCode, main, Refusal } from '../../host/main.ts'
 import { Trouble } from '../../host/trouble.ts'
 
-let said = ''
+let output = ''
 
 beforeEach(() => {
-  said = ''
+  output = ''
   vi.spyOn(process.stderr, 'write').mockImplementation((text) => {
-    said += text
+    output += text
     return true
   })
 })
@@ -32,22 +32,22 @@ test('the refusal of an API server is one sentence, without headers', async () =
   await failing(
     new ApiException(400, 'Unknown API Status Code!', body, { 'content-type': 'application/json' }),
   )
-  expect(said).toContain(
+  expect(output).toContain(
     'The API server answered 400: container "nginx" in pod "web-1" is terminated.\n',
   )
-  expect(said.trim().split('\n')).toHaveLength(1)
+  expect(output.trim().split('\n')).toHaveLength(1)
   expect(process.exitCode).toBe(ExitCode.trouble)
 })
 
 test("an answer that is no Status is reported in the client's words", async () => {
   await failing(new ApiException(502, 'Bad Gateway', '<html>', {}))
-  expect(said).toContain('502')
+  expect(output).toContain('502')
 })
 
 test("a user's mistake is reported as it is written, without a stack", async () => {
   await failing(new Refusal('"x" is no number of a lab.'))
-  expect(said).toContain('"x" is no number of a lab.')
-  expect(said).not.toContain(' at ')
+  expect(output).toContain('"x" is no number of a lab.')
+  expect(output).not.toContain(' at ')
 })
 
 test.each([
@@ -65,7 +65,7 @@ test.each([
   ],
 ])('%s is one sentence, and ends with exit code 2', async (_what, error, sentence) => {
   await failing(error)
-  expect(said).toContain(sentence)
-  expect(said.trim().split('\n')).toHaveLength(1)
+  expect(output).toContain(sentence)
+  expect(output.trim().split('\n')).toHaveLength(1)
   expect(process.exitCode).toBe(ExitCode.trouble)
 })

@@ -71,14 +71,14 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true }))
 
 interface Call {
-  words: string[]
+  args: string[]
   env: Map<string, string>
 }
 
 /** Runs make in the folder. Returns what it called, in turn. */
-function make(words: string[], env: Record<string, string> = {}): Call[] {
+function make(args: string[], env: Record<string, string> = {}): Call[] {
   const path = `${folder}${delimiter}${process.env.PATH}`
-  const { status, stderr } = spawnSync('make', words, {
+  const { status, stderr } = spawnSync('make', args, {
     cwd: folder,
     env: { PATH: path, ...env },
     encoding: 'utf8',
@@ -88,7 +88,7 @@ function make(words: string[], env: Record<string, string> = {}): Call[] {
   rmSync(join(folder, 'calls'))
   const items = (text = '') => text.split('\0').slice(0, -1)
   return Array.from({ length: (parts.length - 1) / 2 }, (_, at) => ({
-    words: items(parts[2 * at]),
+    args: items(parts[2 * at]),
     env: new Map(
       items(parts[2 * at + 1]).map((line) => [
         line.slice(0, line.indexOf('=')),
@@ -103,8 +103,8 @@ describe('values typed after make are text', () => {
     'every target passes on every variable unchanged, given %s',
     (where) => {
       const text = `a;touch ${canary} $(touch ${canary}) $(shell touch ${canary}) \`touch ${canary}\` $HOME $$ "'\\ # |\ntouch ${canary}& `
-      const given = variables()
-      expect(given).toEqual(
+      const input = variables()
+      expect(input).toEqual(
         expect.arrayContaining(['NAME', 'CLUSTER', 'DIR', 'IMAGE', 'NODE', 'CMD', 'STEP', 'YES']),
       )
       const goals = targets
@@ -112,15 +112,15 @@ describe('values typed after make are text', () => {
         .map((target) => target.replace('%', '2'))
       const calls =
         where === 'before make'
-          ? make(goals, Object.fromEntries(given.map((name) => [name, text])))
-          : make([...goals, ...given.map((name) => `${name}=${text}`)])
+          ? make(goals, Object.fromEntries(input.map((name) => [name, text])))
+          : make([...goals, ...input.map((name) => `${name}=${text}`)])
       expect(existsSync(canary)).toBe(false)
       expect(calls).toHaveLength(goals.length)
-      for (const { words, env } of calls) {
+      for (const { args: argv, env } of calls) {
         // The Makefile's own, for which it takes nobody's word.
         const own = ['STEM', 'RUN']
-        expect(given.filter((name) => env.get(name) !== text && !own.includes(name))).toEqual([])
-        const strange = words.filter((word) => /touch/.test(word) && !word.endsWith(text))
+        expect(input.filter((name) => env.get(name) !== text && !own.includes(name))).toEqual([])
+        const strange = argv.filter((word) => /touch/.test(word) && !word.endsWith(text))
         expect(strange).toEqual([])
       }
     },
@@ -137,28 +137,28 @@ describe('values typed after make are text', () => {
     ]
     const calls = make(stems.map((stem) => target.replace('%', () => stem)))
     expect(existsSync(canary)).toBe(false)
-    expect(calls.map(({ words }) => words[2])).toEqual(stems)
+    expect(calls.map(({ args: options }) => options[2])).toEqual(stems)
   })
 
   test('a script gets the options that were given, and no others', () => {
-    const words = (typed: string[], env = {}) => make(typed, env)[0]?.words.slice(1)
-    expect(words(['check-2'])).toEqual(['scripts/grade.ts', '2'])
-    expect(words(['check-2', 'STEP=web'])).toEqual(['scripts/grade.ts', '2', '--step=web'])
-    expect(words(['check-2', 'STEM=3'])).toEqual(['scripts/grade.ts', '2'])
-    expect(words(['hint'], { LAB: '2', TIER: '1' })).toEqual(['scripts/hint.ts', '2', '--tier=1'])
-    expect(words(['trace', 'FROM=pod/a b', 'TO=-x'])).toEqual([
+    const terms = (typed: string[], env = {}) => make(typed, env)[0]?.args.slice(1)
+    expect(terms(['check-2'])).toEqual(['scripts/grade.ts', '2'])
+    expect(terms(['check-2', 'STEP=web'])).toEqual(['scripts/grade.ts', '2', '--step=web'])
+    expect(terms(['check-2', 'STEM=3'])).toEqual(['scripts/grade.ts', '2'])
+    expect(terms(['hint'], { LAB: '2', TIER: '1' })).toEqual(['scripts/hint.ts', '2', '--tier=1'])
+    expect(terms(['trace', 'FROM=pod/a b', 'TO=-x'])).toEqual([
       'scripts/trace.ts',
       '--from=pod/a b',
       '--to=-x',
     ])
-    expect(words(['release', 'VERSION=0.2.0'])).toEqual(['scripts/release.ts'])
-    expect(words(['lint-labs', 'BOOT=1'])).toEqual(['scripts/lint-labs.ts'])
+    expect(terms(['release', 'VERSION=0.2.0'])).toEqual(['scripts/release.ts'])
+    expect(terms(['lint-labs', 'BOOT=1'])).toEqual(['scripts/lint-labs.ts'])
   })
 })
 
 describe('what is misspelt is refused', () => {
-  const refused = (...words: string[]) => {
-    const { status, stdout, stderr } = spawnSync('make', words, {
+  const refused = (...args: string[]) => {
+    const { status, stdout, stderr } = spawnSync('make', args, {
       cwd: projectRoot,
       encoding: 'utf8',
     })
@@ -188,8 +188,8 @@ describe('what is misspelt is refused', () => {
     ['release', 'version=0.2.0', 'VERSION='],
     ['trace', 'from=host', 'FROM='],
     ['ipvs', 'kube_proxy_version=1.20', 'KUBE_PROXY_VERSION='],
-  ])('make %s %s: the right spelling is named', (goal, given, right) =>
-    expect(refused(goal, given)).toContain(`write ${right} instead of`),
+  ])('make %s %s: the right spelling is named', (goal, input, right) =>
+    expect(refused(goal, input)).toContain(`write ${right} instead of`),
   )
 })
 

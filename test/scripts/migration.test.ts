@@ -6,8 +6,8 @@ import { migrationReportShape } from '../../dataplane/migration/report-shape.ts'
 import { projectRoot } from '../../host/layout.ts'
 
 const file = (name: string) => join('data/recordings/objects', `${name}.json`)
-const run = (words: readonly string[], input = '') =>
-  spawnSync(process.execPath, ['--import', 'tsx', 'scripts/migration.ts', ...words], {
+const run = (args: readonly string[], input = '') =>
+  spawnSync(process.execPath, ['--import', 'tsx', 'scripts/migration.ts', ...args], {
     cwd: projectRoot,
     encoding: 'utf8',
     input,
@@ -32,13 +32,13 @@ test('exit status 0 if nothing stops, and objects on standard input', () => {
 })
 
 test('--json has the documented shape; each side may have its own version', () => {
-  const words = ['--from', 'iptables@v1.28', '--to', 'nftables@v1.36', '--json']
+  const args = ['--from', 'iptables@v1.28', '--to', 'nftables@v1.36', '--json']
   const { status, stdout } = run([
     '--objects',
     file('web-nodeport'),
     '--kube-proxy',
     'v1.30',
-    ...words,
+    ...args,
   ])
   const report = migrationReportShape.parse(JSON.parse(stdout))
   expect([report.from, report.to]).toEqual([
@@ -50,12 +50,12 @@ test('--json has the documented shape; each side may have its own version', () =
 
 test('--capture: genuine nodes of kind have the addresses that are assumed of their objects', () => {
   const folder = 'data/recordings/kind-v1.20.2/nodeport-loadbalancer'
-  const words = ['--to', 'ipvs', '--json']
-  const { status, stdout } = run(['--capture', folder, ...words])
+  const args = ['--to', 'ipvs', '--json']
+  const { status, stdout } = run(['--capture', folder, ...args])
   const report = migrationReportShape.parse(JSON.parse(stdout))
   expect(report.from).toEqual({ mode: 'iptables', version: 'v1.20.2' })
   expect(report.changes.map(({ cause }) => cause)).toContain('node-port-on-loopback')
-  const { stdout: assumed } = run(['--objects', join(folder, 'objects.json'), ...words])
+  const { stdout: assumed } = run(['--objects', join(folder, 'objects.json'), ...args])
   const callsIn = (json: string) =>
     migrationReportShape
       .parse(JSON.parse(json))
@@ -75,10 +75,10 @@ test.each([
   [['--to', 'nftables', '--kube-proxy', 'v1.28'], 'web', 'is modelled from kube-proxy 1.30 on'],
   [['--to', 'nftables'], 'web', 'The Nodes do not report their version'],
   [['--to', 'ipvs', '--kube-proxy', 'v1.34', '--node', 'x'], 'web', 'Node "x" is not among'],
-])('exit status 2 and one sentence: %j', (words, given, message) => {
-  const input = given === 'web' ? readFileSync(join(projectRoot, file('web-lb')), 'utf8') : given
+])('exit status 2 and one sentence: %j', (args, source, message) => {
+  const input = source === 'web' ? readFileSync(join(projectRoot, file('web-lb')), 'utf8') : source
   const { status, stderr } = run(
-    words.includes('--objects') ? words : ['--objects', '-', ...words],
+    args.includes('--objects') ? args : ['--objects', '-', ...args],
     input,
   )
   expect(stderr).toContain(message)

@@ -8,15 +8,15 @@ import { projectRoot } from '../../host/layout.ts'
 let folder: string
 
 /** Runs a program in the small repository. */
-function run(program: string, words: string[], env: Record<string, string> = {}) {
-  return spawnSync(program, words, {
+function run(program: string, args: string[], env: Record<string, string> = {}) {
+  return spawnSync(program, args, {
     cwd: folder,
     encoding: 'utf8',
     env: { PATH: process.env.PATH, HOME: folder, ...env },
   })
 }
-const git = (...words: string[]) =>
-  run('git', ['-c', 'user.name=a', '-c', 'user.email=a@example.org', ...words])
+const git = (...args: string[]) =>
+  run('git', ['-c', 'user.name=a', '-c', 'user.email=a@example.org', ...args])
 const tsx = import.meta.resolve('tsx')
 const release = (version: string) =>
   run(process.execPath, ['--import', tsx, join(projectRoot, 'scripts/release.ts')], {

@@ -54,35 +54,35 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(checkout, { recursive: true, force: true }))
 
-const run = (...words: string[]) =>
-  spawnSync(process.execPath, [join(checkout, 'scripts/start.mjs'), ...words], {
+const run = (...args: string[]) =>
+  spawnSync(process.execPath, [join(checkout, 'scripts/start.mjs'), ...args], {
     cwd: tmpdir(),
     encoding: 'utf8',
   })
-function start(script: string, ...words: string[]) {
-  const { status, stdout } = run(script, ...words)
+function start(script: string, ...args: string[]) {
+  const { status, stdout } = run(script, ...args)
   return { status, stdout: stdout.trim() }
 }
 const programs = join(checkout, '.cache/programs')
 const bundles = () => readdirSync(programs)
 
-const said = (greeting: string, words: string) => ({
+const outputOf = (greeting: string, text: string) => ({
   status: 3,
-  stdout: `${greeting} ${checkout} ${checkout}/scripts/greet.ts${words}`,
+  stdout: `${greeting} ${checkout} ${checkout}/scripts/greet.ts${text}`,
 })
 
 test('a script runs from the bundle with its words, place and exit code, and a change of a source is seen', () => {
-  expect(start('scripts/greet.ts', 'a b', "it's")).toEqual(said('good morning', "|a b|it's"))
+  expect(start('scripts/greet.ts', 'a b', "it's")).toEqual(outputOf('good morning', "|a b|it's"))
   const [first] = bundles()
-  expect(start('scripts/greet.ts')).toEqual(said('good morning', ''))
+  expect(start('scripts/greet.ts')).toEqual(outputOf('good morning', ''))
   expect(bundles()).toEqual([first])
   write('labs/greeting.ts', "export const greeting: string = 'good evening'\n")
-  expect(start('scripts/greet.ts')).toEqual(said('good evening', ''))
+  expect(start('scripts/greet.ts')).toEqual(outputOf('good evening', ''))
 })
 
 test('a script that loads the sources of the course finds them, too', () => {
-  const words = [join(projectRoot, 'scripts/start.mjs'), 'scripts/lint-labs.ts']
-  const { status, stdout } = spawnSync(process.execPath, words, {
+  const args = [join(projectRoot, 'scripts/start.mjs'), 'scripts/lint-labs.ts']
+  const { status, stdout } = spawnSync(process.execPath, args, {
     cwd: projectRoot,
     encoding: 'utf8',
   })
@@ -91,9 +91,9 @@ test('a script that loads the sources of the course finds them, too', () => {
 })
 
 test('a script whose packages cannot be bundled is loaded', () => {
-  const words = [join(projectRoot, 'scripts/start.mjs'), 'scripts/slides.ts', '--present']
+  const args = [join(projectRoot, 'scripts/start.mjs'), 'scripts/slides.ts', '--present']
   const env = { ...process.env, PORT: 'none' }
-  const { status, stderr } = spawnSync(process.execPath, words, {
+  const { status, stderr } = spawnSync(process.execPath, args, {
     cwd: projectRoot,
     encoding: 'utf8',
     env,
@@ -115,7 +115,7 @@ test('deprecation warnings of Node.js are not shown', () => {
 
 test('a source with a syntax error affects only the scripts that import it', () => {
   write('labs/fault.ts', 'export const fault: = 1\n')
-  expect(start('scripts/greet.ts')).toEqual(said('good evening', ''))
+  expect(start('scripts/greet.ts')).toEqual(outputOf('good evening', ''))
   expect(start('scripts/other.ts').status).toBe(1)
 })
 
@@ -205,7 +205,7 @@ describe('a damaged bundle is made again', () => {
     write('labs/fault.ts', "export const fault: string = 'none'\n")
     const file = program()
     damage(file)
-    expect(start('scripts/greet.ts')).toEqual(said('good evening', ''))
+    expect(start('scripts/greet.ts')).toEqual(outputOf('good evening', ''))
     expect(readFileSync(file, 'utf8')).toContain('good evening')
   })
 })
@@ -214,8 +214,8 @@ test('commands that begin at the same time, before there is a bundle, all run fr
   rmSync(programs, { recursive: true, force: true })
   const once = () =>
     new Promise<number | null>((ended) => {
-      const words = [join(checkout, 'scripts/start.mjs'), 'scripts/greet.ts']
-      spawn(process.execPath, words, { stdio: 'ignore' }).once('exit', ended)
+      const args = [join(checkout, 'scripts/start.mjs'), 'scripts/greet.ts']
+      spawn(process.execPath, args, { stdio: 'ignore' }).once('exit', ended)
     })
   expect(await Promise.all([once(), once(), once(), once()])).toEqual([3, 3, 3, 3])
   expect(bundles()).toHaveLength(1)

@@ -14,14 +14,14 @@ import { node } from '../dataplane/made-node.ts'
 const WEB = '10.96.119.228:80'
 const POD = 'pod:10.244.1.99'
 const path = (recording: string, from: string, to: string, brief = true) => {
-  const given = { node: 'k8s-guide-worker', mode: 'any', real: true, isService: true }
-  return packetFigure(packetPath(readRecording(recording).state, parsePacket(from, to), given), {
+  const input = { node: 'k8s-guide-worker', mode: 'any', real: true, isService: true }
+  return packetFigure(packetPath(readRecording(recording).state, parsePacket(from, to), input), {
     brief,
   })
 }
-const linesOf = (...given: Parameters<typeof path>) =>
+const linesOf = (...input: Parameters<typeof path>) =>
   new Map(
-    path(...given).rows.map(({ title, lines }) => [
+    path(...input).rows.map(({ title, lines }) => [
       title,
       lines.map(({ text }) => text).join('\n'),
     ]),
@@ -171,9 +171,9 @@ test('what a rule contains is text in the drawing of a path, and the drawing sta
   const filter = [
     `-A FORWARD -m comment --comment ${quoteWord(`${hostile}${'x'.repeat(5000)}`)} -j DROP`,
   ]
-  const given = { node: '<b>worker</b>', mode: 'iptables', real: true, isService: false }
+  const input = { node: '<b>worker</b>', mode: 'iptables', real: true, isService: false }
   const drawing = drawPath(
-    packetPath(node({ filter }), parsePacket('pod:10.244.1.9', '8.8.8.8:53'), given),
+    packetPath(node({ filter }), parsePacket('pod:10.244.1.9', '8.8.8.8:53'), input),
   )
   for (const svg of [drawing.wide, drawing.tall]) {
     expect(svg).toMatch(/^<svg xmlns="http:\/\/www\.w3\.org\/2000\/svg" viewBox="0 0 \d+ \d+">/)

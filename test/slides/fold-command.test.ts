@@ -48,12 +48,12 @@ test('a word that is too wide has a line of its own, and what follows is folded'
 })
 
 test('a line ends before an option or another command, not between an option and its value', () => {
-  const words = [
+  const args = [
     'kubectl get service a-service-with-a-long-name',
     '-o jsonpath={.metadata.namespace}',
     '| sort',
   ]
-  expect(foldCommand(words.join(' '))).toEqual([`${words[0]} \\`, `  ${words[1]} ${words[2]}`])
+  expect(foldCommand(args.join(' '))).toEqual([`${args[0]} \\`, `  ${args[1]} ${args[2]}`])
   const quoted = 'curl -s --max-time 3 http://10.0.0.1:10256/healthz'
   expect(foldCommand(`make exec NODE=$NODE CMD="${quoted}"`)).toEqual([
     'make exec NODE=$NODE \\',

@@ -42,8 +42,8 @@ describe.each(['iptables', 'ipvs', 'nftables'])('in %s mode', (mode) => {
         for (const [index, { place, packet, changed }] of (path.journey ?? []).entries()) {
           if (place !== 'wire')
             expect(svg).toMatch(new RegExp(`data-at="(?:\\d+ )*${index}(?: \\d+)*"`))
-          const words = { source: 'src', destination: 'dst', mark: 'mark' }
-          for (const field of changed) expect(svg).toContain(`>${words[field]} ${packet[field]}<`)
+          const texts = { source: 'src', destination: 'dst', mark: 'mark' }
+          for (const field of changed) expect(svg).toContain(`>${texts[field]} ${packet[field]}<`)
         }
         expect(svg).not.toMatch(/NaN|undefined/)
       }

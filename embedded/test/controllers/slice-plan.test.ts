@@ -44,23 +44,23 @@ test('any sequence of endpoints ends in slices with exactly these endpoints, and
   fc.assert(
     fc.property(fc.array(pods, { minLength: 1, maxLength: 5 }), (wishes) => {
       let slices: EndpointSliceObject[] = []
-      for (const wish of wishes) {
+      for (const requested of wishes) {
         const wanted = ports.flatMap((own, port): SliceContent[] => {
-          const endpoints = wish
+          const endpoints = requested
             .filter((item) => item.port === port)
             .map(({ id, ready }) => endpoint(id, ready))
           return endpoints.length > 0 ? [{ ports: own, endpoints }] : []
         })
         slices = apply(planSlices(slices, wanted))
-        const held = slices.flatMap((slice) =>
+        const current = slices.flatMap((slice) =>
           (slice.endpoints ?? []).map(
             (item) => `${item.targetRef?.uid} ${item.conditions?.ready} ${slice.ports?.[0]?.port}`,
           ),
         )
-        const wished = wish.map(
+        const wished = requested.map(
           ({ id, ready, port }) => `u${id} ${ready} ${ports[port]?.[0]?.port}`,
         )
-        expect(held.sort()).toEqual(wished.sort())
+        expect(current.sort()).toEqual(wished.sort())
         expect(slices.length).toBeGreaterThan(0)
         expect(apply(planSlices(slices, wanted))).toEqual(slices)
       }

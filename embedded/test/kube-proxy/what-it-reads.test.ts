@@ -139,8 +139,8 @@ describe('a real server in a sync', () => {
       line: `-e ${used}`,
     },
   ])('$what', ({ to, from, line, first = false, ...sets }) => {
-    const [wanted, held] = [withServers([stays, ...to]), withServers([stays, ...from])]
-    const { add, remove } = serverInputs({ wanted, held, first, excludeCIDRs: [], ...sets })
+    const [wanted, current] = [withServers([stays, ...to]), withServers([stays, ...from])]
+    const { add, remove } = serverInputs({ wanted, current, first, excludeCIDRs: [], ...sets })
     expect(add.trim()).toBe(line.replace(' ', ' -t 10.96.0.10:53 '))
     expect(remove).toBe('')
   })

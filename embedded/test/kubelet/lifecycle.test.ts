@@ -21,12 +21,12 @@ const printed = (name: string, text: string) =>
   expect.poll(() => cluster.logs(name).catch(() => '')).toBe(text)
 
 /** Calls `act` when a container of the Pod has been created, before its process is started. */
-function onceCreated(name: string, act: () => void): Promise<void> {
+function onceCreated(name: string, perform: () => void): Promise<void> {
   return new Promise((resolve) => {
     const end = cluster.api.watch<Event>('events', (_type, { reason, involvedObject }) => {
       if (reason !== 'Created' || involvedObject.name !== name) return
       end()
-      act()
+      perform()
       resolve()
     })
   })

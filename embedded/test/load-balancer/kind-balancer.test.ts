@@ -63,8 +63,8 @@ test('an address is taken back from a Service of another type, but not what anot
 })
 
 test('a request that cannot be met, and an exhausted pool, are reported', () => {
-  const wish = service('a', { loadBalancerIP: '192.0.2.1' })
-  expect(assignments([wish])[0]?.fault).toContain(
+  const requested = service('a', { loadBalancerIP: '192.0.2.1' })
+  expect(assignments([requested])[0]?.fault).toContain(
     'requested address "192.0.2.1" is not in the pool',
   )
   const four = ['a', 'b', 'c', 'd'].map((name) => service(name))

@@ -87,7 +87,7 @@ test('scripts and perl, which would use files of the host, have no starter; a st
 const TELL = 'echo "$@"; echo "${PATH%%:*}"'
 
 /** ./lab, where make is a program that tells its words and the first folder of PATH. */
-function lab(words: string[], { place = folder, make = TELL } = {}) {
+function lab(args: string[], { place = folder, make = TELL } = {}) {
   mkdirSync(join(place, '.offline/bin'), { recursive: true })
   copyFileSync(join(projectRoot, 'lab'), join(place, 'lab'))
   if (!existsSync(join(place, '.offline/processor')))
@@ -97,7 +97,7 @@ function lab(words: string[], { place = folder, make = TELL } = {}) {
     `#!/bin/sh\n[ "$1" = --version ] && exit\n${make}\n`,
     { mode: 0o755 },
   )
-  const { status, stdout, stderr } = spawnSync('/bin/sh', [join(place, 'lab'), ...words], {
+  const { status, stdout, stderr } = spawnSync('/bin/sh', [join(place, 'lab'), ...args], {
     env: { PATH: '/usr/bin:/bin' },
     encoding: 'utf8',
   })
@@ -119,16 +119,16 @@ test('./lab and make refuse an archive for another processor with one sentence',
   mkdirSync(join(place, '.offline/bin'), { recursive: true })
   copyFileSync(join(projectRoot, 'Makefile'), join(place, 'Makefile'))
   writeFileSync(join(place, '.offline/processor'), 'riscv64\n')
-  const said =
+  const output =
     /This offline archive runs on riscv64, and this is "(x86_64|aarch64)": take a clone .*`?make doctor`? there/
   expect(lab(['2'], { place })).toMatchObject({
     status: 2,
     stdout: '',
-    stderr: expect.stringMatching(said),
+    stderr: expect.stringMatching(output),
   })
   const env = { PATH: '/usr/bin:/bin' }
   const { status, stderr } = spawnSync('make', ['lab-2'], { cwd: place, env, encoding: 'utf8' })
-  expect({ status, stderr }).toMatchObject({ status: 2, stderr: expect.stringMatching(said) })
+  expect({ status, stderr }).toMatchObject({ status: 2, stderr: expect.stringMatching(output) })
 })
 
 test('./lab reports with one sentence why it cannot run', () => {
@@ -138,8 +138,8 @@ test('./lab reports with one sentence why it cannot run', () => {
     stderr: expect.stringMatching(/^ ✗ .*"[^"]*a:b".*colon.*\n$/),
   })
   chmodSync(join(folder, '.offline/bin/make'), 0o644)
-  const words = [join(folder, 'lab'), '2']
-  const { status, stderr } = spawnSync('/bin/sh', words, {
+  const args = [join(folder, 'lab'), '2']
+  const { status, stderr } = spawnSync('/bin/sh', args, {
     env: { PATH: '/usr/bin:/bin' },
     encoding: 'utf8',
   })

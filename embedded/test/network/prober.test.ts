@@ -7,8 +7,8 @@ import { httpRequest, Prober } from '../../network/prober.ts'
 
 /** Runs the prober's program on this machine instead of a guest. */
 const machine = {
-  spawn: async ([program = '', ...words]: readonly string[]) => {
-    const child = spawn(program, words)
+  spawn: async ([program = '', ...args]: readonly string[]) => {
+    const child = spawn(program, args)
     const { stdin, stdout, stderr } = child
     const exited = once(child, 'exit').then(([code, signal]) => processEnd(code, signal))
     const process = {

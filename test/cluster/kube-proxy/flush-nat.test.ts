@@ -32,9 +32,9 @@ function nodeWith(restore: string): Parameters<typeof flushNat>[0] {
     writeFileSync(join(folder, name), `#!/bin/sh\n${text}\n`)
     chmodSync(join(folder, name), 0o755)
   }
-  const exec: Cluster['exec'] = async (_node, [program = '', ...words]) => {
+  const exec: Cluster['exec'] = async (_node, [program = '', ...args]) => {
     const env = { FOLDER: folder, PATH: `${folder}:/usr/bin:/bin` }
-    const { status, stdout, stderr } = spawnSync(program, words, { env, encoding: 'utf8' })
+    const { status, stdout, stderr } = spawnSync(program, args, { env, encoding: 'utf8' })
     return { exitCode: status ?? 1, stdout, stderr }
   }
   return madeCluster({ capabilities: LIKE_EMBEDDED, nodes: async () => ['node'], exec })

@@ -100,7 +100,7 @@ describe('scripts/expect.ts', () => {
         ),
       })
     const asked = ['--objects', '-', '--node', 'k8s-guide-worker', '--mode', 'ipvs']
-    const said = await run(
+    const output = await run(
       asked,
       ofVersion({ kubeProxyVersion: 'v1.20.2', kubeletVersion: 'v1.30.3' }),
     )
@@ -108,7 +108,7 @@ describe('scripts/expect.ts', () => {
     const newer = await run(asked, ofVersion({ kubeletVersion: 'v1.99.0' }))
     const silent = await run(asked, ofVersion({}))
     const filterChains = ({ stdout }: Run) => Object.keys(JSON.parse(stdout).iptables.filter)
-    expect(filterChains(said)).not.toContain('KUBE-IPVS-FILTER')
+    expect(filterChains(output)).not.toContain('KUBE-IPVS-FILTER')
     expect(filterChains(kubelet)).toContain('KUBE-IPVS-FILTER')
     expect(newer).toMatchObject({
       code: 0,
@@ -175,9 +175,9 @@ describe('scripts/expect.ts', () => {
 
   test('uses the objects and addresses of a capture', async () => {
     const capture = recordingPath('kind-v1.20.2', 'nodeport-loadbalancer')
-    const given = ['--node', 'k8s-guide-worker2', '--mode', 'iptables', '--kube-proxy', '1.20']
-    expect(await run([...given, '--diff', capture])).toMatchObject({ code: 0 })
-    expect(await run([...given, '--diff', capture, '--family', 'ipv6'])).toMatchObject({ code: 0 })
+    const source = ['--node', 'k8s-guide-worker2', '--mode', 'iptables', '--kube-proxy', '1.20']
+    expect(await run([...source, '--diff', capture])).toMatchObject({ code: 0 })
+    expect(await run([...source, '--diff', capture, '--family', 'ipv6'])).toMatchObject({ code: 0 })
   })
 
   test('names an invalid object and leaves it out', async () => {

@@ -30,7 +30,7 @@ const LAYOUTS = ['1.31', '1.33.6', '1.34', '1.36']
 
 const tables = (objects: ClusterObjects, version: string, config = recordedConfig()): NftTable[] =>
   predict(objects, { node: NODE, mode: 'nftables', version, config }).nftables ?? []
-const ipTable = (...given: Parameters<typeof tables>): NftTable => tables(...given)[0] as NftTable
+const ipTable = (...input: Parameters<typeof tables>): NftTable => tables(...input)[0] as NftTable
 /** One Service whose endpoints are all on the node of the prediction, or elsewhere. */
 function clusterOf(
   path: string,
@@ -160,13 +160,13 @@ test('a prediction that nft loaded is listed with the predicted rules', () => {
     ['x-lb-ranges-with-node', 'v1.34'],
   ] as const) {
     const file = join(import.meta.dirname, `../../../data/nft/${scenario}-${version}.json`)
-    const held = parseNftList(readFileSync(file, 'utf8'))
+    const current = parseNftList(readFileSync(file, 'utf8'))
     const expected = tables(objectsAt('objects', `${scenario}.json`), version)
-    expect(differences(expected, held)).toEqual([])
+    expect(differences(expected, current)).toEqual([])
     for (const { family, chains } of expected)
       for (const [name, { rules }] of chains)
         expect(
-          held.find((table) => table.family === family)?.chains.get(name)?.rules,
+          current.find((table) => table.family === family)?.chains.get(name)?.rules,
           name,
         ).toEqual(rules)
   }
@@ -271,12 +271,12 @@ describe('anonymous sets of addresses', () => {
     fc.assert(
       fc.property(fc.array(part, { minLength: 1, maxLength: 8 }), (parts) => {
         const members = parts.map(([host, length]) => `10.0.0.${host}/${length}`)
-        const held = (texts: readonly string[]) =>
+        const current = (texts: readonly string[]) =>
           Array.from({ length: 256 }, (_, host) =>
             texts.some((text) => covers(text, `10.0.0.${host}`)),
           )
         const merged = mergeAddresses(members) ?? []
-        expect(held(merged)).toEqual(held(members))
+        expect(current(merged)).toEqual(current(members))
         expect(mergeAddresses([...merged].reverse())).toEqual(merged)
       }),
     )
@@ -384,12 +384,12 @@ describe('compareNftables', () => {
       text: text.replace(/ \{ 0 : [^,]+, 1 :/, ' { 0 :'),
     })
     for (const version of LAYOUTS) {
-      const said = spoil(
+      const output = spoil(
         (table) =>
           serviceChain(table).rules.splice(0, 9, ...serviceChain(table).rules.map(shortened)),
         version,
       )
-      expect(said.join(), version).toMatch(
+      expect(output.join(), version).toMatch(
         /wrong: map service-(ips|nodeports): .* leads to dnat to \S+, not to|masqueraded, not/,
       )
     }
@@ -471,10 +471,10 @@ describe('compareNftables', () => {
   })
 
   test('ends for a chain that jumps to itself', () => {
-    const said = spoil((table) =>
+    const printed = spoil((table) =>
       serviceChain(table).rules.splice(0, 9, { text: 'goto service-PFISGYVC-default/web/tcp/' }),
     )
-    expect(said.join()).toMatch(/leads to "goto/)
+    expect(printed.join()).toMatch(/leads to "goto/)
   })
 })
 

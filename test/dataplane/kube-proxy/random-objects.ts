@@ -63,55 +63,55 @@ const INGRESS: Record<RandomService['ingress'], (index: number) => object[]> = {
   two: (index) => [{ ip: `172.18.255.${index}` }, { ip: `fd00:255::${index}` }],
 }
 
-const portName = (given: RandomService, index: number): string =>
-  given.ports.length === 1 ? '' : `p${index}`
+const portName = (input: RandomService, index: number): string =>
+  input.ports.length === 1 ? '' : `p${index}`
 
-function serviceItem(given: RandomService, index: number): object {
-  const hasNodePort = given.type === 'NodePort' || given.type === 'LoadBalancer'
-  const clusterIP = given.type === 'Headless' ? 'None' : `10.96.1.${index + 1}`
+function serviceItem(input: RandomService, index: number): object {
+  const hasNodePort = input.type === 'NodePort' || input.type === 'LoadBalancer'
+  const clusterIP = input.type === 'Headless' ? 'None' : `10.96.1.${index + 1}`
   const clusterIPs =
-    given.dualStack && clusterIP !== 'None' ? [clusterIP, `fd00:10:96::${index + 1}`] : [clusterIP]
+    input.dualStack && clusterIP !== 'None' ? [clusterIP, `fd00:10:96::${index + 1}`] : [clusterIP]
   return {
     kind: 'Service',
     metadata: {
       namespace: 'default',
       name: `svc-${index}`,
-      labels: given.otherProxy ? { 'service.kubernetes.io/service-proxy-name': 'other' } : {},
+      labels: input.otherProxy ? { 'service.kubernetes.io/service-proxy-name': 'other' } : {},
     },
     spec: {
-      type: given.type === 'Headless' ? 'ClusterIP' : given.type,
-      ...(given.type === 'ExternalName' ? {} : { clusterIP, clusterIPs }),
-      ports: given.ports.map(({ protocol, port }, at) => ({
-        name: portName(given, at),
+      type: input.type === 'Headless' ? 'ClusterIP' : input.type,
+      ...(input.type === 'ExternalName' ? {} : { clusterIP, clusterIPs }),
+      ports: input.ports.map(({ protocol, port }, at) => ({
+        name: portName(input, at),
         protocol,
         port,
         ...(hasNodePort ? { nodePort: 30000 + index * 10 + at } : {}),
       })),
-      ...(given.affinity === null
+      ...(input.affinity === null
         ? {}
         : {
             sessionAffinity: 'ClientIP',
-            sessionAffinityConfig: { clientIP: { timeoutSeconds: given.affinity } },
+            sessionAffinityConfig: { clientIP: { timeoutSeconds: input.affinity } },
           }),
-      internalTrafficPolicy: given.internal,
-      ...(hasNodePort || given.externalIPs > 0 ? { externalTrafficPolicy: given.external } : {}),
-      externalIPs: Array.from({ length: given.externalIPs }, (_, at) => `192.0.${at}.${index + 1}`),
-      ...(given.type === 'LoadBalancer' && given.external === 'Local'
+      internalTrafficPolicy: input.internal,
+      ...(hasNodePort || input.externalIPs > 0 ? { externalTrafficPolicy: input.external } : {}),
+      externalIPs: Array.from({ length: input.externalIPs }, (_, at) => `192.0.${at}.${index + 1}`),
+      ...(input.type === 'LoadBalancer' && input.external === 'Local'
         ? { healthCheckNodePort: 32000 + index }
         : {}),
-      ...(given.type === 'LoadBalancer' ? { loadBalancerSourceRanges: given.ranges } : {}),
+      ...(input.type === 'LoadBalancer' ? { loadBalancerSourceRanges: input.ranges } : {}),
     },
     status:
-      given.type === 'LoadBalancer'
-        ? { loadBalancer: { ingress: INGRESS[given.ingress](index + 1) } }
+      input.type === 'LoadBalancer'
+        ? { loadBalancer: { ingress: INGRESS[input.ingress](index + 1) } }
         : {},
   }
 }
 
-function sliceItems(given: RandomService, index: number): object[] {
-  const families = given.dualStack ? ['IPv4', 'IPv6'] : ['IPv4']
+function sliceItems(input: RandomService, index: number): object[] {
+  const families = input.dualStack ? ['IPv4', 'IPv6'] : ['IPv4']
   return families.flatMap((addressType) =>
-    given.slices.map((endpoints, at) => ({
+    input.slices.map((endpoints, at) => ({
       kind: 'EndpointSlice',
       metadata: {
         namespace: 'default',
@@ -119,8 +119,8 @@ function sliceItems(given: RandomService, index: number): object[] {
         labels: { 'kubernetes.io/service-name': `svc-${index}` },
       },
       addressType,
-      ports: given.ports.map(({ protocol, targetPort }, at) => ({
-        name: portName(given, at),
+      ports: input.ports.map(({ protocol, targetPort }, at) => ({
+        name: portName(input, at),
         protocol,
         port: targetPort,
       })),

@@ -39,7 +39,7 @@ const config = fc
     masqueradeBit: fc.integer({ min: 0, max: 31 }),
     dualStack: fc.boolean(),
   })
-  .map((given) => ({ ...defaultConfig(), ...given }))
+  .map((input) => ({ ...defaultConfig(), ...input }))
 const RUNS = { numRuns: 300 }
 
 interface Target {

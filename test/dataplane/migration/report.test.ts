@@ -145,7 +145,7 @@ describe('what changes for a Service', () => {
   })
 
   test('a source range of length 0 stops a load balancer in IPVS mode up to 1.33', () => {
-    const given = {
+    const input = {
       spec: {
         type: 'LoadBalancer',
         ports: [{ port: 80 }],
@@ -153,10 +153,10 @@ describe('what changes for a Service', () => {
       },
       status: { loadBalancer: { ingress: [{ ip: '172.18.255.200' }] } },
     }
-    expect(told(plan('iptables@v1.33', 'ipvs@v1.33', given))).toContain(
+    expect(told(plan('iptables@v1.33', 'ipvs@v1.33', input))).toContain(
       'stops source-ranges: outside 172.18.255.200:80',
     )
-    expect(plan('iptables', 'ipvs', given).breaks).toBe(0)
+    expect(plan('iptables', 'ipvs', input).breaks).toBe(0)
   })
 
   test('from userspace mode the endpoints see their clients', () => {
@@ -304,9 +304,9 @@ describe('the report', () => {
     'y-random-dual-40',
   ])('what is found on one node is reused on others only where it holds: %s', (scenario) => {
     const objects = objectsAt('objects', `${scenario}.json`)
-    const given = objects.kubeProxyConfigMap ? clusterConfig(objects) : config()
+    const input = objects.kubeProxyConfigMap ? clusterConfig(objects) : config()
     for (const from of ['ipvs', 'iptables']) {
-      const nodes = comparedNodes(objects, side(from), side('nftables'), { config: given })
+      const nodes = comparedNodes(objects, side(from), side('nftables'), { config: input })
       const shared: SharedAnswers = new Map()
       const texts = (known?: SharedAnswers) =>
         nodes.map((one) =>

@@ -130,11 +130,11 @@ export class PageLearner {
 }
 
 /** Performs an action of the page as a click would. Resolves to its reply. */
-export function act(page: Page, name: string, words: object): Promise<unknown> {
+export function act(page: Page, name: string, input: object): Promise<unknown> {
   const request = {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(words),
+    body: JSON.stringify(input),
   }
   return page.evaluate(
     `fetch('/api/${name}', ${JSON.stringify(request)}).then((reply) => reply.json())`,

@@ -106,7 +106,7 @@ describe('variants', () => {
 
 describe('the tasks of a room', () => {
   const nonce = '0123456789abcdef'
-  const given = (learner: string, givenAt: number) => [
+  const input = (learner: string, givenAt: number) => [
     { learner, task: 'nat-rules', lab: 2, nonce, givenAt },
   ]
   const noted = (objects: Capture['objects']): Capture['objects'] => {
@@ -127,7 +127,7 @@ describe('the tasks of a room', () => {
   const flagsFor = (
     captures: [string, { takenAt: number; capture: Capture }][],
     learner = 'Alice',
-  ) => taskFlags(captures, { learner: 'alice', lab: 2 }, given(learner, 1000))
+  ) => taskFlags(captures, { learner: 'alice', lab: 2 }, input(learner, 1000))
 
   test('a capture after a task has its note, or is flagged; one before it need not', () => {
     expect(flagsFor([['final', { takenAt: 2000, capture: capture(noted(empty)) }]])).toEqual([])

@@ -6,7 +6,7 @@ import { ALICE_POINTS, changedFile } from '../submission/made-submission.ts'
 import { fileOf } from '../submission/tar-bytes.ts'
 
 const stubborn = 'test/instructors/class/stubborn-worker.ts'
-const said = (judged: JudgedFile | undefined) =>
+const outputOf = (judged: JudgedFile | undefined) =>
   judged && 'refused' in judged ? judged.refused : 'graded'
 
 describe('a task that never ends', () => {
@@ -20,7 +20,7 @@ describe('a task that never ends', () => {
       deadlineMs: 1500,
       onJudged: ({ file }) => order.push(file),
     })
-    expect(judged.map(said)).toEqual([
+    expect(judged.map(outputOf)).toEqual([
       'It is a.',
       expect.stringMatching(/not judged in [\d.]+ s/),
       'It is b.',
@@ -39,7 +39,7 @@ describe('a task that never ends', () => {
       deadlineMs: 20_000,
       memoryMb: 48,
     })
-    expect(judged.map(said)).toEqual([
+    expect(judged.map(outputOf)).toEqual([
       expect.stringContaining('48 MB of memory'),
       'The grader could not judge it (broken).',
       'It is b.',

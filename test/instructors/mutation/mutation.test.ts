@@ -78,7 +78,9 @@ test('single mutations are caught by a step that names the place, or no claim de
 
 test('no good capture fails because of other counters, another order, another version or foreign rules', async () => {
   const { tried, alarms } = await seekFalseAlarms(goods, { every: ALARMS_EVERY, first: seed })
-  expect(alarms.map(({ good, what, step, said }) => [good.name, what, step, said])).toEqual([])
+  expect(alarms.map(({ good, what, step, reported }) => [good.name, what, step, reported])).toEqual(
+    [],
+  )
   expect(tried).toBeGreaterThan(50)
 })
 

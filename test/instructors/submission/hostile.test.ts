@@ -51,9 +51,9 @@ describe('the file itself', () => {
     ['an archive of something else', () => gzFileOf([{ path: 'readme.txt' }]), /"readme.txt"/],
     ['a bomb of one file', bomb, /more than 150 times its size/],
   ])('%s', async (_what, file, says) => {
-    const said = await refusal(file())
-    isSentence(said)
-    expect(said).toMatch(says)
+    const output = await refusal(file())
+    isSentence(output)
+    expect(output).toMatch(says)
   })
 
   test('a symbolic link is not followed', async () => {
@@ -205,9 +205,9 @@ describe('what it says', () => {
       /missing or was altered/,
     ],
   ])('%s', async (_what, path, edit, says) => {
-    const said = await refusal(await tampered(path, edit))
-    isSentence(said)
-    expect(said).toMatch(says)
+    const output = await refusal(await tampered(path, edit))
+    isSentence(output)
+    expect(output).toMatch(says)
   })
 
   test('objects that are not a list, or contain NUL or __proto__, are refused', async () => {

@@ -55,10 +55,10 @@ test.each([
   ['nothing of the kernel', undefined],
 ])(
   'lab 7: nftables mode is not "not applicable" because of a capture that reports %s',
-  async (_what, said) => {
+  async (_what, output) => {
     const judged = await changed(7, ({ nodes }) => {
       for (const { files } of nodes)
-        if (files.delete('kernel-modes') && said !== undefined) files.set('kernel-modes', said)
+        if (files.delete('kernel-modes') && output !== undefined) files.set('kernel-modes', output)
     })
     const open = ['nft-tables', 'nft-maps', 'nft-alone', 'choose-here']
     expect(openIn(judged)).toMatchObject(Object.fromEntries(open.map((id) => [id, 'not yet'])))

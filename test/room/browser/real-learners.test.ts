@@ -25,13 +25,13 @@ let others: Cluster[] = []
 /** Runs a program of the course as `make` does, for a learner without a page. Returns what it printed, whatever its exit code. */
 async function run(
   script: string,
-  words: string[],
+  args: string[],
   env: NodeJS.ProcessEnv,
   cluster: string = BOB,
 ): Promise<string> {
   const result = await promisify(execFile)(
     process.execPath,
-    [START, `scripts/${script}.ts`, ...words],
+    [START, `scripts/${script}.ts`, ...args],
     {
       cwd: projectRoot,
       env: { ...learnerEnvironment(cluster), ...env },
