@@ -14,11 +14,16 @@ import { readRecording } from '../slides/build/recording.ts'
 const ENDPOINTS_EACH = 10
 const SIZES = [100, 1000, 10_000]
 
-/** Prints how many recordings of genuine kube-proxies (version/mode/scenario) equal the prediction, including the order. */
+/**
+ * Prints how many recordings of genuine kube-proxies equal the prediction, including the order: those in folders
+ * (version/mode/scenario), not the archives of later versions.
+ */
 export async function countEqualRecordings(): Promise<void> {
   const root = join(projectRoot, 'data/recordings')
   const config = { ...defaultConfig(), clusterCIDR: '10.244.0.0/16' }
-  const versions = readdirSync(root).filter((name) => name.startsWith('v'))
+  const versions = readdirSync(root, { withFileTypes: true }).flatMap((entry) =>
+    entry.isDirectory() && entry.name.startsWith('v') ? entry.name : [],
+  )
   const results = versions.flatMap((version) =>
     (['iptables', 'ipvs'] as const).flatMap((mode) =>
       readdirSync(join(root, version, mode)).map((scenario) => {
