@@ -67,9 +67,9 @@ export function Ask({ asked }: { asked: AskBlock }) {
       )}
       {what === 'question' && !isClosed && (
         <Sure
-          words="Show me …"
+          label="Show me …"
           sure="Yes, show the answer: it costs the points for understanding"
-          act={async () => {
+          onSure={async () => {
             const reply = await performAction('show-answer', { step: id })
             if (reply) setTold({ isGood: true, lines: reply.lines })
           }}

@@ -60,12 +60,20 @@ export function Select({ label, value, options, choose }: SelectProps) {
 }
 
 /** A button that asks before it acts, until Cancel, Escape, or the focus leaves it. */
-export function Sure({ words, sure, act }: { words: string; sure: string; act: () => unknown }) {
+export function Sure({
+  label,
+  sure,
+  onSure,
+}: {
+  label: string
+  sure: string
+  onSure: () => unknown
+}) {
   const [isAsked, setAsked] = useState(false)
   return (
     <fieldset
       class="sure"
-      aria-label={words}
+      aria-label={label}
       onFocusOut={({ currentTarget, relatedTarget }) => {
         if (!currentTarget.contains(relatedTarget as Node | null)) setAsked(false)
       }}
@@ -74,11 +82,11 @@ export function Sure({ words, sure, act }: { words: string; sure: string; act: (
       <Button
         class={isAsked ? 'danger' : ''}
         onClick={() => {
-          if (isAsked) act()
+          if (isAsked) onSure()
           setAsked(!isAsked)
         }}
       >
-        {isAsked ? sure : words}
+        {isAsked ? sure : label}
       </Button>
       {isAsked && <Button onClick={() => setAsked(false)}>Cancel</Button>}
     </fieldset>

@@ -110,9 +110,9 @@ export function Header({ state }: { state: PageState }) {
             {progress.paused ? '▶ Resume' : '❙❙ Pause'}
           </Button>
           <Sure
-            words="Reset …"
+            label="Reset …"
             sure="Start over: remove what I made and answered, keep my points"
-            act={() => performAction('reset', {})}
+            onSure={() => performAction('reset', {})}
           />
         </div>
       )}

@@ -188,9 +188,9 @@ function Repair({
           </Button>
         )}
         <Sure
-          words="Give up …"
+          label="Give up …"
           sure="Yes, solve the incident for me"
-          act={() => performAction('incident', { action: 'give up' })}
+          onSure={() => performAction('incident', { action: 'give up' })}
         />
       </div>
     </>

@@ -268,9 +268,9 @@ function Help({ step, done, busy }: Pick<StepStateProps, 'step' | 'done' | 'busy
           )}
           {left === 0 && (
             <Sure
-              words="Solve this step …"
+              label="Solve this step …"
               sure="Yes, perform this step for me"
-              act={() => performAction('solve', { step: step.id })}
+              onSure={() => performAction('solve', { step: step.id })}
             />
           )}
           {!done.unsent && <CheckButton step={step} busy={busy} />}

@@ -33,9 +33,9 @@ export function Detail({ state }: { state: RoomPageState }) {
           Give a task now
         </Button>
         <Sure
-          words="Remove …"
+          label="Remove …"
           sure="Yes, take this learner out of the room"
-          act={() => {
+          onSure={() => {
             void actInRoom('remove', { tile: tile.tile })
             void lookAt(undefined)
           }}
