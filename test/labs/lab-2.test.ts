@@ -120,15 +120,17 @@ describe('what the text says about causes', () => {
   test("without its member in KUBE-CLUSTER-IP the node's own request has the ClusterIP as its source: only a Pod of the same node can reply", async () => {
     const { web, backendNode } = environment
     const member = `KUBE-CLUSTER-IP ${web},tcp:80`
+    // In turns: lc avoids a Pod to which requests without a reply are still open.
+    const schedule = (scheduler: string) => `ipvsadm -E -t ${web}:80 -s ${scheduler}`
     let statuses = ''
     const client = await own.whileBroken(
       backendNode,
-      `ipset del ${member}`,
+      `ipset del ${member}; ${schedule('rr')}`,
       () =>
         own.bench.clientInLogs('web', async (mark) => {
           statuses = await own.bench.onNode(backendNode, request('', `${web}/?${mark}`).repeat(6))
         }),
-      { save: 'ipset save', repair: `ipset add ${member}` },
+      { save: 'ipset save', repair: `ipset add ${member}; ${schedule('lc')}` },
     )
     expect(client).toBe(web)
     expect([...new Set(statuses.trim().split(' '))].sort()).toEqual(['000', '200'])
