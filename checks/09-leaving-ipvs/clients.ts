@@ -176,7 +176,7 @@ export async function nothingLost(context: LiveContext): Promise<object> {
       inspect: 'kubectl get pods -l app=traffic',
       expected: 'the clients that ran before the change: their logs are the count',
       actual: `${restarted.pod} was started later, so nobody knows what was lost`,
-      hint: 'The lab starts over with `make reset-9`.',
+      hint: `The lab starts over with \`make reset-${notes.lab}\`.`,
     })
   const lost = clients.flatMap(({ pod, node, uid, failed }) =>
     failed.slice(before[uid] ?? 0).map((request) => ({ pod, node, ...request })),
@@ -194,7 +194,7 @@ export async function nothingLost(context: LiveContext): Promise<object> {
     inspect: 'kubectl logs -l app=traffic --prefix --tail=-1 | grep FAILED',
     expected: 'not one failed request',
     actual: `${lost.length} failed; the first at ${first?.at} UTC, from ${first?.pod} on ${first?.node} to ${first?.target}: ${first?.why}`,
-    hint: 'Compare the times with what you did at them. `make reset-9` starts over.',
+    hint: `Compare the times with what you did at them. \`make reset-${notes.lab}\` starts over.`,
   })
   return { clients: clients.length, answered, lost: 0 }
 }
