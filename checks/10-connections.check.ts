@@ -21,18 +21,9 @@ export default defineLab(10, ({ step }) => {
     evidence: terminating.keptConnectionGoesOn,
     question: terminating.whatReachesLeaving,
   })
-  step('local', terminating.nodePortUsesLeaving, {
-    predict: terminating.healthWhileLeaving,
-    evidence: terminating.nodePortAndHealth,
-    question: terminating.nodePortAnsweredBy,
-  })
   step('last', terminating.rulesUseLeaving, {
     predict: terminating.answerOfLast,
     evidence: terminating.answeredByLast,
-  })
-  step('weight', terminating.leavingHasNoWeight, {
-    predict: terminating.weightOfLeaving,
-    evidence: terminating.ipvsConnectionGoesOn,
   })
   step('careful', rollouts.shopIsCareful, { predict: rollouts.enoughAlone })
   step('lossless', rollouts.rolledOutAndDrained, {

@@ -56,7 +56,7 @@ export const heldRequests: EvidenceCheck = async (context) => {
     inspect: `kubectl logs -l app=shop --prefix | grep ${WORD}`,
     expected: 'five requests of the client over one connection that is still open',
     actual: `${requests} requests`,
-    next: `kubectl exec client -- sh -c "curl -s -o /dev/null --rate 2/s 'http://$SHOP/?${WORD}[1-600]' >/dev/null 2>&1 &"`,
+    next: `kubectl exec client -- sh -c "curl -s -o /dev/null --rate 2/s 'http://$SHOP/?${WORD}[1-900]' >/dev/null 2>&1 &"`,
   })
   return { ...request, requests, pods: counts.filter((count) => count > 0).length }
 }

@@ -18,7 +18,7 @@ import {
   nothingLost,
   readClients,
 } from '../09-leaving-ipvs/clients.ts'
-import { expectProgrammed, expectReady, podLife, shopService } from './shop.ts'
+import { expectProgrammed, expectReady, podLives, shopService } from './shop.ts'
 
 /** The clients keep a connection for so long. */
 const KEPT_SECONDS = 3
@@ -50,12 +50,15 @@ export const shopIsCalled = onceSeen('shop', async (context: CheckContext) => {
 /** shop has no readiness probe, and is programmed as its endpoints say. */
 export const shopIsCareless = onceSeen('naive', async (context: CheckContext) => {
   const { snapshot } = context
-  expectThat(!podLife(snapshot).hasReadinessProbe, {
-    inspect: DEPLOYMENT,
-    expected: 'the Deployment shop as it was applied',
-    actual: 'a readiness probe',
-    next: 'kubectl replace -f labs/10-connections/manifests/shop.yaml',
-  })
+  expectThat(
+    podLives(snapshot).every(({ hasReadinessProbe }) => !hasReadinessProbe),
+    {
+      inspect: DEPLOYMENT,
+      expected: 'the Deployment shop as it was applied',
+      actual: 'a readiness probe',
+      next: 'kubectl replace -f labs/10-connections/manifests/shop.yaml',
+    },
+  )
   expectReady(shopService(snapshot), 2)
   expectProgrammed(context, 'iptables')
   return {}
@@ -119,16 +122,21 @@ export function podsThatLose(context: CheckContext): Truth {
 /** shop has a readiness probe, and a preStop hook that is longer than clients keep a connection; its lost requests are counted from now on. */
 export const shopIsCareful = onceSeen('careful', async (context: CheckContext) => {
   const { snapshot, live } = context
-  const { hasReadinessProbe, preStopSeconds, graceSeconds } = podLife(snapshot)
+  const lives = podLives(snapshot)
+  const preStopSeconds = Math.min(...lives.map((life) => life.preStopSeconds))
+  const graceSeconds = Math.min(...lives.map((life) => life.graceSeconds))
   const advice = {
     inspect: DEPLOYMENT,
     next: 'kubectl patch deployment shop --patch-file labs/10-connections/manifests/careful.yaml',
   }
-  expectThat(hasReadinessProbe, {
-    expected: 'a readiness probe of the Pods of shop',
-    actual: 'none',
-    ...advice,
-  })
+  expectThat(
+    lives.every(({ hasReadinessProbe }) => hasReadinessProbe),
+    {
+      expected: 'a readiness probe of the Pods of shop',
+      actual: 'none',
+      ...advice,
+    },
+  )
   expectThat(preStopSeconds > KEPT_SECONDS && preStopSeconds < 60, {
     expected: `a preStop hook that sleeps longer than clients keep a connection (${KEPT_SECONDS} s), and less than a minute`,
     actual: `${preStopSeconds} s`,
@@ -216,7 +224,7 @@ export const rolloutLosesNothing: EvidenceCheck = nothingLost
 
 /** Predict: what the program of an evicted Pod is told first. */
 export function firstAtEviction({ snapshot }: CheckContext): Truth {
-  const { preStopSeconds } = podLife(snapshot)
+  const [{ preStopSeconds }] = podLives(snapshot)
   return {
     accepts: [preStopSeconds > 0 ? 'nothing-for-some-seconds' : 'the-signal-to-end'],
     inspect: DEPLOYMENT,

@@ -9,6 +9,7 @@ import {
   allPodsWithLabel,
   clusterService,
   expectReadyPod,
+  podsWithLabel,
   WEB_NAMESPACE,
 } from '../../grading/expect-object.ts'
 import { expectFound, expectThat } from '../../grading/failure.ts'
@@ -78,51 +79,52 @@ export function newConnectionsGoTo(snapshot: Snapshot): string[] {
   return outcomes.map(({ to }) => to.split(':')[0] ?? '')
 }
 
-const podTemplate = z.object({
+const podSpec = z.object({
   spec: z.object({
-    template: z.object({
-      spec: z.object({
-        terminationGracePeriodSeconds: z.number().nullish(),
-        containers: z.array(
-          z.object({
-            readinessProbe: z.looseObject({}).nullish(),
-            lifecycle: z
-              .object({
-                preStop: z
-                  .looseObject({ sleep: z.object({ seconds: z.number() }).nullish() })
-                  .nullish(),
-              })
+    terminationGracePeriodSeconds: z.number().nullish(),
+    containers: z.array(
+      z.object({
+        readinessProbe: z.looseObject({}).nullish(),
+        lifecycle: z
+          .object({
+            preStop: z
+              .looseObject({ sleep: z.object({ seconds: z.number() }).nullish() })
               .nullish(),
-          }),
-        ),
+          })
+          .nullish(),
       }),
-    }),
+    ),
   }),
 })
 
-/** What the template of shop's Pods says about their beginning and their end. */
-export interface PodLife {
+/** What the Pods of shop say about their beginning and their end. */
+interface PodLife {
   hasReadinessProbe: boolean
   /** How long a preStop hook sleeps; 0 without one. */
   preStopSeconds: number
   graceSeconds: number
 }
 
-/** Reads the Deployment shop; fails if it does not exist. */
-export function podLife(snapshot: Snapshot): PodLife {
-  const object = snapshot.find('Deployment', WEB_NAMESPACE, SHOP)
-  const { spec } = expectFound(object && podTemplate.safeParse(object).data, {
-    inspect: `kubectl get deployment ${SHOP} -o yaml`,
-    expected: `the Deployment ${SHOP}`,
+/** Reads the Pods of shop that are not being deleted; fails if there is none. */
+export function podLives(snapshot: Snapshot): [PodLife, ...PodLife[]] {
+  const [first, ...others] = podsWithLabel(snapshot, SHOP).flatMap((pod): PodLife[] => {
+    const { spec } = podSpec.safeParse(pod).data ?? {}
+    const [container] = spec?.containers ?? []
+    if (!container) return []
+    return [
+      {
+        hasReadinessProbe: container.readinessProbe != null,
+        preStopSeconds: container.lifecycle?.preStop?.sleep?.seconds ?? 0,
+        graceSeconds: spec?.terminationGracePeriodSeconds ?? 30,
+      },
+    ]
+  })
+  const found = expectFound(first, {
+    inspect: `kubectl get pods -l app=${SHOP}`,
+    expected: `Pods of ${SHOP}`,
     next: `kubectl apply -f ${MANIFESTS}/shop.yaml`,
   })
-  const { containers, terminationGracePeriodSeconds } = spec.template.spec
-  const [container] = containers
-  return {
-    hasReadinessProbe: container?.readinessProbe != null,
-    preStopSeconds: container?.lifecycle?.preStop?.sleep?.seconds ?? 0,
-    graceSeconds: terminationGracePeriodSeconds ?? 30,
-  }
+  return [found, ...others]
 }
 
 /** Every node runs this mode, and holds exactly what it writes for the Services and their endpoints. */

@@ -11,10 +11,6 @@ import {
 import { featuresOn } from '../../grading/evaluate.ts'
 import { allPodsWithLabel, WEB_NAMESPACE } from '../../grading/expect-object.ts'
 import { expectFound, expectThat, NotApplicable, onNode } from '../../grading/failure.ts'
-import { evidenceKey } from '../../grading/learning-notes.ts'
-import { traceOf } from '../../grading/packet-trace.ts'
-import { fromNode, sendRequests } from '../../grading/requests.ts'
-import { controlPlaneOf, nodeAddressOf, stateOf } from '../../grading/snapshot.ts'
 import {
   clientOf,
   expectProgrammed,
@@ -105,7 +101,7 @@ const lateRequestOfClient =
 
 /** Requests over one connection, two in a second, in the background of the Pod client. */
 const heldRequests = (word: string) =>
-  `kubectl exec client -- sh -c "curl -s -o /dev/null --rate 2/s 'http://$SHOP/?${word}[1-600]' >/dev/null 2>&1 &"`
+  `kubectl exec client -- sh -c "curl -s -o /dev/null --rate 2/s 'http://$SHOP/?${word}[1-900]' >/dev/null 2>&1 &"`
 
 /** An endpoint terminates, another one is ready, and rules lead new connections to ready ones only. */
 export const rulesLeaveItOut = onceSeen('terminating', async (context: CheckContext) => {
@@ -175,131 +171,6 @@ export function whatReachesLeaving(context: CheckContext): Truth {
   }
 }
 
-const localNote = z.object({
-  health: z.number(),
-  answeredBy: z.enum(['the-deleted-pod', 'a-ready-pod']),
-})
-type LocalNote = z.infer<typeof localNote>
-
-/** A node whose only endpoints of shop terminate, while another node has a ready one. */
-function nodeThatEmpties(context: CheckContext): { node: string; shop: Shop } {
-  requireTerminatingEndpoints(context)
-  const shop = shopWithLeaving(context)
-  expectReady(shop, 1)
-  expectThat(
-    shop.service.externalTrafficPolicy === 'Local' && shop.service.healthCheckNodePort > 0,
-    {
-      inspect: 'kubectl get service shop -o yaml',
-      expected: 'shop with externalTrafficPolicy Local and a health check port',
-      actual: `the policy ${shop.service.externalTrafficPolicy}`,
-      next: 'kubectl apply -f labs/10-connections/manifests/shop.yaml',
-    },
-  )
-  const found = shop.leaving.find(
-    ({ node }) => !shop.endpoints.some((one) => one.node === node && one.ready),
-  )
-  const { node } = expectFound(found, {
-    inspect: 'kubectl get pods -l app=shop -o wide',
-    expected: 'a node on which every Pod of shop is being deleted',
-    actual: 'a ready one beside it',
-    next: 'kubectl cordon NODE',
-  })
-  return { node, shop }
-}
-
-/** A node port leads to the Pod that is being deleted, because its node has no other one. */
-export const nodePortUsesLeaving = onceSeen('local', async (context: CheckContext) => {
-  const { node, shop } = nodeThatEmpties(context)
-  expectProgrammed(context, 'iptables')
-  const { snapshot } = context
-  const target = {
-    address: nodeAddressOf(snapshot, node),
-    port: shop.service.ports[0]?.nodePort ?? 0,
-  }
-  const { outcomes } = traceOf(snapshot.node(node), { outside: '203.0.113.9' }, target)
-  expectThat(outcomes.length > 0, {
-    node,
-    inspect: onNode(node, 'iptables -t nat -S | grep KUBE-SVL'),
-    expected: 'rules that lead a request to the node port to a Pod of this node',
-    actual: 'none',
-  })
-  return { node }
-})
-
-/** Evidence: the status of the health check port, and who has answered the learner's request to the node port. */
-export const nodePortAndHealth: EvidenceCheck = async (context): Promise<LocalNote> => {
-  const { live, snapshot } = context
-  const { node, shop } = nodeThatEmpties(context)
-  const other = controlPlaneOf(snapshot)?.name ?? ''
-  const address = nodeAddressOf(snapshot, node)
-  const port = shop.service.healthCheckNodePort
-  const [sent] = await sendRequests(live, fromNode(other), [{ address, port }])
-  const health = sent?.replies[0]?.status ?? 0
-  expectThat(health > 0, {
-    node,
-    inspect: onNode(other, `curl -i http://${address}:${port}`),
-    expected: 'a status from the health check port',
-    actual: 'no answer',
-  })
-  const late = (await lateRequests(context, 'near')).findLast(
-    ({ client }) => client === nodeAddressOf(snapshot, other),
-  )
-  const { pod } = expectFound(late, {
-    inspect: 'kubectl logs -l app=shop --prefix | grep near',
-    expected: `a request of ${other} with the word "near" to the node port of ${node}`,
-    next: onNode(other, `curl -s http://${address}:${shop.service.ports[0]?.nodePort}/?near`),
-  })
-  const isLeft = shop.endpoints.some((one) => one.pod === pod && one.terminating)
-  return { health, answeredBy: isLeft ? 'the-deleted-pod' : 'a-ready-pod' }
-}
-
-function localFacts({ notes }: CheckContext): LocalNote {
-  return expectFound(notes.read(evidenceKey('local'), localNote), {
-    inspect: 'kubectl logs -l app=shop --prefix | grep near',
-    expected: 'a request of your own to the node port',
-  })
-}
-
-/** Predict: the status of the health check port of a node whose only Pod is being deleted. */
-export function healthWhileLeaving(context: CheckContext): Truth {
-  const { health } = localFacts(context)
-  return {
-    accepts: [String(health)],
-    inspect: "kubectl get service shop -o jsonpath='{.spec.healthCheckNodePort}'",
-    wrong: [
-      {
-        when: health === 503 ? '200' : '503',
-        because:
-          'The status counts ready endpoints of the node, and one that terminates is not ready. The load balancer is to send no new connections.',
-      },
-    ],
-    because: 'The load balancer stops at its next check. Until then it goes on sending.',
-  }
-}
-
-/** Question: who answers a new connection to that node port. */
-export function nodePortAnsweredBy(context: CheckContext): Truth {
-  const { answeredBy } = localFacts(context)
-  return {
-    accepts: [answeredBy],
-    inspect: 'kubectl logs -l app=shop --prefix | grep near',
-    wrong: [
-      {
-        when: 'a-ready-pod',
-        because:
-          'The policy Local forbids the Pods of all other nodes, and this node has no ready one.',
-      },
-      {
-        when: 'none',
-        because:
-          'Before 1.26 it was dropped. Now kube-proxy falls back to endpoints that terminate and still serve (KEP-1669).',
-      },
-    ],
-    because:
-      'Between the deletion and the next health check a load balancer still sends connections here. They are answered, not lost.',
-  }
-}
-
 /** Every endpoint terminates, and rules lead to those that still serve. */
 export const rulesUseLeaving = onceSeen('last', async (context: CheckContext) => {
   requireTerminatingEndpoints(context)
@@ -340,56 +211,5 @@ export function answerOfLast(context: CheckContext): Truth {
     ],
     because:
       'kube-proxy uses terminating endpoints that serve if there is no ready one (KEP-1669).',
-  }
-}
-
-/** In IPVS mode the virtual server of shop keeps the terminating endpoint with weight 0, and the ready ones with weight 1. */
-export const leavingHasNoWeight = onceSeen('weight', async (context: CheckContext) => {
-  const shop = shopWithLeaving(context)
-  expectReady(shop, 1)
-  expectProgrammed(context, 'ipvs')
-  expectFound(leavingWeight(context, shop), {
-    inspect: 'make exec CMD="ipvsadm -Ln"',
-    expected: 'the deleted Pod among the real servers of shop',
-    actual: 'only ready ones: no connection to it was open when it was deleted',
-    next: heldRequests('ipvs'),
-  })
-  return {}
-})
-
-/** The weight of a terminating endpoint behind the ClusterIP, on a node that still has it. */
-function leavingWeight(
-  { nodes }: CheckContext,
-  { address, leaving }: Shop & { leaving: ShopEndpoint[] },
-): number | undefined {
-  return nodes
-    .flatMap((node) => stateOf(node).virtualServers)
-    .filter((server) => server.address === address)
-    .flatMap(({ realServers }) => realServers)
-    .find((real) => leaving.some((endpoint) => endpoint.address === real.address))?.weight
-}
-
-/** Evidence: a kept connection of the client goes on through IPVS after the Pod was deleted. */
-export const ipvsConnectionGoesOn = lateRequestOfClient('ipvs', heldRequests('ipvs'))
-
-/** Predict: the weight of the real server whose Pod is being deleted. */
-export function weightOfLeaving(context: CheckContext): Truth {
-  const shop = shopWithLeaving(context)
-  return {
-    accepts: [String(leavingWeight(context, shop) ?? '')],
-    inspect: 'make exec CMD="ipvsadm -Ln"',
-    wrong: [
-      {
-        when: '1',
-        because: 'With that weight the scheduler would choose it for new connections.',
-      },
-      {
-        when: (answer) => /^(?:none|deleted|-)$/.test(answer),
-        because:
-          'Deleting a real server would end its connections: kube-proxy does that once none is left.',
-      },
-    ],
-    because:
-      'The scheduler passes over a real server of weight 0. Connections that exist have their own entry, and go on.',
   }
 }

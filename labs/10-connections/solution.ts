@@ -3,14 +3,11 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
-import { modeLacks } from '../../cluster/kube-proxy/module-check.ts'
 import type { LabBench } from '../../course/lab-bench.ts'
 import type { LabSolution, SolutionStep } from '../../course/lab-solution.ts'
 import {
   answers,
   apply,
-  flush,
-  mode,
   podsReady,
   predictions,
   typing,
@@ -52,7 +49,7 @@ async function readVariables(bench: LabBench) {
     ADDRESS: cordoned?.status?.addresses?.find(({ type }) => type === 'InternalIP')?.address ?? '',
   }
 }
-const { exec, inPod } = withVariables(readVariables)
+const { inPod } = withVariables(readVariables)
 
 const patchShop = (file: string): SolutionStep => ({
   commands: [`kubectl patch deployment shop --patch-file ${MANIFESTS}/${file}.yaml && ${ROLLOUT}`],
@@ -80,7 +77,7 @@ const restart: SolutionStep = {
 const hold = (word: string): SolutionStep =>
   inPod(
     'client',
-    `sh -c "curl -s -o /dev/null --rate 2/s 'http://$SHOP/?${word}[1-600]' >/dev/null 2>&1 &"`,
+    `sh -c "curl -s -o /dev/null --rate 2/s 'http://$SHOP/?${word}[1-900]' >/dev/null 2>&1 &"`,
   )
 
 /** The Pod of shop that has answered the request with this mark. */
@@ -159,41 +156,6 @@ const refill: SolutionStep = {
     const { AT } = await readVariables(bench)
     if (AT) await setSchedulable(bench, AT, true)
     await bench.scale('shop', 2)
-    await endDeleted(bench)
-  },
-}
-
-const hasIpvs = async ({ cluster }: LabBench) =>
-  (await modeLacks(cluster, await cluster.nodes(), 'ipvs', 'rr')) === undefined
-
-/** The same commands, where the kernel has IPVS. */
-const withIpvs = (step: SolutionStep, before = '[ -z "$IPVS" ] || '): SolutionStep => ({
-  commands: step.commands.map((command) => `${before}${command}`),
-  play: async (bench) => {
-    if (await hasIpvs(bench)) await step.play?.(bench)
-  },
-})
-
-const toIpvs: SolutionStep = {
-  commands: ['IPVS=$(make ipvs >/dev/null && echo yes || true)'],
-  play: mode('ipvs').play,
-}
-
-const deleteWeighted: SolutionStep = {
-  commands: ['kubectl delete pod $PINNED --wait=false'],
-  play: async (bench) => {
-    const name = await podThatAnswered(bench, 'ipvs2')
-    await startDeletion(bench, name)
-    await bench.rolledOut('Deployment', 'shop')
-    await answersOn(bench, name)
-  },
-}
-
-const fromIpvs: SolutionStep = {
-  commands: ['make iptables && make flush-nat'],
-  play: async (bench) => {
-    await mode('iptables').play?.(bench)
-    await flush.play?.(bench)
     await endDeleted(bench)
   },
 }
@@ -281,24 +243,12 @@ export const solution: LabSolution = {
       deletePinned,
       answer('terminating', 'over-kept-connections', 'over-kept-connections'),
     ),
-    local: typing(
-      predictAt('local', '503', '503'),
-      exec(['$CONTROL', '"curl -s --max-time 3 http://$ADDRESS:30100/?near"']),
-      answer('local', 'the-deleted-pod', 'the-deleted-pod'),
-    ),
     last: typing(
       predictAt('last', 'an-answer', 'an-answer'),
       emptyShop,
       inPod('client', 'curl -s --max-time 3 "http://$SHOP/?last"'),
     ),
-    weight: typing(
-      predictAt('weight', '0', '0'),
-      refill,
-      withIpvs(toIpvs, ''),
-      withIpvs(hold('ipvs')),
-      withIpvs(deleteWeighted),
-    ),
-    careful: typing(predictAt('careful', 'neither', 'neither'), fromIpvs, patchShop('careful')),
+    careful: typing(predictAt('careful', 'neither', 'neither'), refill, patchShop('careful')),
     lossless: typing(
       predictAt('lossless', 'nothing-for-some-seconds', 'nothing-for-some-seconds'),
       restart,

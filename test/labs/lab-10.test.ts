@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { clientOf, shopService } from '../../checks/10-connections/shop.ts'
 import { allPodsWithLabel } from '../../grading/expect-object.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
-import { type BreakageEnvironment, breakages, type Lab10Breakage } from './lab-10-breakages.ts'
+import { type BreakageEnvironment, breakages } from './lab-10-breakages.ts'
 import { LabTest, passed, testUnsolved, verdictsOf } from './own-cluster.ts'
 
 const own = await LabTest.of(10)
@@ -13,33 +13,19 @@ const { lab, spec, solution } = own
 
 testUnsolved(own)
 
-async function readEnvironment(): Promise<BreakageEnvironment & { near: string; far: string }> {
-  const snapshot = await own.snapshot()
-  const { address, endpoints } = shopService(snapshot)
+async function readEnvironment(): Promise<BreakageEnvironment> {
+  const { endpoints } = shopService(await own.snapshot())
   const ready = endpoints.find((endpoint) => endpoint.ready)
   const leaving = endpoints.find((endpoint) => endpoint.terminating)
-  const near = clientOf(snapshot).node.name
-  return {
-    shop: address,
-    ready: ready?.address ?? '',
-    leaving: leaving?.address ?? '',
-    near,
-    far: leaving?.node ?? near,
-  }
+  return { ready: ready?.address ?? '', leaving: leaving?.address ?? '' }
 }
 
-async function expectFailure({ what, step, onLeaving, ...breakage }: Lab10Breakage): Promise<void> {
-  const environment = await readEnvironment()
-  const node = onLeaving ? environment.far : environment.near
-  const repair = breakage.repair && { save: 'true', repair: breakage.repair(environment) }
-  const outcome = await own.whileBroken(
-    node,
-    breakage.break(environment),
-    () => own.judged(step),
-    repair,
-  )
+async function expectFailure({ what, step, break: broken }: (typeof breakages)[number]) {
+  const { node } = clientOf(await own.snapshot())
+  const script = broken(await readEnvironment())
+  const outcome = await own.whileBroken(node.name, script, () => own.judged(step))
   expect(outcome?.verdict, what).toBe('failed')
-  expect(outcome?.failure?.node, what).toBe(node)
+  expect(outcome?.failure?.node, what).toBe(node.name)
 }
 
 describe('step by step', () => {
