@@ -147,16 +147,23 @@ async function endDeleted(bench: LabBench): Promise<void> {
   )
 }
 
-const refill: SolutionStep = {
+/** Patched first: Pods of the patch before would wait for five minutes when they are replaced. */
+const makeCareful: SolutionStep = {
   commands: [
-    `kubectl uncordon $AT && kubectl scale deployment shop --replicas=2 && ${ROLLOUT}`,
+    `kubectl uncordon $AT && kubectl patch deployment shop --patch-file ${MANIFESTS}/careful.yaml`,
+    `kubectl scale deployment shop --replicas=2 && ${ROLLOUT}`,
     "kubectl delete pod --grace-period=1 $(kubectl get pods -l app=shop -o jsonpath='{.items[?(@.metadata.deletionTimestamp)].metadata.name}')",
   ],
   play: async (bench) => {
     const { AT } = await readVariables(bench)
     if (AT) await setSchedulable(bench, AT, true)
+    const text = readFileSync(join(projectRoot, MANIFESTS, 'careful.yaml'), 'utf8')
+    await bench.patch('Deployment', 'shop', parse(text))
     await bench.scale('shop', 2)
     await endDeleted(bench)
+    await waitFor("the end of shop's old Pods", 30_000, async () =>
+      (await shopPods(bench)).length === 2 ? true : undefined,
+    )
   },
 }
 
@@ -248,7 +255,7 @@ export const solution: LabSolution = {
       emptyShop,
       inPod('client', 'curl -s --max-time 3 "http://$SHOP/?last"'),
     ),
-    careful: typing(predictAt('careful', 'neither', 'neither'), refill, patchShop('careful')),
+    careful: typing(predictAt('careful', 'neither', 'neither'), makeCareful),
     lossless: typing(
       predictAt('lossless', 'nothing-for-some-seconds', 'nothing-for-some-seconds'),
       restart,
