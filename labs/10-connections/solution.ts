@@ -274,5 +274,8 @@ export const solution: LabSolution = {
       ),
     ])
     await endDeleted(bench)
+    await waitFor('the end of the Pods of shop', 30_000, async () =>
+      (await shopPods(bench)).length === 0 ? true : undefined,
+    )
   },
 }
