@@ -42,6 +42,10 @@ const ENDS: Record<PacketFate, { is: string; sign: string }> = {
     is: 'IPVS takes it, and has no real server for it.',
     sign: 'If IPVS had no real server for the packet, `ipvsadm -Ln` would list a virtual server with none, or only with some of weight 0.',
   },
+  node: {
+    is: 'Nothing translates it, and it is for an address of the node, which refuses it.',
+    sign: 'If the node refused the packet, the client would be refused at once, and the counter of no rule would grow.',
+  },
   pod: {
     is: 'It reaches a Pod.',
     sign: 'If the packet reached a Pod, the Pod would log the request, or its kernel would refuse a port on which nothing listens.',

@@ -37,6 +37,8 @@ export type PacketFate =
   | 'untranslated'
   /** IPVS takes it, and has no real server for it. */
   | 'ipvs'
+  /** Nothing translates it, and the node itself refuses it. */
+  | 'node'
   /** It reaches a Pod. */
   | 'pod'
   /** It reaches a Pod, and the reply does not come back to the client. */

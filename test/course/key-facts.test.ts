@@ -45,6 +45,11 @@ const sentences: Record<string, string[]> = {
     'The DaemonSet has no pod on k8s-guide-worker2',
     "worker2 has lost its kube-proxy pod: the node selector doesn't match, rules are missing updates",
   ],
+  'forgotten-canary': [
+    'worker2 still runs IPVS mode, its kube-proxy is from kube-proxy-next',
+    'the canary on k8s-guide-worker2 was forgotten: kube-proxy in another mode there',
+    'node worker2 has a kube-proxy of a second daemonset, in mode ipvs',
+  ],
   'foreign-proxy': [
     'label service-proxy-name=mesh on service shop, kube-proxy ignores it',
     'The Service shop is labelled for another proxy (mesh)',

@@ -194,3 +194,12 @@ describe('close-endpoints', () => {
     expect(targets(near, far, hinted('a', '10.244.1.6'))).toHaveLength(2)
   })
 })
+
+test('forgotten-canary: iptables mode answers a node port on 127.0.0.1, and IPVS mode has no virtual server there', () => {
+  const old = recorded('iptables', 'web-nodeport')
+  const loopback = nodePortOf(old).replace(/^[^:]*/, '127.0.0.1')
+  expect(trace(old, 'host', loopback).verdict).toBe('dnat')
+  expect(trace(recorded('ipvs', 'web-nodeport'), 'host', loopback)).toMatchObject({
+    verdict: 'accept',
+  })
+})

@@ -77,6 +77,17 @@ async function scaleShop(bench: LabBench, replicas: number): Promise<void> {
   await bench.rolledOut('Deployment', 'shop')
 }
 
+/** The node port on 127.0.0.1 is translated by rules of the learner, as iptables mode would. */
+const loopbackPort =
+  (action: '-I' | '-D') =>
+  (bench: LabBench, { node, shop, nodePort }: IncidentEnvironment) =>
+    bench.onNode(
+      node,
+      `sysctl -qw net.ipv4.conf.all.route_localnet=1
+iptables -t nat ${action} OUTPUT -d 127.0.0.1 -p tcp --dport ${nodePort} -j DNAT --to-destination $(ipvsadm -Sn | sed -nE 's/^-a -t ${shop}:80 -r (\\S+) .*/\\1/p' | head -n 1)
+iptables -t nat ${action} POSTROUTING -s 127.0.0.1 ! -o lo -j MASQUERADE`,
+    )
+
 /** By the id of the incident. */
 export const wrongFixes: Record<string, readonly WrongFix[]> = {
   'address-janitor': [
@@ -209,6 +220,17 @@ export const wrongFixes: Record<string, readonly WrongFix[]> = {
       what: 'all clients are allowed',
       play: (bench) =>
         bench.patch('Service', 'shop-lb', { spec: { loadBalancerSourceRanges: null } }),
+    },
+  ],
+  'forgotten-canary': [
+    {
+      what: 'the kube-proxy of the node is restarted',
+      play: (bench, { node }) => bench.replaceKubeProxyPod(node),
+    },
+    {
+      what: 'a rule translates the port on 127.0.0.1',
+      play: loopbackPort('-I'),
+      undo: loopbackPort('-D'),
     },
   ],
   'leftover-virtual-server': [

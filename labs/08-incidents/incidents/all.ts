@@ -1,5 +1,6 @@
 import type { Incident } from '../../../course/incident/incident.ts'
 import { selectorTypo, unreadyBackends, wrongPortName, wrongTargetPort } from './endpoints.ts'
+import { forgottenCanary } from './forgotten-canary.ts'
 import { evictedAgent, foreignProxy, missingModule } from './kube-proxy.ts'
 import {
   ipForwardOff,
@@ -47,7 +48,7 @@ export const incidents: readonly Incident[] = [
     ipForwardOff,
     staleConnection,
   ],
-  ...[unreadyBackends, evictedAgent, leftoverVirtualServer],
+  ...[unreadyBackends, evictedAgent, leftoverVirtualServer, forgottenCanary],
   ...[
     staleReject,
     markedVirtualServer,

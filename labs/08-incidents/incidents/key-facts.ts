@@ -58,6 +58,17 @@ export const keyFacts: FactTable = {
       `No kube-proxy Pod runs on ${node}: its label kubernetes.io/os does not match the nodeSelector of the DaemonSet.`,
     reads: ['1/scale', '1/mode'],
   },
+  'forgotten-canary': {
+    object: /kube-?proxy|daemon ?set|\bnode\b/,
+    field: /\bmode\b|\bipvs\b/,
+    fault:
+      /second|canary|kube-proxy-next|(another|other|different|own|wrong) (mode|daemon|kube-?proxy)|still (runs?|in|has)/,
+    unless: /modul|scheduler|virtual server|kube-ipvs0|reject|weight|linux-rt|scheduled/,
+    node: ofCustomer,
+    example: ({ node }) =>
+      `A second DaemonSet still runs kube-proxy in IPVS mode on ${node}, by the label kube-proxy=next.`,
+    reads: ['9/canary', '9/back'],
+  },
   'foreign-proxy': {
     object: SERVICE,
     field: /proxy-name|proxy name|\blabel/,

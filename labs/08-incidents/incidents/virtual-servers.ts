@@ -30,6 +30,7 @@ export const leftoverVirtualServer: Incident = {
   cause: 'IPVS still serves the address of a Service that was deleted',
   mode: 'iptables',
   needs: ['ipvs'],
+  stops: 'pod',
   sign: 'If IPVS still served a deleted Service, its address would be on kube-ipvs0 of a node that runs in iptables mode.',
   report: ({ facts }) =>
     `The old shop at ${facts.address} was closed and its Service deleted. Yet customers still place orders there every day, and the goods are delivered.`,
