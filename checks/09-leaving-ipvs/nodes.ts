@@ -203,6 +203,27 @@ export function gapOnTheWayBack(context: CheckContext): Truth {
   }
 }
 
+interface ChangedNode {
+  node: string
+  /** When its kube-proxy was created, and when it ran, as the API server has it: in whole seconds. */
+  created: string
+  running: string
+}
+
+/** The nodes in the order of their change, and the first that was changed before the one before it ran. Pure. */
+export function orderOfChanges(changed: readonly ChangedNode[]): {
+  inOrder: ChangedNode[]
+  hasty: ChangedNode | undefined
+} {
+  // A fast cluster changes two nodes in one second: the one that ran first was the first.
+  const inOrder = changed.toSorted(
+    (one, other) =>
+      one.created.localeCompare(other.created) || one.running.localeCompare(other.running),
+  )
+  const hasty = inOrder.find(({ created }, at) => created < (inOrder[at - 1]?.running ?? ''))
+  return { inOrder, hasty }
+}
+
 /** Every node runs the new mode by the second kube-proxy, and none was changed before the one before it was ready. */
 export const nodeByNode = onceSeen('forward', async (context: CheckContext) => {
   const { snapshot, nodes } = context
@@ -220,11 +241,7 @@ export const nodeByNode = onceSeen('forward', async (context: CheckContext) => {
     actual: `none on ${without?.name}`,
     next: `kubectl label node ${without?.name} ${NODE_LABEL}=next`,
   })
-  const inOrder = started.toSorted((one, other) => (one.created < other.created ? -1 : 1))
-  const hasty = inOrder.find(({ created }, at) => {
-    const before = inOrder[at - 1]?.running
-    return before !== undefined && created < before
-  })
+  const { inOrder, hasty } = orderOfChanges(started)
   expectThat(!hasty, {
     inspect: `kubectl -n kube-system get pods -l next=true -o wide`,
     expected: 'one node after the other: each was changed when the one before it ran',

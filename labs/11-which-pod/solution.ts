@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
+import { solveIncident } from '../../course/incident/solve-incident.ts'
 import type { LabBench } from '../../course/lab-bench.ts'
 import type { LabSolution, SolutionStep } from '../../course/lab-solution.ts'
 import {
@@ -155,6 +156,7 @@ export const solution: LabSolution = {
       inPod('client', 'curl -s -o /dev/null --max-time 3 http://$WEB:80'),
     ),
     whole: typing(deleteCounters, patchWeb({ trafficDistribution: null })),
+    incident: solveIncident(LAB),
   },
 
   comments: [`lab-${LAB}`],

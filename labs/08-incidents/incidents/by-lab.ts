@@ -2,7 +2,13 @@ import type { LabIncidents } from '../../../course/incident/incident.ts'
 import { selectorTypo, unreadyBackends, wrongPortName, wrongTargetPort } from './endpoints.ts'
 import { lostEndpointRule, missingMasquerade, untracked } from './node-rules.ts'
 import { ownFirewall } from './own-firewall.ts'
-import { internalPolicy, localPolicy, sourceRanges } from './traffic-policies.ts'
+import {
+  closeEndpoints,
+  internalPolicy,
+  localPolicy,
+  sessionAffinity,
+  sourceRanges,
+} from './traffic-policies.ts'
 import {
   addressJanitor,
   markedVirtualServer,
@@ -11,7 +17,7 @@ import {
 } from './virtual-servers.ts'
 
 /**
- * The incidents at the end of labs 1 to 5, which need no more than what the lab has taught. The choices of the step
+ * The incidents at the end of labs, which need no more than what the lab has taught. The choices of the step
  * `incident` in each lab.yaml are the ids of `choices`.
  */
 export const incidentsByLab: ReadonlyMap<number, LabIncidents> = new Map([
@@ -48,6 +54,13 @@ export const incidentsByLab: ReadonlyMap<number, LabIncidents> = new Map([
     {
       draws: [ownFirewall, addressJanitor],
       choices: [ownFirewall, addressJanitor, untracked, weightZero],
+    },
+  ],
+  [
+    11,
+    {
+      draws: [closeEndpoints, internalPolicy],
+      choices: [closeEndpoints, internalPolicy, sessionAffinity, lostEndpointRule],
     },
   ],
 ])
