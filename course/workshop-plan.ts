@@ -1,4 +1,4 @@
-// How a workshop uses the labs: three hours, one day, two days. Pure.
+// How a workshop uses the labs: three hours, one day, two days, an afternoon more. Pure.
 
 /** A part of a plan. `lab` is one of the labs; with `part` only what it names, else all of it with its slides. */
 interface PlanBlock {
@@ -10,7 +10,7 @@ interface PlanBlock {
 
 /** The days of a plan, each a list of blocks from its start on. */
 export interface WorkshopPlan {
-  name: 'three hours' | 'one day' | 'two days'
+  name: 'three hours' | 'one day' | 'two days' | 'an afternoon more'
   /** Minutes after midnight at which each day begins. */
   beginsAt: number
   /** What the blocks of each day add up to. */
@@ -87,6 +87,12 @@ export const WORKSHOP_PLANS: readonly WorkshopPlan[] = [
         { minutes: 40, what: 'Incidents presented, questions' },
       ],
     ],
+  },
+  {
+    name: 'an afternoon more',
+    beginsAt: 13 * 60,
+    minutesPerDay: 195,
+    days: [[lab(9, 90), pause(15), lab(11, 90)]],
   },
 ]
 

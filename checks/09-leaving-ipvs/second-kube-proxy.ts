@@ -6,7 +6,7 @@ import * as z from 'zod'
 import { kubeProxy, kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { readMode } from '../../dataplane/kube-proxy/config-conf.ts'
 import type { ApiObject } from '../../grading/api-object.ts'
-import { type CheckContext, onceSeen, type Truth } from '../../grading/check-context.ts'
+import { type CheckContext, onceSeen } from '../../grading/check-context.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { expectMode } from '../../grading/expect-node.ts'
 import { expectFound, expectThat } from '../../grading/failure.ts'
@@ -165,26 +165,6 @@ export const secondIsPrepared = onceSeen('second', async (context: CheckContext)
   expectMode(context, change.from, {})
   return { ...change }
 })
-
-/** Predict: how many Pods the second DaemonSet has before a node is labelled. */
-export function podsOfSecond({ snapshot }: CheckContext): Truth {
-  return {
-    accepts: [String(nextPods(snapshot).length)],
-    inspect: 'kubectl -n kube-system get daemonsets',
-    wrong: [
-      {
-        when: String(snapshot.nodes.length),
-        because:
-          'That is what a DaemonSet usually has. This one has a node selector with a label that no node has.',
-      },
-      {
-        when: '1',
-        because: 'A DaemonSet chooses nodes by their labels, not a number of them.',
-      },
-    ],
-    because: 'Its node selector matches no node. The label is the switch, node by node.',
-  }
-}
 
 /** One kube-proxy again: the first DaemonSet, in the new mode, on every node; nothing of the second is left. */
 export function onlyOneKubeProxy(context: CheckContext): void {

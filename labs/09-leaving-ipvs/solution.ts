@@ -2,6 +2,7 @@
 
 import { modeLacks } from '../../cluster/kube-proxy/module-check.ts'
 import { deployWeb } from '../../course/deploy-web.ts'
+import { solveIncident } from '../../course/incident/solve-incident.ts'
 import type { LabBench } from '../../course/lab-bench.ts'
 import type { LabSolution, SolutionStep } from '../../course/lab-solution.ts'
 import { answers, flush, predictions, typing } from '../../course/typed-commands.ts'
@@ -81,8 +82,7 @@ const traffic: SolutionStep = {
 const mend: SolutionStep = {
   commands: [
     `[ $FROM != ipvs ] || kubectl patch service stock -p '{"spec":{"internalTrafficPolicy":"Cluster"}}'`,
-    `[ $FROM != iptables ] || kubectl patch configmap traffic -p '{"data":{"node":"orders own-node:30090"}}'`,
-    '[ $FROM != iptables ] || kubectl rollout restart daemonset/traffic-node',
+    `[ $FROM != iptables ] || { kubectl patch configmap traffic -p '{"data":{"node":"orders own-node:30090"}}'; kubectl rollout restart daemonset/traffic-node; }`,
   ],
   play: async (bench) => {
     const { from } = await change(bench)
@@ -186,12 +186,21 @@ async function kindOnCanary(bench: LabBench): Promise<string> {
   return (await bench.onNode(await canaryOf(bench), chains)).trim() === '0' ? 'none' : 'stale'
 }
 
+const shopIncident = solveIncident(LAB)
+const incident: SolutionStep = {
+  ...shopIncident,
+  commands: shopIncident.commands.map((command) => `[ $FROM != ipvs ] || ${command}`),
+  play: async (bench) => {
+    if ((await startMode(bench)) === 'ipvs') await shopIncident.play?.(bench)
+  },
+}
+
 export const solution: LabSolution = {
   steps: {
     traffic: typing(predictAt('traffic', "'an-answer'", byStart('an-answer', 'nothing')), traffic),
     inventory: answer('inventory', 'stock', byStart('stock', 'orders, stock')),
     mend: typing(predictAt('mend', 'silence', byStart('silence', 'refused')), mend),
-    second: typing(predictAt('second', '0', '0'), second),
+    second,
     handover: typing(predictAt('handover', 'refused', 'refused'), handover),
     canary: typing(
       predictAt('canary', 'everything', byStart('everything', 'next-to-nothing')),
@@ -215,6 +224,7 @@ export const solution: LabSolution = {
     ),
     clean,
     lossless: { commands: [] },
+    incident,
   },
 
   async leave(bench) {
