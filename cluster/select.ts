@@ -27,28 +27,28 @@ export interface Purpose {
  * if no cluster fits the purpose.
  */
 export async function selectCluster(
-  wish = process.env.CLUSTER || (offlineRoot === undefined ? 'auto' : 'embedded'),
+  requested = process.env.CLUSTER || (offlineRoot === undefined ? 'auto' : 'embedded'),
   name = clusterName(),
   purpose: Purpose = {},
 ): Promise<Cluster> {
   if (purpose.lab) await requireMeasurable(purpose.lab)
-  requireKnownCluster(wish)
-  if (wish === 'embedded') return new EmbeddedCluster(name, purpose.lab)
+  requireKnownCluster(requested)
+  if (requested === 'embedded') return new EmbeddedCluster(name, purpose.lab)
   // Each driver is loaded only when it is used, so that commands start faster.
-  if (wish === 'kind') return new (await import('./kind.ts')).KindCluster(name)
-  if (wish.startsWith(contextPrefix)) {
+  if (requested === 'kind') return new (await import('./kind.ts')).KindCluster(name)
+  if (requested.startsWith(contextPrefix)) {
     const { ContextCluster } = await import('./context.ts')
-    return ContextCluster.open(wish.slice(contextPrefix.length))
+    return ContextCluster.open(requested.slice(contextPrefix.length))
   }
   return automatic(name, purpose)
 }
 
 /** @throws Error with the accepted values for a `CLUSTER` that is none of them */
-export function requireKnownCluster(wish: string): void {
-  if (['auto', 'embedded', 'kind'].includes(wish)) return
-  if (wish.startsWith(contextPrefix) && wish !== contextPrefix) return
+export function requireKnownCluster(requested: string): void {
+  if (['auto', 'embedded', 'kind'].includes(requested)) return
+  if (requested.startsWith(contextPrefix) && requested !== contextPrefix) return
   throw new Error(
-    `CLUSTER="${wish}" is not known: use "auto", "embedded", "kind" or "context:NAME".`,
+    `CLUSTER="${requested}" is not known: use "auto", "embedded", "kind" or "context:NAME".`,
   )
 }
 
@@ -67,10 +67,10 @@ export async function chosenMachine(cluster: Cluster): Promise<string> {
 }
 
 /** The node that `NODE` names, or the first worker. Throws with the existing names. */
-export async function chosenNode(cluster: Cluster, wish = process.env.NODE): Promise<string> {
+export async function chosenNode(cluster: Cluster, named = process.env.NODE): Promise<string> {
   const nodes = await cluster.nodes()
   // npm sets NODE to the path of its Node.js for its child processes.
-  const requested = wish?.includes('/') ? undefined : wish
+  const requested = named?.includes('/') ? undefined : named
   const node = requested || (nodes.find((name) => !name.endsWith('control-plane')) ?? nodes[0])
   if (node !== undefined && nodes.includes(node)) return node
   throw new Refusal(`There is no node "${node}": use NODE= with one of ${nodes.join(', ')}.`)

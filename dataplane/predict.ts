@@ -84,8 +84,8 @@ export function proxiersOf(objects: ClusterObjects, options: PredictOptions): Pr
   const features = featuresOf(options.version)
   checkOptions(objects, options, features)
   if (!features.canonicalEndpointIPs) requireUnmapped(objects, options.version)
-  const given = options.config ?? clusterConfig(objects)
-  const config = options.mode === 'nftables' ? withNftablesDefaults(given) : given
+  const requested = options.config ?? clusterConfig(objects)
+  const config = options.mode === 'nftables' ? withNftablesDefaults(requested) : requested
   if (options.mode === 'nftables') requireLoadable(options.version, features, config)
   const family = options.family ?? 'ipv4'
   const addresses = options.nodeAddresses ?? defaultNodeAddresses(objects, options.node)

@@ -21,7 +21,7 @@ const idIn = (place: AskedPlace) => ('step' in place ? place.step.id : place.rec
 
 /**
  * The only step of that id with a prediction or a question, or the recall question, in that lab or in all; in one lab
- * `wish` may also be the step's number. Throws Refusal with the existing questions.
+ * `requested` may also be the step's number. Throws Refusal with the existing questions.
  */
 export function findAsked(requested: string, number?: number): AskedPlace {
   const id = number && /^\d+$/.test(requested) ? findStep(readLab(number), requested).id : requested

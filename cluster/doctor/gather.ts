@@ -68,7 +68,7 @@ export async function gatherFacts(
 }
 
 /**
- * The features that a lab needs and the kernel of a running cluster lacks, in args; empty if it lacks none. On a context's
+ * The features that a lab needs and the kernel of a running cluster lacks, in words; empty if it lacks none. On a context's
  * nodes modules are only looked for: the probe loads them, which would change the user's cluster.
  */
 export async function kernelLackOf(
@@ -92,7 +92,7 @@ async function modulesLackOf(cluster: Cluster, needs: readonly KernelNeed[]): Pr
   return needs.filter(isMissing).map(needInWords)
 }
 
-/** Of the modules of features, those that a node has not. Throws Error with the node's own args if it can't be read. */
+/** Of the modules of features, those that a node has not. Throws Error with the node's own words if it can't be read. */
 async function missingModules(
   cluster: Cluster,
   node: string,

@@ -10,7 +10,7 @@ export interface TableRow extends DoctorResult {
 }
 
 /** What the user set: the values of CLUSTER and KERNEL. */
-export interface Wishes {
+export interface RequestedCluster {
   cluster?: string | undefined
   kernel?: string | undefined
 }
@@ -22,12 +22,12 @@ export interface Wishes {
 export function doctorRows(
   facts: Facts,
   labs: readonly LabNeeds[],
-  wishes: Wishes = {},
+  requested: RequestedCluster = {},
 ): { rows: TableRow[]; able: number[] } {
   const rows = Object.entries(diagnose(facts)).flatMap(([of, results]: [string, DoctorResult[]]) =>
     results.map((result, index) => ({ ...result, of: index === 0 ? of : '' })),
   )
-  const labRows = labs.map((lab) => labRow(lab, facts, wishes))
+  const labRows = labs.map((lab) => labRow(lab, facts, requested))
   const able = labs
     .filter((_, index) => labRows[index]?.severity !== 'fault')
     .map(({ number }) => number)
@@ -39,9 +39,9 @@ function chosenPlace(
   places: readonly KernelPlace[],
   lab: LabNeeds,
   facts: Facts,
-  wishes: Wishes,
+  requested: RequestedCluster,
 ): KernelPlace | undefined {
-  const { cluster = 'auto', kernel } = wishes
+  const { cluster = 'auto', kernel } = requested
   const named = (name: KernelPlace['name']) => places.find((place) => place.name === name)
   const kind = named('kind')
   if (cluster === 'kind' || (cluster === 'auto' && facts.kind.engine && kind?.reason === undefined))
@@ -70,10 +70,10 @@ function whyNot(places: readonly KernelPlace[]): string[] {
   ]
 }
 
-function labRow(lab: LabNeeds, facts: Facts, wishes: Wishes): TableRow {
+function labRow(lab: LabNeeds, facts: Facts, requested: RequestedCluster): TableRow {
   const of = `lab ${lab.number}`
   const places = placesFor(lab, facts)
-  const [, context] = /^context:(.+)/.exec(wishes.cluster ?? '') ?? []
+  const [, context] = /^context:(.+)/.exec(requested.cluster ?? '') ?? []
   if (context !== undefined && places.every(({ reason }) => reason !== UNMEASURABLE))
     return {
       of,
@@ -81,7 +81,7 @@ function labRow(lab: LabNeeds, facts: Facts, wishes: Wishes): TableRow {
       severity: 'note',
       detail: `"${context}", which is not examined here`,
     }
-  const chosen = chosenPlace(places, lab, facts, wishes)
+  const chosen = chosenPlace(places, lab, facts, requested)
   const able = places.filter(({ reason }) => reason === undefined)
   const others = able.filter((place) => place !== chosen)
   if (chosen === undefined || able.length === 0) {
@@ -107,7 +107,10 @@ function labRow(lab: LabNeeds, facts: Facts, wishes: Wishes): TableRow {
 }
 
 /** The sentence for a machine where no lab can run as requested; `otherwise` are those that could without the request. */
-export function noneAble({ cluster, kernel }: Wishes, otherwise: readonly number[]): string {
+export function noneAble(
+  { cluster, kernel }: RequestedCluster,
+  otherwise: readonly number[],
+): string {
   const fix = 'fix the lines marked with ✗ above'
   const set = [
     ...(cluster && cluster !== 'auto' ? [`CLUSTER="${cluster}"`] : []),

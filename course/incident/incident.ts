@@ -104,8 +104,8 @@ export async function incidentsOfLab(lab: number, folder = '08-incidents'): Prom
 
 const CHOICES = 8
 
-const digestOf = (...words: string[]): Buffer =>
-  createHash('sha256').update(words.join('\n')).digest()
+const digestOf = (...parts: string[]): Buffer =>
+  createHash('sha256').update(parts.join('\n')).digest()
 
 /** The incidents that are possible on a cluster with these properties. */
 export function possible(incidents: readonly Incident[], has: ReadonlySet<Need>): Incident[] {

@@ -52,7 +52,7 @@ const SYMPTOM_MS = 30_000
 /** Attempts if kube-proxy repairs the incident by itself. */
 const TRIES = 3
 
-interface Wish {
+interface IncidentRequest {
   /** Determines the incident that is drawn; random if missing. */
   seed?: string | undefined
   /** The id of the incident itself, for instructors. */
@@ -72,23 +72,31 @@ type OnNote = (note: IncidentNote, healthy: Snapshot) => void
  * @throws Refusal for an unknown id, for an incident that can't run here, or if kube-proxy repairs it each time;
  * DeadlineError if no symptom appears
  */
-export function openNext(bench: LabBench, wish: Wish, onNote?: OnNote): Promise<IncidentNote> {
+export function openNext(
+  bench: LabBench,
+  request: IncidentRequest,
+  onNote?: OnNote,
+): Promise<IncidentNote> {
   return changeCluster(bench.cluster, 'starts an incident on', bench.progress, () =>
-    openAlone(bench, wish, onNote),
+    openAlone(bench, request, onNote),
   )
 }
 
-async function openAlone(bench: LabBench, wish: Wish, onNote?: OnNote): Promise<IncidentNote> {
+async function openAlone(
+  bench: LabBench,
+  request: IncidentRequest,
+  onNote?: OnNote,
+): Promise<IncidentNote> {
   const { client, progress } = bench
-  const { lab = INCIDENT_LAB } = wish
+  const { lab = INCIDENT_LAB } = request
   const all = await loadIncidents()
-  if (wish.id !== undefined && !all.some(({ id }) => id === wish.id))
-    throw new Refusal(`There is no incident "${wish.id}": \`make incident LIST=1\` lists them.`)
+  if (request.id !== undefined && !all.some(({ id }) => id === request.id))
+    throw new Refusal(`There is no incident "${request.id}": \`make incident LIST=1\` lists them.`)
   const own = lab === INCIDENT_LAB ? undefined : await incidentsOfLab(lab)
   const solved = await solvedSoFar(bench, lab)
   // Chosen first: what can't run here ends no open incident and no other lab.
   const has = await environmentFeatures(bench)
-  const { incident, seed } = choose(possible(own?.draws ?? all, has), wish, solved)
+  const { incident, seed } = choose(possible(own?.draws ?? all, has), request, solved)
   const revert = async () => {
     await revertIncident(bench, lab)
     // An answer that was given before an incident began is none to this one.
@@ -101,13 +109,13 @@ async function openAlone(bench: LabBench, wish: Wish, onNote?: OnNote): Promise<
   await revert()
   // An incident of another lab is a step of that lab, whose other work stays.
   if (!own) await leaveOthers(lab, bench)
-  const listed = wish.hard ? [] : choicesFor(incident, possible(own?.choices ?? all, has), seed)
+  const listed = request.hard ? [] : choicesFor(incident, possible(own?.choices ?? all, has), seed)
   const draft = {
     lab,
     choices: listed.map(({ id }) => id),
     seed,
-    ...(wish.hard && { hard: true }),
-    ...(wish.id !== undefined && { isNamed: true }),
+    ...(request.hard && { hard: true }),
+    ...(request.id !== undefined && { isNamed: true }),
   }
   for (let tries = 1; tries <= TRIES; tries++) {
     const environment = await deployShop(bench, incident.from ?? incident.mode, {
@@ -246,7 +254,11 @@ async function hasZones({ core }: KubeClient): Promise<boolean> {
 }
 
 /** Chooses by id, by seed, or at random, preferring unsolved ones. */
-function choose(here: readonly Incident[], { id, seed }: Wish, solved: readonly string[]) {
+function choose(
+  here: readonly Incident[],
+  { id, seed }: IncidentRequest,
+  solved: readonly string[],
+) {
   if (id === undefined) {
     const drawing = seed ?? seedFor(here, (one) => !solved.includes(solvedMark(one.id)))
     return { incident: draw(here, drawing), seed: drawing }

@@ -37,7 +37,7 @@ function changedChains(from: NodeState, to: NodeState): string {
   const remove = [...nat(from).keys()].filter((chain) => !wanted.has(chain))
   return tableInput('nat', {
     wanted,
-    held: nat(from),
+    current: nat(from),
     write: new Set([...differing, 'KUBE-SERVICES']),
     remove,
   })

@@ -129,12 +129,12 @@ export class Api {
    */
   update<T extends KubeObject>(
     resourceName: string,
-    given: T,
+    input: T,
     subresource?: 'status',
     options: WriteOptions = {},
   ): T {
     const resource = resourceNamed(resourceName)
-    const object = storedOf(given)
+    const object = storedOf(input)
     const { name, namespace, resourceVersion, uid } = object.metadata
     const old = this.read(resourceName, namespace, name)
     const next = wireCopy(

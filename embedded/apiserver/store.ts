@@ -115,14 +115,14 @@ export class Store {
     return this.#tables.get(resourceNamed(resource)) as Map<string, Stored>
   }
 
-  #record(resource: string, given: Stored, isGone: boolean): Stored {
+  #record(resource: string, input: Stored, isGone: boolean): Stored {
     const table = this.#table(resource)
-    const key = storeKey(given.metadata)
+    const key = storeKey(input.metadata)
     const previous = table.get(key)
     const revision = ++this.#current
     const object = deepFreeze({
-      ...given,
-      metadata: { ...given.metadata, resourceVersion: String(revision) },
+      ...input,
+      metadata: { ...input.metadata, resourceVersion: String(revision) },
     })
     if (isGone) table.delete(key)
     else table.set(key, object)

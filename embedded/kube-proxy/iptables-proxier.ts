@@ -31,10 +31,10 @@ export class IptablesProxier extends Proxier {
   }
 
   protected write(change: SyncChange): Promise<StepsResult> {
-    const [wanted, held] = [change.wanted.iptables, change.held.iptables]
+    const [wanted, current] = [change.wanted.iptables, change.current.iptables]
     const input = change.full
-      ? fullInput(wanted, held, staleChains(wanted.get('nat'), held.get('nat')))
-      : changedInput(wanted, held)
+      ? fullInput(wanted, current, staleChains(wanted.get('nat'), current.get('nat')))
+      : changedInput(wanted, current)
     return this.context.guest.apply([{ command: restoreCommand, input }])
   }
 
@@ -56,8 +56,8 @@ export class IptablesProxier extends Proxier {
 }
 
 /** Chains of Services that no longer exist. */
-const staleChains = (wanted?: Table, held?: Table): string[] =>
-  [...(held?.keys() ?? [])].filter((chain) => isServiceChain(chain) && !wanted?.has(chain))
+const staleChains = (wanted?: Table, current?: Table): string[] =>
+  [...(current?.keys() ?? [])].filter((chain) => isServiceChain(chain) && !wanted?.has(chain))
 
 /** Input that rewrites the chains of changed Services and those that exist once per node. */
 function changedInput(wanted: Ruleset, programmed: Ruleset): string {
@@ -86,7 +86,7 @@ export interface TableChange {
   /** The predicted chains. */
   wanted: Table
   /** The rules on the node; undefined if only `write` is to be written and the others are unknown. */
-  held?: Table
+  current?: Table
   /** Chains to write; default: all of `wanted`. */
   write?: ReadonlySet<string>
   /** Chains to delete; no written chain jumps to them. */
@@ -100,19 +100,19 @@ export interface TableChange {
  */
 export function tableInput(
   name: string,
-  { wanted, held, write, remove = [] }: TableChange,
+  { wanted, current, write, remove = [] }: TableChange,
 ): string {
   const lines: string[] = []
   const rules: string[] = []
   for (const chain of wanted.values()) {
     if (isBuiltIn(name, chain.name)) {
-      if (held)
-        rules.push(...missingJumps(chain.name, chain.rules, held.get(chain.name)?.rules ?? []))
+      if (current)
+        rules.push(...missingJumps(chain.name, chain.rules, current.get(chain.name)?.rules ?? []))
       continue
     }
     if (write && !write.has(chain.name)) continue
     if (isEnsuredOnly(name, chain.name)) {
-      if (held && !held.has(chain.name)) lines.push(`:${chain.name} - [0:0]`)
+      if (current && !current.has(chain.name)) lines.push(`:${chain.name} - [0:0]`)
       continue
     }
     lines.push(`:${chain.name} - [0:0]`)
@@ -126,8 +126,8 @@ export function tableInput(
 }
 
 /** The predicted order is that of an empty node, on which the last jump created is the first one. */
-function missingJumps(chain: string, wanted: RuleLines, held: RuleLines): string[] {
-  const present = new Set(held.map(({ spec }) => spec))
+function missingJumps(chain: string, wanted: RuleLines, current: RuleLines): string[] {
+  const present = new Set(current.map(({ spec }) => spec))
   return wanted
     .filter(({ spec }) => !present.has(spec))
     .reverse()
@@ -135,12 +135,16 @@ function missingJumps(chain: string, wanted: RuleLines, held: RuleLines): string
 }
 
 /** The input of a full sync with all predicted tables. `remove` names stale chains of the nat table. */
-export function fullInput(wanted: Ruleset, held: Ruleset, remove: readonly string[] = []): string {
+export function fullInput(
+  wanted: Ruleset,
+  current: Ruleset,
+  remove: readonly string[] = [],
+): string {
   let input = ''
   for (const [name, table] of wanted)
     input += tableInput(name, {
       wanted: table,
-      held: held.get(name) ?? new Map(),
+      current: current.get(name) ?? new Map(),
       remove: name === 'nat' ? remove : [],
     })
   return input

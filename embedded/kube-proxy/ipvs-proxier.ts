@@ -52,7 +52,7 @@ export class IpvsProxier extends Proxier {
     return this.context.guest.read('iptables', 'ipsets', 'virtualServers', 'links')
   }
 
-  protected async write({ wanted, held: current, full }: SyncChange): Promise<StepsResult> {
+  protected async write({ wanted, current, full }: SyncChange): Promise<StepsResult> {
     const { guest, settings } = this.context
     // What was programmed has none of the draining real servers: a genuine kube-proxy reads the node in each sync.
     const { virtualServers } =

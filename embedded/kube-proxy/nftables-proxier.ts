@@ -32,7 +32,7 @@ export class NftablesProxier extends Proxier {
     return this.context.guest.read('nftables', 'links')
   }
 
-  protected write({ wanted, held: current, full }: SyncChange): Promise<StepsResult> {
+  protected write({ wanted, current, full }: SyncChange): Promise<StepsResult> {
     const scripts = (wanted.nftables ?? []).flatMap((table) =>
       printNftTransactions(
         current.nftables?.find(({ family }) => family === table.family),

@@ -23,8 +23,8 @@ export interface ProxierContext {
 export interface SyncChange {
   /** Predicted from `objects`. */
   wanted: NodeState
-  held: NodeState
-  /** `held` was read from the node in this sync. */
+  current: NodeState
+  /** `current` was read from the node in this sync. */
   full: boolean
   objects: ClusterObjects
 }
@@ -73,13 +73,13 @@ export abstract class Proxier {
     const { node, version, log, settings } = this.context
     const present =
       periodic || Date.now() - this.#fullAt > this.maxIntervalMs ? undefined : this.programmed
-    const held = present ?? (await this.read())
-    if (!present) this.addresses = new Set(ownAddresses(held.links))
+    const current = present ?? (await this.read())
+    if (!present) this.addresses = new Set(ownAddresses(current.links))
     const { mode } = this
     const nodeAddresses = [...this.addresses]
     const wanted = predict(objects, { node, mode, version, config: settings.config, nodeAddresses })
     this.programmed = undefined
-    const { ok, errors } = await this.write({ wanted, held, full: !present, objects })
+    const { ok, errors } = await this.write({ wanted, current, full: !present, objects })
     if (!ok) {
       log('E', ...this.failure, { err: `exit status 1: ${errors.join('; ')}`, ipFamily: 'IPv4' })
       throw new Error(`retryingTime=${settings.syncPeriodMs / 1000}s`)

@@ -27,7 +27,7 @@ export class UserspaceProxier extends Proxier {
     return this.context.guest.read('iptables', 'links')
   }
 
-  protected async write({ wanted, held: current, objects }: SyncChange): Promise<StepsResult> {
+  protected async write({ wanted, current, objects }: SyncChange): Promise<StepsResult> {
     // The ports are opened first, because connections to a closed port would be refused.
     await this.#relay.serve(this.#ports(objects))
     return this.context.guest.apply([

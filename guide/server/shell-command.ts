@@ -11,7 +11,7 @@ export const HOST = 'host'
 /** What runs in a terminal. */
 export interface ShellCommand {
   file: string
-  words: string[]
+  args: string[]
   env: NodeJS.ProcessEnv
   cwd: string
   /** The word in the marks of its prompts and commands; absent if the shell makes none. */
@@ -60,14 +60,14 @@ export function shellAt(
   if (place === HOST) {
     const bash = programIn(env.PATH ?? '', 'bash')
     const shell = process.env.SHELL || userInfo().shell || '/bin/sh'
-    if (bash === undefined) return { file: shell, words: [], env, cwd: projectRoot }
+    if (bash === undefined) return { file: shell, args: [], env, cwd: projectRoot }
     const mark = randomBytes(8).toString('hex')
     const marked = { ...env, GUIDE_MARK: mark, GUIDE_VARIABLES: variables }
-    return { file: bash, words: ['--rcfile', BASHRC, '-i'], env: marked, cwd: projectRoot, mark }
+    return { file: bash, args: ['--rcfile', BASHRC, '-i'], env: marked, cwd: projectRoot, mark }
   }
   return {
     file: process.execPath,
-    words: [START, 'scripts/exec.ts', '--shell'],
+    args: [START, 'scripts/exec.ts', '--shell'],
     env: { ...env, NODE: place },
     cwd: projectRoot,
   }

@@ -135,9 +135,9 @@ export class Terminal {
 
   /** Starts the shell, and shows what it prints and that it has ended. */
   #start(): IPty {
-    const { file, words, env, cwd } = this.#command
+    const { file, args, env, cwd } = this.#command
     const { cols, rows } = this.#screen
-    const pty = this.#spawn(file, words, { cols, rows, name: 'xterm-256color', cwd, env })
+    const pty = this.#spawn(file, args, { cols, rows, name: 'xterm-256color', cwd, env })
     this.#line = ''
     this.#hasMarks = false
     let unread = 0

@@ -122,8 +122,9 @@ export function judgedLine(judged: JudgedFile, done: number, total: number): str
   const { learner, lab, score, maxScore } = judged.graded
   const open = openSteps(judged.graded)
   const mark = open.length === 0 ? '✓' : '✗'
-  const said = open.length === 0 ? 'every step passed' : `open: ${shortened(open.join(', '), 80)}`
-  return `${count} ${mark} ${column(learner)} lab ${lab}  ${String(score).padStart(3)}/${maxScore}  ${said}`
+  const summary =
+    open.length === 0 ? 'every step passed' : `open: ${shortened(open.join(', '), 80)}`
+  return `${count} ${mark} ${column(learner)} lab ${lab}  ${String(score).padStart(3)}/${maxScore}  ${summary}`
 }
 
 /** The summary of a class as text: failures per step, flags, refusals, and what the grades cannot prove. */

@@ -30,11 +30,11 @@ export function wordFlags(
   learner: string,
   { key, word }: JudgeFileOptions,
 ): Flag[] {
-  const words = expectedWords(word, key, learner)
-  if (words.length === 0) return []
+  const expected = expectedWords(word, key, learner)
+  if (expected.length === 0) return []
   const states = [...captures].map(([id, { capture }]) => ({
     id,
-    state: wordState(capture, words),
+    state: wordState(capture, expected),
   }))
   const flag = (wanted: 'missing' | 'other', what: string): Flag[] => {
     const ids = states.filter(({ state }) => state === wanted).map(({ id }) => id)

@@ -103,8 +103,8 @@ const deleteCounters: SolutionStep = {
 /** Two packets for each name that is tried: the complete one, and one for each word after "search". */
 async function readLookupPackets(bench: LabBench): Promise<string> {
   const text = await bench.inPod('client', 'cat /etc/resolv.conf')
-  const words = /^search .*$/m.exec(text)?.[0].trim().split(/\s+/) ?? []
-  return String(2 * words.length)
+  const domains = /^search .*$/m.exec(text)?.[0].trim().split(/\s+/) ?? []
+  return String(2 * domains.length)
 }
 
 export const solution: LabSolution = {

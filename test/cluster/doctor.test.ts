@@ -10,7 +10,12 @@ import {
   readKernelProbe,
 } from '../../cluster/doctor/kernel-probe.ts'
 import type { DoctorResult } from '../../cluster/doctor/result.ts'
-import { doctorRows, layoutRows, noneAble, type Wishes } from '../../cluster/doctor/table.ts'
+import {
+  doctorRows,
+  layoutRows,
+  noneAble,
+  type RequestedCluster,
+} from '../../cluster/doctor/table.ts'
 import { creationReason } from '../../cluster/kind/creation.ts'
 import { type EngineFacts, readEngineInfo } from '../../cluster/kind/engine.ts'
 import type { Confinement } from '../../embedded/index.ts'
@@ -291,8 +296,8 @@ describe('the table', () => {
     { number: 6, kernel: [], measures: true },
     { number: 7, kernel: [], kernelOfSteps: ['nft'] },
   ]
-  const lab = (judged: Facts, number: number, wishes?: Wishes) =>
-    doctorRows(judged, course, wishes).rows.find(({ of }) => of === `lab ${number}`)
+  const lab = (judged: Facts, number: number, requested?: RequestedCluster) =>
+    doctorRows(judged, course, requested).rows.find(({ of }) => of === `lab ${number}`)
 
   test('names for each lab where it runs now, and why not elsewhere', () => {
     expect(lab(here, 1)).toMatchObject({
@@ -334,20 +339,20 @@ describe('the table', () => {
   })
 
   test('names the context that CLUSTER selects, but for a lab that measures in User-Mode Linux where that can not run', () => {
-    const wishes = { cluster: 'context:work' }
+    const requested = { cluster: 'context:work' }
     const context = {
       what: 'context',
       severity: 'note',
       detail: '"work", which is not examined here',
     }
-    expect(lab(here, 2, wishes)).toMatchObject(context)
-    expect(lab(here, 6, wishes)).toMatchObject(context)
+    expect(lab(here, 2, requested)).toMatchObject(context)
+    expect(lab(here, 6, requested)).toMatchObject(context)
     const arm: Facts = {
       ...here,
       embedded: { ...embedded, uml: 'User-Mode Linux is built for x86-64 only' },
     }
-    expect(lab(arm, 2, wishes)).toMatchObject(context)
-    expect(lab(arm, 6, wishes)).toMatchObject({ severity: 'fault', what: 'nowhere yet' })
+    expect(lab(arm, 2, requested)).toMatchObject(context)
+    expect(lab(arm, 6, requested)).toMatchObject({ severity: 'fault', what: 'nowhere yet' })
   })
 
   test('on a processor without User-Mode Linux, labs that need IPVS run nowhere', () => {

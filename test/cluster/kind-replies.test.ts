@@ -34,21 +34,16 @@ const recorded = z
   .array(z.object({ moment: z.string(), replies: z.array(reply) }))
   .parse(JSON.parse(readFileSync(FILE, 'utf8')))
 
-const PROGRAM = readFileSync(join(import.meta.dirname, 'replay-replies.pl'), 'utf8')
+const PROGRAM = join(import.meta.dirname, 'replay-replies.pl')
 
 let folder: string
 const at = (moment: string) => writeFileSync(join(folder, 'moment'), moment)
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'recorded-kind-'))
-  for (const [name, text] of Object.entries({
-    docker: `#!/usr/bin/perl\n${PROGRAM}`,
-    kind: `#!/usr/bin/perl\n${PROGRAM}`,
-    podman: '#!/bin/sh\nexit 125\n',
-  })) {
-    writeFileSync(join(folder, name), text)
-    chmodSync(join(folder, name), 0o755)
-  }
+  for (const name of ['docker', 'kind']) copyFileSync(PROGRAM, join(folder, name))
+  writeFileSync(join(folder, 'podman'), '#!/bin/sh\nexit 125\n')
+  for (const name of ['docker', 'kind', 'podman']) chmodSync(join(folder, name), 0o755)
   copyFileSync(FILE, join(folder, 'replies.json'))
   vi.stubEnv('PATH', `${folder}${delimiter}${process.env.PATH}`)
 })

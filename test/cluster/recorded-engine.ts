@@ -1,4 +1,12 @@
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { projectRoot } from '../../host/layout.ts'
@@ -22,7 +30,7 @@ export interface EnginePhase {
   }[]
 }
 
-const PROGRAM = readFileSync(join(import.meta.dirname, 'replay-engine.pl'), 'utf8')
+const PROGRAM = join(import.meta.dirname, 'replay-engine.pl')
 
 /** A docker and a kind that answer as in a genuine run (genuine-run.json, which `RECORD=1 make e2e-kind` writes). */
 export class RecordedEngine {
@@ -39,10 +47,8 @@ export class RecordedEngine {
     mkdirSync(join(this.folder, 'bin'))
     for (const name of ['docker', 'kind', 'podman']) {
       const path = join(this.folder, 'bin', name)
-      writeFileSync(
-        path,
-        name === 'podman' ? '#!/bin/sh\nexit 125\n' : `#!/usr/bin/perl\n${PROGRAM}`,
-      )
+      if (name === 'podman') writeFileSync(path, '#!/bin/sh\nexit 125\n')
+      else copyFileSync(PROGRAM, path)
       chmodSync(path, 0o755)
     }
     writeFileSync(join(this.folder, 'project'), projectRoot)

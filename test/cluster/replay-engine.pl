@@ -1,3 +1,4 @@
+#!/usr/bin/perl
 # Answers as docker or kind (by its own name) answered the same words in a genuine run. Calls that change something divide the
 # run into parts. Within a part, the n-th question with the same words gets their n-th answer, later ones the last, as programs
 # that wait ask often; a question that has no answer in its part gets the latest one from before it. Beside the folder

@@ -1,3 +1,4 @@
+#!/usr/bin/perl
 # Answers as docker or kind (by its own name) answered the same words: from the moment that the file `moment` beside it names on,
 # the latest reply of a moment first. `inspect` prints a line for each name, whichever are asked for. Without a server, every command is
 # refused alike. Beside it: replies.json (the recording), log (the calls that were answered).

@@ -42,8 +42,8 @@ afterEach(async () => {
 
 const attempts = join(projectRoot, 'test/embedded/attempts.pl')
 const worked = (...command: string[]): string[] => {
-  const words = ['perl', attempts, String(victim.pid), folder, join(folder, 'socket'), ...told]
-  const [program = '', ...all] = [...command, ...words]
+  const args = ['perl', attempts, String(victim.pid), folder, join(folder, 'socket'), ...told]
+  const [program = '', ...all] = [...command, ...args]
   const { stdout, stderr } = spawnSync(program, all, { encoding: 'utf8' })
   expect(stderr).toBe('')
   return stdout.trim().split('\n').filter(Boolean)

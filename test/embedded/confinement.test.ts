@@ -81,9 +81,9 @@ async function asRootOfTheGuest(confinement: Confinement | undefined) {
   const machine = await startMachine({ ...options, ...(confinement && { confinement }) })
   const mount = `mkdir /tmp/host && mount -t hostfs none /tmp/host -o '${canary}' || echo 'not mounted'`
   try {
-    const said = await machine.run(['sh', '-c', `${mount}\n${attempts('/tmp/host')}`])
+    const output = await machine.run(['sh', '-c', `${mount}\n${attempts('/tmp/host')}`])
     const read = await machine.run(['cat', '/tmp/host/file'])
-    return { said: said.stdout, read }
+    return { output: output.stdout, read }
   } finally {
     await machine.stop()
     rmSync(directory, { recursive: true })
@@ -113,12 +113,12 @@ describe('root of the guest, with the file system of the host mounted,', () => {
 
   test('can change the host without confinement, so that the attempts prove something', async () => {
     const before = state()
-    const { said } = await asRootOfTheGuest({
+    const { output } = await asRootOfTheGuest({
       files: undefined,
       signals: undefined,
       systemCalls: false,
     })
-    expect(said).toContain('create\n')
+    expect(output).toContain('create\n')
     expect(state()).not.toEqual(before)
   })
 })
@@ -146,12 +146,12 @@ describe('a confined program', () => {
     ]
     const script = `${attempts(canary)}\necho own >'${own}/file' && mv '${own}/file' '${own}/moved'`
     const identity = process.getuid?.() === 0 ? { uid, gid: uid } : {}
-    const said = spawnSync(program, [...options, '--write', own, '--', 'sh', '-c', script], {
+    const output = spawnSync(program, [...options, '--write', own, '--', 'sh', '-c', script], {
       ...identity,
       encoding: 'utf8',
     })
-    expect(said.stderr).toBe('')
-    expect(said.stdout).toBe('')
+    expect(output.stderr).toBe('')
+    expect(output.stdout).toBe('')
     expect(state()).toEqual(before)
     expect(readFileSync(join(own, 'moved'), 'utf8')).toBe('own\n')
     rmSync(own, { recursive: true })

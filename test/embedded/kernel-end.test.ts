@@ -53,13 +53,13 @@ describe('a cluster whose kernel ends reports why', () => {
   const progress = { start() {}, end() {}, note: (text: string) => void notes.push(text) }
   const cluster = new EmbeddedCluster(`died-${process.pid}`)
   const folder = clusterFolder(cluster.name)
-  const run = async (script: string, words: string[], env: Record<string, string> = {}) => {
+  const run = async (script: string, args: string[], env: Record<string, string> = {}) => {
     const { exitCode, stdout, stderr } = await $({
       quiet: true,
       nothrow: true,
       cwd: projectRoot,
       env: { ...process.env, NAME: cluster.name, CLUSTER: 'embedded', CI: '1', ...env },
-    })`${process.execPath} scripts/start.mjs scripts/${script}.ts ${words}`
+    })`${process.execPath} scripts/start.mjs scripts/${script}.ts ${args}`
     return { exitCode, output: stdout + stderr }
   }
   const ended = () =>

@@ -24,7 +24,7 @@ beforeEach(() => {
   terminals = new Terminals({
     commandFor: () => ({
       file: 'bash',
-      words: ['--rcfile', join(projectRoot, 'guide/shell/bashrc'), '-i'],
+      args: ['--rcfile', join(projectRoot, 'guide/shell/bashrc'), '-i'],
       env: { ...process.env, HOME: folder, GUIDE_MARK: MARK, GUIDE_VARIABLES: variables },
       cwd: folder,
       mark: MARK,

@@ -58,7 +58,7 @@ beforeEach(() => {
   terminals = new Terminals({
     commandFor: () => ({
       file: '/bin/sh',
-      words: [],
+      args: [],
       env: { ...process.env, PS1: '$ ' },
       cwd: '/',
     }),

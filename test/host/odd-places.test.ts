@@ -40,9 +40,9 @@ afterAll(() => {
 })
 
 /** Runs a script: whatever is wrong is one sentence, exit code 2, and no hang. */
-async function expectSentence(script: string, words: string[]): Promise<void> {
+async function expectSentence(script: string, args: string[]): Promise<void> {
   const { DEBUG: _, ...own } = process.env
-  const child = spawn(process.execPath, ['scripts/start.mjs', script, ...words], {
+  const child = spawn(process.execPath, ['scripts/start.mjs', script, ...args], {
     cwd: projectRoot,
     env: { ...own, NO_COLOR: '1', CLUSTER: 'embedded', NAME: 'not-there' },
     timeout: 100_000,
@@ -96,7 +96,7 @@ describe('an unusable path is one sentence, and no command waits', () => {
   const node = ['--node', 'n', '--mode', 'iptables', '--kube-proxy', 'v1.30']
   const packet = ['--from', 'host', '--to', '10.96.0.1:80']
   const recorded = join(projectRoot, 'data/recordings/kind-v1.20.2/web-clusterip')
-  test.each<[script: string, words: () => string[]]>([
+  test.each<[script: string, args: () => string[]]>([
     ['trace', () => ['--capture', at('file-is-pipe'), ...packet]],
     ['trace', () => ['--capture', at('nodes-is-file'), ...packet]],
     ['expect', () => ['--diff', at('file-is-folder'), ...node]],
@@ -106,8 +106,8 @@ describe('an unusable path is one sentence, and no command waits', () => {
     ['check', () => ['--lab', '2', '--capture', recorded, '--output', at('nowhere/x')]],
     ['grade-class', () => ['--kubeconfigs', at('file'), '--lab', '2']],
     ['grade-class', () => [at('file'), '--csv', at('empty')]],
-  ])('for %s', async (script, words) => {
-    await expectSentence(`scripts/${script}.ts`, words())
+  ])('for %s', async (script, args) => {
+    await expectSentence(`scripts/${script}.ts`, args())
   })
 
   test.each([

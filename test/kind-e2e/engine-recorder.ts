@@ -1,9 +1,9 @@
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import type { V1NodeList } from '@kubernetes/client-node'
 import type { EngineCall, EnginePhase } from '../cluster/recorded-engine.ts'
 
-const PROGRAM = readFileSync(join(import.meta.dirname, 'record-engine.pl'), 'utf8')
+const PROGRAM = join(import.meta.dirname, 'record-engine.pl')
 
 /** Puts a recording docker and kind before the genuine ones, and keeps what they printed, phase by phase. */
 export class EngineRecorder {
@@ -18,7 +18,7 @@ export class EngineRecorder {
     mkdirSync(join(folder, 'bin'), { recursive: true })
     for (const name of ['docker', 'kind']) {
       const path = join(folder, 'bin', name)
-      writeFileSync(path, `#!/usr/bin/perl\n${PROGRAM}`)
+      copyFileSync(PROGRAM, path)
       chmodSync(path, 0o755)
     }
   }

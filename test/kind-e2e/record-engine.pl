@@ -1,3 +1,4 @@
+#!/usr/bin/perl
 # Runs the next program of its own name on PATH, passes its output and exit code on, and adds what was asked and printed as
 # one line of JSON to the file $RECORD_ENGINE. Installed as "docker" and "kind" in a folder at the beginning of PATH.
 use strict;

@@ -155,7 +155,7 @@ describe('one open incident', () => {
     )
   })
 
-  test('is kept when one is asked for that cannot run here', async () => {
+  test('stays open when the next one that is requested cannot run here', async () => {
     const { capabilities } = own.cluster
     const kept = async () =>
       (await readConfigMap(own.bench.client, notesName(INCIDENT_LAB)))?.[INCIDENT_KEY]

@@ -116,8 +116,8 @@ describe('a capture', () => {
 test('temporary folders of a killed process are removed by the next one, those of others stay', () => {
   const script = `import { ownTemporaryFolder } from './host/own-temporary-folder.ts'
 console.log(ownTemporaryFolder('probe', process.argv[1])); process.kill(process.pid, 'SIGKILL')`
-  const words = ['--import', 'tsx', '--input-type=module', '-e', script, folder]
-  const { stdout } = spawnSync(process.execPath, words, { cwd: projectRoot, encoding: 'utf8' })
+  const args = ['--import', 'tsx', '--input-type=module', '-e', script, folder]
+  const { stdout } = spawnSync(process.execPath, args, { cwd: projectRoot, encoding: 'utf8' })
   expect(existsSync(stdout.trim())).toBe(true)
   mkdirSync(join(folder, 'probe-of-somebody'))
   const [one, other] = [ownTemporaryFolder('probe', folder), ownTemporaryFolder('probe', folder)]

@@ -284,11 +284,11 @@ describe('allocation for Services', () => {
           const services = tight.list<Service>('services')
           const addresses = services.map((service) => service.spec.clusterIP)
           expect(new Set(addresses).size).toBe(services.length)
-          const held = services.flatMap(({ spec: own }) => [
+          const ports = services.flatMap(({ spec: own }) => [
             ...own.ports.flatMap((port) => port.nodePort ?? []),
             ...(own.healthCheckNodePort ? [own.healthCheckNodePort] : []),
           ])
-          expect(new Set(held).size).toBe(held.length)
+          expect(new Set(ports).size).toBe(ports.length)
           for (const { spec: own } of services) {
             expect(
               own.ports.every(

@@ -8,7 +8,7 @@ beforeEach(() => {
   api = createClusterApi()
 })
 
-/** Annotations whose keys and values have together so many bytes. */
+/** Annotations of this size: the bytes of all keys and values. */
 const annotationsOf = (bytes: number) => ({ 'example.com/a': 'x'.repeat(bytes - 20), b: '123456' })
 const most = 262_144
 const tooLong = (field: string, bytes: number) =>

@@ -67,8 +67,8 @@ export const forgottenCanary: Incident = {
       flush,
     ),
   revert: removeSecond,
-  debrief: `Each kube-proxy writes to its own node, so nodes in different modes work side by side, and hardly anybody notices. But a mode
-decides more than speed: in iptables mode a node port is answered on 127.0.0.1, too, and IPVS mode has no virtual server there.
-Without its label the node belongs to the first DaemonSet again. Virtual servers, sets and kube-ipvs0 stay until somebody
-removes them.`,
+  debrief: `Each kube-proxy writes to its own node, so nodes in different modes work side by side, and most clients notice nothing. But a
+mode decides more than speed: in iptables mode a node port is answered on 127.0.0.1, too, and IPVS mode has no virtual server
+there. Without its label the node belongs to the first DaemonSet again. Virtual servers, sets and kube-ipvs0 stay until they
+are removed.`,
 }
