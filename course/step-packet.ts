@@ -58,21 +58,28 @@ export function routeOf(
   const to = destinationOf(packet, snapshot, worker?.internalIPs[0])
   if (!place || to === undefined) return undefined
   if (from === 'host' || from === OUTSIDE) return { from, to, node: place.name, origin: from }
-  const pod = podFor(from, snapshot)
+  const pod = podFor(from, packet.to, snapshot)
   if (!pod?.spec) return undefined
   const { metadata, spec, status } = pod
   return {
-    from: `pod/${metadata.name}`,
+    from:
+      metadata.namespace === 'default'
+        ? `pod/${metadata.name}`
+        : `pod/${metadata.namespace}/${metadata.name}`,
     to,
     node: spec.nodeName ?? '',
     origin: `pod:${status?.podIP}`,
   }
 }
 
+/** The name of a Service of the labs in the learner's variant. */
+const serviceName = (to: string, snapshot: Snapshot): string =>
+  to.replace(/^web(?=$|-)/, variantIn(snapshot).name)
+
 /** Where a packet goes; undefined while its Service has no such port. `own` is the address of the node for a node port. */
 function destinationOf(packet: StepPacket, snapshot: Snapshot, own = ''): string | undefined {
   if (packet.to.includes(':')) return packet.to
-  const name = packet.to.replace(/^web(?=$|-)/, variantIn(snapshot).name)
+  const name = serviceName(packet.to, snapshot)
   const service = objectsOf(snapshot).services.find(
     (one) => one.namespace === 'default' && one.name === name,
   )
@@ -83,18 +90,33 @@ function destinationOf(packet: StepPacket, snapshot: Snapshot, own = ''): string
   return port.nodePort ? printEndpoint(own, port.nodePort) : undefined
 }
 
-/** The Pod of that name; for `pod` the labs' client, else any other one that is ready. */
-function podFor(name: string, snapshot: Snapshot): ApiObject | undefined {
+/**
+ * The Pod of that name. For `pod` it is the labs' client, else another one that is ready, before those of the system; none of the
+ * destination's own Pods, whose packets may come back to themselves.
+ */
+function podFor(name: string, to: string, snapshot: Snapshot): ApiObject | undefined {
   const pods = snapshot.items.filter(
     (item) =>
       item.kind === 'Pod' &&
-      item.metadata.namespace === 'default' &&
       !item.metadata.deletionTimestamp &&
       !item.spec?.hostNetwork &&
       item.status?.podIP !== undefined &&
       hasCondition(item, 'Ready'),
   )
-  const wanted = name === 'pod' ? 'client' : name
-  const found = pods.find(({ metadata }) => metadata.name === wanted)
-  return found ?? (name === 'pod' ? pods[0] : undefined)
+  const own = pods.filter(({ metadata }) => metadata.namespace === 'default')
+  if (name !== 'pod') return own.find(({ metadata }) => metadata.name === name)
+  const backends = endpointAddresses(to, snapshot)
+  return (
+    own.find(({ metadata }) => metadata.name === 'client') ??
+    [...own, ...pods].find(({ status }) => !backends.has(status?.podIP ?? ''))
+  )
+}
+
+/** The addresses of a Service's endpoints; none for a destination that is an address. */
+function endpointAddresses(to: string, snapshot: Snapshot): ReadonlySet<string> {
+  const name = serviceName(to, snapshot)
+  const slices = objectsOf(snapshot).endpointSlices.filter(
+    (slice) => slice.namespace === 'default' && slice.serviceName === name,
+  )
+  return new Set(slices.flatMap(({ endpoints }) => endpoints.flatMap((one) => one.addresses)))
 }

@@ -88,7 +88,7 @@ const packet = (input: Partial<StepPacket>): StepPacket => ({
 describe('the route of a step’s packet', () => {
   const web = service('web', '10.96.1.1')
   test('begins at the client, or at another Pod that is ready', () => {
-    const other = pod('web-1', '10.244.1.9', 'worker')
+    const other = pod('other', '10.244.1.9', 'worker')
     const client = pod('client', '10.244.0.5', 'control-plane')
     expect(routeOf(packet({}), snapshotOf(web, other, client))).toEqual({
       from: 'pod/client',
@@ -96,9 +96,30 @@ describe('the route of a step’s packet', () => {
       node: 'control-plane',
       origin: 'pod:10.244.0.5',
     })
-    expect(routeOf(packet({}), snapshotOf(web, other))?.from).toBe('pod/web-1')
+    expect(routeOf(packet({}), snapshotOf(web, other))?.from).toBe('pod/other')
     const starting = pod('client', '10.244.0.5', 'worker', false)
     expect(routeOf(packet({}), snapshotOf(web, starting))).toBeUndefined()
+  })
+
+  test('begins at a Pod of the system rather than at one that may answer itself', () => {
+    const backend = pod('web-1', '10.244.1.9', 'worker')
+    const dns = pod('coredns-1', '10.244.1.2', 'worker')
+    const slice = {
+      kind: 'EndpointSlice',
+      metadata: {
+        name: 'web-x',
+        namespace: 'default',
+        labels: { 'kubernetes.io/service-name': 'web' },
+      },
+      addressType: 'IPv4',
+      endpoints: [{ addresses: ['10.244.1.9'], conditions: { ready: true } }],
+      ports: [{ port: 80, protocol: 'TCP' }],
+    }
+    const system = { ...dns, metadata: { ...dns.metadata, namespace: 'kube-system' } }
+    expect(routeOf(packet({}), snapshotOf(web, slice, backend, system))?.from).toBe(
+      'pod/kube-system/coredns-1',
+    )
+    expect(routeOf(packet({}), snapshotOf(web, slice, backend))).toBeUndefined()
   })
 
   test('from a process or from outside begins at the first worker, also to a node port', () => {
