@@ -1,6 +1,7 @@
 // Lab 6, scale: the checks of the steps of labs/06-scale/lab.yaml.
 
 import { defineLab } from '../grading/define-lab.ts'
+import * as ownSync from './06-scale/own-sync.ts'
 import * as predictions from './06-scale/predictions.ts'
 import * as run from './06-scale/run.ts'
 import * as shapes from './06-scale/shapes.ts'
@@ -12,6 +13,10 @@ export default defineLab(6, ({ step, question }) => {
   question('rules-each', run.rulesOfOneService)
   step('change', shapes.shapesOf('change', shapes.risingAgainstFlat('changeMs')), {
     predict: predictions.growthOfChange,
+  })
+  step('own-sync', ownSync.ranInIptablesMode, {
+    predict: ownSync.timeOfSync,
+    question: ownSync.rulesByOwnCount,
   })
   step('lookup', shapes.shapesOf('lookup', shapes.risingAgainstFlat('newMoreMicros')), {
     predict: predictions.costOfEntry,

@@ -152,7 +152,8 @@ export function magnitudesOf(value: number): number[] {
 /** Of half a power of ten: closer to the middle than this, both neighbours are accepted. */
 const NEAR_MIDDLE = 0.35
 
-const named = (names: readonly string[], lowest: number) => (magnitude: number) =>
+/** The name of a power of ten, from the lowest one on. */
+export const named = (names: readonly string[], lowest: number) => (magnitude: number) =>
   names[Math.min(names.length - 1, Math.max(0, magnitude - lowest))] ?? ''
 
 /** Prediction: how many times as long a change takes at the largest size, in iptables mode. */

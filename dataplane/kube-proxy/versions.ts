@@ -94,6 +94,16 @@ const V1_20 = {
   ipvsFilterExternalLocal: false,
   /** ipvs: without a change, the next sync is an hour after the first one, not syncPeriod (#134147). */
   ipvsHourlyResync: false,
+
+  /**
+   * The metric of iptables rules counts those that kube-proxy owns (1.22, #99653), by mistake those that the last sync wrote
+   * (1.27), or there is one metric for each (1.28, #119140).
+   */
+  metricsRules: 'none' as 'none' | 'owned' | 'written' | 'both',
+  /** iptables mode measures full and partial syncs apart (#117787). */
+  metricsFullSyncs: false,
+  /** The metrics of syncs have the label ip_family (#129173). */
+  metricsIPFamily: false,
 }
 
 /** The behaviour of one version of kube-proxy, with its number: `1.30`. */
@@ -115,6 +125,7 @@ const CHANGES: Readonly<Record<string, Partial<typeof V1_20>>> = {
     ipvsLoopbackNodePorts: false,
     ipvsSctpRulesSwapped: false,
     ipvsHealthCheck: true,
+    metricsRules: 'owned',
   },
   '1.24': {
     internalTrafficPolicy: 'categorises',
@@ -128,8 +139,15 @@ const CHANGES: Readonly<Record<string, Partial<typeof V1_20>>> = {
     firewallMarker: true,
     ipvsMaglevPort: true,
     zoneHints: 'annotation',
+    metricsRules: 'written',
   },
-  '1.28': { nodeIPs: 'first', ipvsSkipsNodeAddresses: true, ipvsFilterHealthCheck: true },
+  '1.28': {
+    nodeIPs: 'first',
+    ipvsSkipsNodeAddresses: true,
+    ipvsFilterHealthCheck: true,
+    metricsRules: 'both',
+    metricsFullSyncs: true,
+  },
   '1.29': {
     liberalConntrack: true,
     ipvsOutFilter: true,
@@ -145,7 +163,7 @@ const CHANGES: Readonly<Record<string, Partial<typeof V1_20>>> = {
     nftables: 'available',
   },
   '1.32': {},
-  '1.33': { nftDropsUnallocated: true },
+  '1.33': { nftDropsUnallocated: true, metricsIPFamily: true },
   // Cherry-picks #133969 and #134099.
   '1.33.6': { nftLateFilters: true, nftInterfaceName: true },
   '1.34': {

@@ -78,13 +78,18 @@ http {
     ${sniff}
     location = /proxyMode { return 200 '${settings.mode}'; }
     location = /healthz { return 200 'ok'; }
+    location = /metrics {
+      alias ${place}.metrics;
+      types { }
+      default_type 'text/plain; version=0.0.4; charset=utf-8';
+    }
     location / { return 404; }
   }
 ${servers.join('')}}
 `
 }
 
-/** The nginx in a node that serves kube-proxy's health checks while kube-proxy runs. */
+/** The nginx in a node that serves kube-proxy's health checks and metrics while kube-proxy runs. */
 export class HealthServer {
   readonly #guest: GuestNode
   readonly #place = `${FOLDER}/${randomUUID()}`
@@ -122,6 +127,14 @@ read -r pid <${this.#place}.pid && kill -HUP "$pid"\n`
     void process.exited.then(() => {
       this.#process = undefined
     })
+  }
+
+  /** Replaces the text of /metrics. */
+  async publish(metrics: string): Promise<void> {
+    const file = `${this.#place}.metrics`
+    await this.#guest.run(
+      `[ -d ${FOLDER} ] || mkdir ${FOLDER}; printf '%s' ${shellWord(metrics)} >${file}.new && mv ${file}.new ${file}\n`,
+    )
   }
 
   /** Stops the server, as when a kube-proxy ends; afterwards its ports are closed. */

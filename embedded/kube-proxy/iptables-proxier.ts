@@ -4,6 +4,7 @@ import { isBuiltIn } from '../../dataplane/kube-proxy/ruleset-builder.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { restoreCommand, type StepsResult } from './guest-node.ts'
 import { hourMs, Proxier, type SyncChange } from './proxier.ts'
+import type { RuleCounts } from './sync-metrics.ts'
 
 const CANARY = 'KUBE-PROXY-CANARY'
 /** The exit code of iptables if it could not get the lock (RESOURCE_PROBLEM). */
@@ -35,6 +36,7 @@ export class IptablesProxier extends Proxier {
     const input = change.full
       ? fullInput(wanted, current, staleChains(wanted.get('nat'), current.get('nat')))
       : changedInput(wanted, current)
+    this.kind = { full: change.full, owned: ownedRules(wanted), written: writtenRules(input) }
     return this.context.guest.apply([{ command: restoreCommand, input }])
   }
 
@@ -53,6 +55,29 @@ export class IptablesProxier extends Proxier {
     this.programmed = undefined
     request()
   }
+}
+
+/** The rules in kube-proxy's own chains; the jumps to these are not counted, as in kube-proxy's metrics. */
+export function ownedRules(wanted: Ruleset): RuleCounts {
+  const count = (name: 'filter' | 'nat') => {
+    let rules = 0
+    for (const chain of wanted.get(name)?.values() ?? [])
+      if (!isBuiltIn(name, chain.name) && !isEnsuredOnly(name, chain.name))
+        rules += chain.rules.length
+    return rules
+  }
+  return { filter: count('filter'), nat: count('nat') }
+}
+
+/** The rules in an input of iptables-restore. */
+export function writtenRules(input: string): RuleCounts {
+  const counts = { filter: 0, nat: 0 }
+  let table = ''
+  for (const line of input.split('\n')) {
+    if (line.startsWith('*')) table = line.slice(1)
+    else if (line.startsWith('-A ') && (table === 'filter' || table === 'nat')) counts[table]++
+  }
+  return counts
 }
 
 /** Chains of Services that no longer exist. */

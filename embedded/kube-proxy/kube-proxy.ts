@@ -21,6 +21,7 @@ import {
   StartFailure,
 } from './settings.ts'
 import { SyncLoop } from './sync-loop.ts'
+import { SyncMetrics } from './sync-metrics.ts'
 import { UserspaceProxier } from './userspace-proxier.ts'
 
 const proxiers = {
@@ -134,6 +135,8 @@ export class KubeProxy implements BuiltinContainer {
       [...proxier.sysctls, ...settings.sysctls],
       settings.mode === 'nftables',
     )
+    const metrics = new SyncMetrics(settings.mode, featuresOf(this.#version))
+    await this.#health.publish(metrics.print())
     if (this.#stopping) return
     this.#log('I', 'server.go:527', 'Version info', { version: this.#version })
     this.#loop = new SyncLoop({
@@ -141,7 +144,7 @@ export class KubeProxy implements BuiltinContainer {
       burst: featuresOf(this.#version).syncBurst,
       maxIntervalMs: proxier.maxIntervalMs,
       retryMs: settings.syncPeriodMs,
-      sync: (periodic) => this.#sync(proxier, settings, periodic),
+      sync: (periodic) => this.#sync(proxier, { settings, metrics, periodic }),
       onError: (error) => this.#reportSync(error),
     })
     this.#follow()
@@ -164,7 +167,14 @@ export class KubeProxy implements BuiltinContainer {
     )
   }
 
-  async #sync(proxier: Proxier, settings: Settings, periodic: boolean): Promise<void> {
+  async #sync(
+    proxier: Proxier,
+    {
+      settings,
+      metrics,
+      periodic,
+    }: { settings: Settings; metrics: SyncMetrics; periodic: boolean },
+  ): Promise<void> {
     const { api, node } = this.#context
     const { objects, leftOut } = usableObjects(resources.flatMap((resource) => api.list(resource)))
     this.#reportLeftOut(leftOut)
@@ -177,9 +187,28 @@ export class KubeProxy implements BuiltinContainer {
     )
     await Promise.all([
       this.#health.serve(settings, nodeHealthChecks(ports)),
-      proxier.sync(objects, periodic),
+      this.#measured(metrics, proxier, () => proxier.sync(objects, periodic)),
     ])
     await this.#conntrack.after(ports, proxier.addresses)
+  }
+
+  /** Runs a sync and publishes how long it took. */
+  async #measured(
+    metrics: SyncMetrics,
+    proxier: Proxier,
+    sync: () => Promise<void>,
+  ): Promise<void> {
+    const began = performance.now()
+    const seconds = () => (performance.now() - began) / 1000
+    try {
+      await sync()
+      metrics.observe(seconds(), proxier.kind, Date.now())
+    } catch (error) {
+      metrics.observe(seconds(), proxier.kind)
+      throw error
+    } finally {
+      await this.#health.publish(metrics.print())
+    }
   }
 
   /** Logs each object that this kube-proxy ignores, once. */

@@ -6,6 +6,7 @@ import type { ClusterObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
 import type { GuestNode, StepsResult, Sysctl } from './guest-node.ts'
 import type { Logger, Settings } from './settings.ts'
+import type { SyncKind } from './sync-metrics.ts'
 
 /** The input of a proxier of any mode. */
 export interface ProxierContext {
@@ -48,6 +49,8 @@ export abstract class Proxier {
   abstract readonly maxIntervalMs: number
   /** The node's addresses at the last full sync, without those of kube-ipvs0. */
   addresses: ReadonlySet<string> = new Set()
+  /** What the running or the last sync is, for the metrics. */
+  kind: SyncKind = { full: true }
   protected readonly context: ProxierContext
   protected programmed: NodeState | undefined
   protected abstract readonly mode: KubeProxyMode
@@ -73,6 +76,7 @@ export abstract class Proxier {
     const { node, version, log, settings } = this.context
     const present =
       periodic || Date.now() - this.#fullAt > this.maxIntervalMs ? undefined : this.programmed
+    this.kind = { full: !present }
     const current = present ?? (await this.read())
     if (!present) this.addresses = new Set(ownAddresses(current.links))
     const { mode } = this

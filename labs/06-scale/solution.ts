@@ -4,12 +4,22 @@ import type { LabBench } from '../../course/lab-bench.ts'
 import type { LabSolution } from '../../course/lab-solution.ts'
 import { lastRun, measureHere } from '../../course/scale/measure.ts'
 import { lastServiceSlowdown } from '../../course/scale/results.ts'
-import { predictions, readsOnly, typing } from '../../course/typed-commands.ts'
+import {
+  answers,
+  mode,
+  predictions,
+  readsOnly,
+  typing,
+  withVariables,
+} from '../../course/typed-commands.ts'
 import { Unsupported } from '../../embedded/index.ts'
 
 const LAB = 6
 
 const predicted = predictions(LAB)
+const answer = answers(LAB)
+const onAnyNode = withVariables(async () => ({}))
+const READ = 'curl -s localhost:10249/metrics | grep proxy_rules_iptables'
 /** A prediction of somebody who knows labs 1 and 2, typed before the figures are looked at. */
 const foretold = (step: string, text: string) => predicted(step, `'${text}'`, text)
 
@@ -51,6 +61,11 @@ export const solution: LabSolution = {
       },
     },
     change: foretold('change', '100x'),
+    'own-sync': typing(
+      mode('iptables'),
+      foretold('own-sync', '100ms'),
+      onAnyNode.printed(answer, 'own-sync', '', `"${READ} | grep 'total.*nat' | cut -d' ' -f2"`),
+    ),
     lookup: foretold('lookup', '10ns'),
     'turning-point': {
       commands: [

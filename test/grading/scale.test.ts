@@ -14,7 +14,13 @@ import { loadSpec } from '../../grading/grader.ts'
 import { contextOf, judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { LabNotes } from '../../grading/lab-notes.ts'
-import { type AnswerNote, answerKey, predictedKey, truthKey } from '../../grading/learning-notes.ts'
+import {
+  type AnswerNote,
+  answeredKey,
+  answerKey,
+  predictedKey,
+  truthKey,
+} from '../../grading/learning-notes.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { misconception } from '../../grading/question.ts'
 import { Refusal } from '../../host/main.ts'
@@ -41,6 +47,8 @@ async function verdicts(run: unknown, only?: string[], answers: Record<string, s
       answerKey(id),
       { text, at: '2026-11-21' },
     ]),
+    // What kube-proxy counted is not in a capture: the answer that was right is.
+    [answeredKey('own-sync'), { text: '64', at: '2026-11-21' }],
     // A prediction counts as one even if it is wrong.
     ...spec.lab.steps.flatMap(({ id, predict }): [string, AnswerNote][] =>
       predict ? [[predictedKey(id), { text: predict.choices[0] ?? '1', at: '2026-11-21' }]] : [],
@@ -306,7 +314,8 @@ describe('predictions', () => {
   const truths = (run: Measurement) =>
     Promise.all(
       spec.steps.flatMap(({ id, asked }) =>
-        asked.predict
+        // What kube-proxy reports is in own-sync.test.ts.
+        asked.predict && id !== 'own-sync'
           ? [Promise.resolve(asked.predict(context(run))).then((truth) => [id, truth] as const)]
           : [],
       ),

@@ -6,6 +6,7 @@ import { writeMode } from '../../../dataplane/kube-proxy/config-conf.ts'
 import { describeFlush, planFlush } from '../../../dataplane/kube-proxy/flush.ts'
 import { silent } from '../../../host/progress.ts'
 import { timeoutScale, waitFor } from '../../../host/wait.ts'
+import { ownedRules } from '../../kube-proxy/iptables-proxier.ts'
 import {
   controlPlane,
   type NodeName,
@@ -54,6 +55,19 @@ const weights = async (node: NodeName, address: string) =>
     .filter((server) => server.address === address)
     .flatMap(({ realServers }) => realServers.map((real) => `${real.address} ${real.weight}`))
     .sort()
+
+/** The values of a node's metrics, by what follows `kubeproxy_sync_proxy_rules_`. */
+async function metricsOf(node: NodeName): Promise<ReadonlyMap<string, number>> {
+  const text = await nodes.sh(node, 'curl -s http://127.0.0.1:10249/metrics')
+  const lines = [...text.matchAll(/^kubeproxy_sync_proxy_rules_(\S+) (\S+)$/gm)]
+  return new Map(lines.map(([, name = '', value]) => [name, Number(value)]))
+}
+
+const difference = (
+  before: ReadonlyMap<string, number>,
+  after: ReadonlyMap<string, number>,
+  name: string,
+) => (after.get(name) ?? Number.NaN) - (before.get(name) ?? Number.NaN)
 
 describe('a kernel that lacks ip_vs', () => {
   const forbid = { path: '/etc/modprobe.d/no-ipvs.conf', content: 'install ip_vs /bin/false\n' }
@@ -104,6 +118,32 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', {
     ).toBe('200')
     const answers = await nodes.ask('client1', webIP, 20)
     expect(Object.keys(answers).sort()).toEqual(['web1', 'web2'])
+  })
+
+  test('/metrics counts the rules of the node and each sync, on the loopback interface only', async () => {
+    const before = await metricsOf(worker)
+    const { iptables } = await nodes.state(worker)
+    expect(before.get('iptables_total{ip_family="IPv4",table="nat"}')).toBe(
+      ownedRules(iptables).nat,
+    )
+    nodes.addService('counted', '10.96.100.102')
+    nodes.setEndpoints('counted', [worker2])
+    const after = await waitFor('a sync with the Service', 20_000, async () => {
+      const now = await metricsOf(worker)
+      const added = difference(before, now, 'iptables_total{ip_family="IPv4",table="nat"}')
+      return added > 0 ? { now, added } : undefined
+    })
+    // Its entry, a rule for masquerading, one that chooses the endpoint, and two in its chain.
+    expect(after.added).toBe(5)
+    const syncs = difference(before, after.now, 'duration_seconds_count{ip_family="IPv4"}')
+    const seconds = difference(before, after.now, 'duration_seconds_sum{ip_family="IPv4"}')
+    expect(syncs).toBeGreaterThan(0)
+    expect(seconds / syncs).toBeGreaterThan(0.001)
+    expect(
+      difference(before, after.now, 'last_timestamp_seconds{ip_family="IPv4"}'),
+    ).toBeGreaterThan(0)
+    const status = 'curl -s -o /dev/null -w %{http_code}'
+    expect(await nodes.sh(worker, `${status} http://172.18.0.3:10249/metrics || :`)).toBe('000')
   })
 
   test('a new Service is reachable soon after the change, not only after the next periodic sync', async () => {
