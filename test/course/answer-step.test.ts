@@ -1,12 +1,16 @@
 import { describe, expect, test } from 'vitest'
 import { answerStep } from '../../course/answer-step.ts'
-import { onCluster } from '../../grading/check-context.ts'
+import { type Check, type LiveContext, onCluster } from '../../grading/check-context.ts'
 import { checkedStep } from '../../grading/define-lab.ts'
+import { expectThat, NotApplicable } from '../../grading/failure.ts'
 import { emptySnapshot, fakeLab, madeStep } from '../grading/fake-lab.ts'
 import { madeLiveCluster } from '../grading/made-live-cluster.ts'
 
+const sendRequest: Check<LiveContext> = ({ live }) =>
+  live.inPod({ namespace: 'default', name: 'client' }, 'curl')
+
 /** A lab with a step that predicts and asks, whose check sends a request; the cluster counts the requests. */
-function madeLab() {
+function madeLab(check: Check<LiveContext> = sendRequest) {
   const notes: Record<string, string> = {}
   let requests = 0
   const live = madeLiveCluster({
@@ -32,7 +36,7 @@ function madeLab() {
     99,
     { ...definition, understanding: undefined },
     {
-      check: onCluster(({ live }) => live.inPod({ namespace: 'default', name: 'client' }, 'curl')),
+      check: onCluster(check),
       asked: { predict: truth, question: truth },
       needsCluster: true,
       onlyAsks: false,
@@ -64,5 +68,25 @@ describe('a step whose check sends requests', () => {
     expect(requests()).toBe(1)
     expect(exitCode).toBe(0)
     expect(lines.join('\n')).toContain('web-2')
+  })
+})
+
+describe('a step that this cluster cannot have', () => {
+  test('says so to an answer, whose command succeeds: the commands of a text go on', async () => {
+    const { answer } = madeLab(() => {
+      throw new NotApplicable('the kernel has no nat for nft')
+    })
+    await answer('web-2')
+    const { lines, exitCode } = await answer('web-1')
+    expect(lines.join('\n')).toContain('the kernel has no nat for nft')
+    expect(exitCode).toBe(0)
+  })
+
+  test('an answer to a state that does not hold does not succeed', async () => {
+    const { answer } = madeLab(() =>
+      expectThat(false, { inspect: 'ls', expected: 'rules', actual: 'none' }),
+    )
+    await answer('web-2')
+    expect((await answer('web-1')).exitCode).toBe(1)
   })
 })
