@@ -7,7 +7,7 @@ import { expectThat, NotApplicable, onNode, Trouble } from '../../grading/failur
 import { learningOf } from '../../grading/learning-notes.ts'
 import type { Truth } from '../../grading/question.ts'
 import { modeOf } from '../../grading/snapshot.ts'
-import { magnitudesOf, named } from './predictions.ts'
+import { magnitudeName, magnitudesOf } from './predictions.ts'
 import { measuredRun } from './run.ts'
 
 const STEP = 'own-sync'
@@ -47,7 +47,7 @@ export async function ranInIptablesMode(context: CheckContext): Promise<void> {
 }
 
 /** The values of the metrics of syncs in the text of /metrics: those of IPv4, if families are told apart. */
-export function readMetrics(text: string): ReadonlyMap<string, number> {
+function readMetrics(text: string): ReadonlyMap<string, number> {
   const values = new Map<string, number>()
   for (const line of text.split('\n')) {
     const [, name, labels = '', value] =
@@ -90,10 +90,11 @@ export async function timeOfSync(context: CheckContext): Promise<Truth> {
   const figures = await ownFigures(context)
   const averages = figures.map(({ sum, count }) => (sum / count) * 1000)
   const text = figures.map(
-    ({ node, count }, index) => `${node} ${averages[index]?.toPrecision(2)} ms (${count} syncs)`,
+    ({ node, count }, index) =>
+      `${node} ${Number(averages[index]?.toPrecision(2))} ms (${count} syncs)`,
   )
   return {
-    accepts: [...new Set(averages.flatMap(magnitudesOf))].map(named(TIMES, 0)),
+    accepts: [...new Set(averages.flatMap(magnitudesOf).map(magnitudeName(TIMES, 0)))],
     inspect: READ,
     wrong: [
       {

@@ -153,7 +153,7 @@ export function magnitudesOf(value: number): number[] {
 const NEAR_MIDDLE = 0.35
 
 /** The name of a power of ten, from the lowest one on. */
-export const named = (names: readonly string[], lowest: number) => (magnitude: number) =>
+export const magnitudeName = (names: readonly string[], lowest: number) => (magnitude: number) =>
   names[Math.min(names.length - 1, Math.max(0, magnitude - lowest))] ?? ''
 
 /** Prediction: how many times as long a change takes at the largest size, in iptables mode. */
@@ -163,7 +163,7 @@ export async function growthOfChange(context: CheckContext): Promise<Truth> {
   const ratio = median(last.changeMs) / median(first.changeMs)
   const names = ['1x', '10x', '100x', '1000x']
   return {
-    accepts: magnitudesOf(ratio).map(named(names, 0)),
+    accepts: magnitudesOf(ratio).map(magnitudeName(names, 0)),
     inspect: show('change'),
     wrong: [
       {
@@ -189,7 +189,7 @@ export async function costOfEntry(context: CheckContext): Promise<Truth> {
   const names = ['1ns', '10ns', '100ns', '1us', '10us']
   const wholeMicros = median(last.newMicros)
   return {
-    accepts: magnitudesOf(nanos).map(named(names, 0)),
+    accepts: magnitudesOf(nanos).map(magnitudeName(names, 0)),
     inspect: show('lookup'),
     wrong: [
       {

@@ -18,9 +18,9 @@ export interface SyncKind {
   written?: RuleCounts
 }
 
-type Labels = Readonly<Record<string, string>>
+type MetricLabels = Readonly<Record<string, string>>
 
-const printLabels = (labels: Labels): string => {
+const printLabels = (labels: MetricLabels): string => {
   const pairs = Object.entries(labels).map(([name, value]) => `${name}="${value}"`)
   return pairs.length === 0 ? '' : `{${pairs.join(',')}}`
 }
@@ -49,7 +49,7 @@ class Histogram {
     this.#sum += seconds
   }
 
-  print(name: string, help: string, labels: Labels): string {
+  print(name: string, help: string, labels: MetricLabels): string {
     const bucket = (le: string, count: number) =>
       `${name}_bucket${printLabels({ ...labels, le })} ${count}\n`
     return [
@@ -62,7 +62,7 @@ class Histogram {
   }
 }
 
-function printGauge(name: string, help: string, values: readonly [Labels, number][]): string {
+function printGauge(name: string, help: string, values: readonly [MetricLabels, number][]): string {
   if (values.length === 0) return ''
   const lines = values.map(
     ([labels, value]) => `${name}${printLabels(labels)} ${printMetricValue(value)}\n`,
@@ -97,7 +97,7 @@ export class SyncMetrics {
 
   /** The lines about syncs of `curl localhost:10249/metrics`, by name. */
   print(): string {
-    const family: Labels = this.#features.metricsIPFamily ? { ip_family: 'IPv4' } : {}
+    const family: MetricLabels = this.#features.metricsIPFamily ? { ip_family: 'IPv4' } : {}
     return [
       ...this.#printKinds(family),
       this.#all.print(
@@ -114,7 +114,7 @@ export class SyncMetrics {
     ].join('')
   }
 
-  #printKinds(family: Labels): string[] {
+  #printKinds(family: MetricLabels): string[] {
     if (this.#mode !== 'iptables' || !this.#features.metricsFullSyncs) return []
     const print = (kind: 'full' | 'partial', of: Histogram) =>
       of.print(
@@ -125,12 +125,12 @@ export class SyncMetrics {
     return [print('full', this.#full), print('partial', this.#partial)]
   }
 
-  #printRules(family: Labels): string[] {
+  #printRules(family: MetricLabels): string[] {
     const { metricsRules } = this.#features
     if (metricsRules === 'none') return []
     const { owned = {}, written = {} } = this.#last ?? {}
     const values = (counts: RuleCounts) =>
-      Object.entries(counts).map(([table, count]): [Labels, number] => [
+      Object.entries(counts).map(([table, count]): [MetricLabels, number] => [
         { ...family, table },
         count,
       ])

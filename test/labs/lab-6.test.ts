@@ -11,8 +11,10 @@ import { MEASUREMENT, type Measurement, measurement } from '../../course/scale/m
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { judge } from '../../grading/judge.ts'
 import { LabNotes, writeNotes } from '../../grading/lab-notes.ts'
+import { stateOf } from '../../grading/snapshot.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { silent } from '../../host/progress.ts'
+import { madeRun } from '../grading/made-measurement.ts'
 import { LabTest, testUnsolved } from './own-cluster.ts'
 
 const own = await LabTest.of(6)
@@ -29,6 +31,21 @@ const keepRun = (kept: Measurement) =>
   writeNotes(own.bench.client, lab.number, { [MEASUREMENT]: JSON.stringify(kept) })
 
 testUnsolved(own)
+
+test("kube-proxy's own figures are those that a learner reads on a node, and the rules are counted as the node has them", async () => {
+  await keepRun(madeRun([10, 30, 60, 100]))
+  await solution.steps['own-sync']?.play?.(own.bench)
+  const outcome = await own.judged('own-sync')
+  expect(outcome?.verdict, outcome?.reason).toBe('passed')
+  expect(outcome?.learning?.prediction?.because).toMatch(/ ms \(\d+ syncs\)/)
+  const [node] = (await own.snapshot()).nodes
+  const chains = [...((node && stateOf(node).iptables.get('nat')?.values()) ?? [])]
+  const rules = chains
+    .filter(({ name }) => name.startsWith('KUBE-'))
+    .reduce((sum, chain) => sum + chain.rules.length, 0)
+  expect(outcome?.learning?.answered?.text).toBe(String(rules))
+  await resetLab(lab, own.bench)
+}, 300_000)
 
 test('both modes are measured on one node, and the files are where the text names them', async () => {
   const { folder } = await measureHere(own.cluster, own.bench.client, silent, {
