@@ -10,6 +10,7 @@ import { measureHere } from '../../course/scale/measure.ts'
 import { MEASUREMENT, type Measurement, measurement } from '../../course/scale/measurement.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { judge } from '../../grading/judge.ts'
+import { findStep } from '../../grading/lab-definition.ts'
 import { LabNotes, writeNotes } from '../../grading/lab-notes.ts'
 import { stateOf } from '../../grading/snapshot.ts'
 import { projectRoot } from '../../host/layout.ts'
@@ -105,6 +106,9 @@ describe('one thing altered', () => {
 
   test.each(questions)('%s: a wrong answer', async (id) => {
     await keepRun(run)
+    // A question that follows a prediction is judged once there is one.
+    const { predict } = findStep(lab, id)
+    if (predict) await own.bench.predict(lab.number, id, predict.choices?.[0] ?? '1')
     await own.bench.answer(lab.number, id, '7')
     expect((await own.judged(id))?.verdict).toBe('failed')
   })

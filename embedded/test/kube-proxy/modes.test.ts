@@ -126,7 +126,7 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', {
     expect(before.get('iptables_total{ip_family="IPv4",table="nat"}')).toBe(
       ownedRules(iptables).nat,
     )
-    nodes.addService('counted', '10.96.100.102')
+    nodes.addService('counted', '10.96.100.105')
     nodes.setEndpoints('counted', [worker2])
     const after = await waitFor('a sync with the Service', 20_000, async () => {
       const now = await metricsOf(worker)
