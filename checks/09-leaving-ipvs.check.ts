@@ -1,6 +1,7 @@
 // Lab 9, leaving IPVS: the checks of the steps of labs/09-leaving-ipvs/lab.yaml.
 
 import { defineLab } from '../grading/define-lab.ts'
+import { incidentAsks, incidentRepaired } from './08-incidents/lab-incident.ts'
 import * as cleanUp from './09-leaving-ipvs/clean-up.ts'
 import { nothingLost } from './09-leaving-ipvs/clients.ts'
 import * as inventory from './09-leaving-ipvs/inventory.ts'
@@ -26,4 +27,5 @@ export default defineLab(9, ({ step, liveStep, question, observe }) => {
   liveStep('ended', cleanUp.nothingNeedsIpvs, { predict: cleanUp.connectionsThatNeedIpvs })
   step('clean', cleanUp.onlyNewModeIsLeft)
   step('lossless', cleanUp.onlyNewModeIsLeft, { evidence: nothingLost })
+  step('incident', incidentRepaired, incidentAsks)
 })

@@ -2,6 +2,7 @@
 
 import { modeLacks } from '../../cluster/kube-proxy/module-check.ts'
 import { deployWeb } from '../../course/deploy-web.ts'
+import { solveIncident } from '../../course/incident/solve-incident.ts'
 import type { LabBench } from '../../course/lab-bench.ts'
 import type { LabSolution, SolutionStep } from '../../course/lab-solution.ts'
 import { answers, flush, predictions, typing } from '../../course/typed-commands.ts'
@@ -185,6 +186,15 @@ async function kindOnCanary(bench: LabBench): Promise<string> {
   return (await bench.onNode(await canaryOf(bench), chains)).trim() === '0' ? 'none' : 'stale'
 }
 
+const shopIncident = solveIncident(LAB)
+const incident: SolutionStep = {
+  ...shopIncident,
+  commands: shopIncident.commands.map((command) => `[ $FROM != ipvs ] || ${command}`),
+  play: async (bench) => {
+    if ((await startMode(bench)) === 'ipvs') await shopIncident.play?.(bench)
+  },
+}
+
 export const solution: LabSolution = {
   steps: {
     traffic: typing(predictAt('traffic', "'an-answer'", byStart('an-answer', 'nothing')), traffic),
@@ -214,6 +224,7 @@ export const solution: LabSolution = {
     ),
     clean,
     lossless: { commands: [] },
+    incident,
   },
 
   async leave(bench) {

@@ -1,6 +1,8 @@
 import type { LabIncidents } from '../../../course/incident/incident.ts'
 import { selectorTypo, unreadyBackends, wrongPortName, wrongTargetPort } from './endpoints.ts'
-import { lostEndpointRule, missingMasquerade, untracked } from './node-rules.ts'
+import { forgottenCanary } from './forgotten-canary.ts'
+import { evictedAgent } from './kube-proxy.ts'
+import { lostEndpointRule, missingMasquerade, staleReject, untracked } from './node-rules.ts'
 import { ownFirewall } from './own-firewall.ts'
 import {
   closeEndpoints,
@@ -11,6 +13,7 @@ import {
 } from './traffic-policies.ts'
 import {
   addressJanitor,
+  leftoverVirtualServer,
   markedVirtualServer,
   unknownScheduler,
   weightZero,
@@ -54,6 +57,13 @@ export const incidentsByLab: ReadonlyMap<number, LabIncidents> = new Map([
     {
       draws: [ownFirewall, addressJanitor],
       choices: [ownFirewall, addressJanitor, untracked, weightZero],
+    },
+  ],
+  [
+    9,
+    {
+      draws: [forgottenCanary, leftoverVirtualServer],
+      choices: [forgottenCanary, leftoverVirtualServer, evictedAgent, staleReject],
     },
   ],
   [
