@@ -105,10 +105,12 @@ export function connectionsThatNeedIpvs(context: CheckContext): Truth {
       },
       {
         when: (answer) => !answer.includes('opened-before-by-a-pod'),
-        because: 'IPVS forwards it, and forgets it with its virtual server.',
+        because:
+          'IPVS forwards it, and forgets it with its virtual server. The new rules choose an endpoint for its next packet, and another one than before resets the connection.',
       },
     ],
-    because: 'The first is forwarded by IPVS. The last has an address of kube-ipvs0 as its source.',
+    because:
+      'IPVS forwards the first ones; without it the new rules choose an endpoint for each, which is the old one by chance only. The last have an address of kube-ipvs0 as their source, and all of them stop.',
   }
 }
 
