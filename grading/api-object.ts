@@ -23,7 +23,9 @@ const apiObjectSchema = z.object({
     annotations: z.record(z.string(), z.string()).optional(),
     generation: z.number().optional(),
     creationTimestamp: z.string().nullish(),
+    /** When the grace period ends. */
     deletionTimestamp: z.string().nullish(),
+    deletionGracePeriodSeconds: z.number().nullish(),
     managedFields: z.array(z.object({ time: z.string().optional() })).nullish(),
   }),
   data: z.record(z.string(), z.string()).optional(),

@@ -18,12 +18,13 @@ export function expectReadyPod(pod: ApiObject | undefined, name: string, details
   return { address, node }
 }
 
+/** The Pods of the default namespace with this app label. */
+export const allPodsWithLabel = ({ items }: Snapshot, app: string): ApiObject[] =>
+  items.filter(({ kind, metadata }) => kind === 'Pod' && metadata.labels?.app === app)
+
 /** The Pods of the default namespace with this app label, without terminating ones. */
-export const podsWithLabel = ({ items }: Snapshot, app: string): ApiObject[] =>
-  items.filter(
-    ({ kind, metadata }) =>
-      kind === 'Pod' && metadata.labels?.app === app && metadata.deletionTimestamp == null,
-  )
+export const podsWithLabel = (snapshot: Snapshot, app: string): ApiObject[] =>
+  allPodsWithLabel(snapshot, app).filter(({ metadata }) => metadata.deletionTimestamp == null)
 
 export const WEB_NAMESPACE = 'default'
 

@@ -6,6 +6,8 @@ import type { Snapshot } from './snapshot.ts'
 const FRESH_MS = 2500
 /** A Pod that is not ready after this time is failing its probe, and counts as settled. */
 const UNREADY_MS = 5000
+/** A deleted Pod that is ready after UNREADY_MS, and has this much of its grace period left, is in a long preStop hook. */
+const LONG_HOOK_MS = 60_000
 /** A container that waits for one of these reasons does not start without a change. */
 const STUCK = new Set([
   ...[
@@ -57,7 +59,7 @@ function isRolling({ metadata, status }: ApiObject): boolean {
 }
 
 function isMoving(snapshot: Snapshot, pod: ApiObject): boolean {
-  if (pod.metadata.deletionTimestamp) return true
+  if (pod.metadata.deletionTimestamp) return !isInPreStop(snapshot, pod)
   const waiting = (pod.status?.containerStatuses ?? []).map(
     (status) => status.state?.waiting?.reason ?? '',
   )
@@ -66,6 +68,15 @@ function isMoving(snapshot: Snapshot, pod: ApiObject): boolean {
   return (
     pod.status?.phase === 'Running' && !hasCondition(pod, 'Ready') && !isHeldBack(snapshot, pod)
   )
+}
+
+/** It was deleted a while ago and goes on for a while; needs the time of the snapshot. */
+function isInPreStop({ takenAt }: Snapshot, pod: ApiObject): boolean {
+  const { deletionTimestamp, deletionGracePeriodSeconds } = pod.metadata
+  if (takenAt === undefined || !deletionTimestamp || !hasCondition(pod, 'Ready')) return false
+  const endsAt = Date.parse(deletionTimestamp)
+  const deletedAt = endsAt - (deletionGracePeriodSeconds ?? 0) * 1000
+  return takenAt - deletedAt >= UNREADY_MS && endsAt - takenAt >= LONG_HOOK_MS
 }
 
 /** All its containers have been running for a while; needs the time of the snapshot. */

@@ -17,6 +17,8 @@ interface FailedRequest {
   kind: string
   target: string
   why: string
+  /** How many lines of counts the log has before it. */
+  after: number
 }
 
 /** A client and its log. */
@@ -29,6 +31,8 @@ export interface ClientLog {
   targets: string[]
   /** Answered requests. */
   answered: number
+  /** How many lines of counts the log has. */
+  counts: number
   failed: FailedRequest[]
 }
 
@@ -38,7 +42,7 @@ const FAILED = /^FAILED (\S+) (\S+) (\S+): (.*)$/
 const COUNTS = /^new=(\d+) kept=(\d+) failed=\d+$/
 
 /** What a client's log says. Pure. */
-export function readClientLog(log: string): Pick<ClientLog, 'targets' | 'answered' | 'failed'> {
+export function readClientLog(log: string): Omit<ClientLog, 'pod' | 'uid' | 'node' | 'place'> {
   const lines = log.split('\n')
   const [, made = 0, kept = 0] =
     lines.map((line) => COUNTS.exec(line)).findLast((match) => match !== null) ?? []
@@ -49,11 +53,20 @@ export function readClientLog(log: string): Pick<ClientLog, 'targets' | 'answere
         ?.split(' ')
         .slice(1) ?? [],
     answered: Number(made) + Number(kept),
-    failed: lines.flatMap((line) => {
-      const [, at, kind, target, why] = FAILED.exec(line) ?? []
-      return at && kind && target && why !== undefined ? [{ at, kind, target, why }] : []
-    }),
+    ...readFailures(lines),
   }
+}
+
+function readFailures(lines: readonly string[]): Pick<ClientLog, 'failed' | 'counts'> {
+  const failed: FailedRequest[] = []
+  let counts = 0
+  for (const line of lines) {
+    if (COUNTS.test(line)) counts++
+    const [, at, kind, target, why] = FAILED.exec(line) ?? []
+    if (at && kind && target && why !== undefined)
+      failed.push({ at, kind, target, why, after: counts })
+  }
+  return { failed, counts }
 }
 
 const PLACES = { pod: 'in a Pod', node: 'on the node itself' } as const
@@ -155,6 +168,8 @@ export function expectRunning(clients: readonly ClientLog[], snapshot: Snapshot)
 const CLIENTS_NOTE = 'clients'
 /** The clients from whose logs the lost requests are counted, and what they had lost before. */
 const clientsNote = z.record(z.string(), z.number())
+/** How many lines of counts their logs had. */
+const COUNTS_NOTE = 'clients-counts'
 
 /** Notes from which requests on the lost ones are counted. */
 export function beginCounting({ notes }: CheckContext, clients: readonly ClientLog[]): void {
@@ -162,12 +177,27 @@ export function beginCounting({ notes }: CheckContext, clients: readonly ClientL
     CLIENTS_NOTE,
     Object.fromEntries(clients.map(({ uid, failed }) => [uid, failed.length])),
   )
+  notes.keep(COUNTS_NOTE, Object.fromEntries(clients.map(({ uid, counts }) => [uid, counts])))
+}
+
+/**
+ * The requests that a client has lost since it is counted. It prints its counts every second unless it waits for an answer, up to five
+ * seconds: a failure before the next counts may be of a request that it sent before.
+ */
+export function lostSince(
+  failed: readonly FailedRequest[],
+  before: number,
+  countsBefore: number | undefined,
+): FailedRequest[] {
+  const lost = failed.slice(before)
+  return lost[0] && lost[0].after === countsBefore ? lost.slice(1) : lost
 }
 
 /** Evidence: not one request failed since the clients are counted. Fails with each lost request: client, target and time. */
 export async function nothingLost(context: LiveContext): Promise<object> {
   const { live, snapshot, notes, show } = context
   const before = notes.read(CLIENTS_NOTE, clientsNote) ?? {}
+  const counts = notes.read(COUNTS_NOTE, clientsNote) ?? {}
   const clients = await readClients(live, snapshot)
   expectRunning(clients, snapshot)
   const restarted = clients.find(({ uid }) => before[uid] === undefined)
@@ -176,10 +206,10 @@ export async function nothingLost(context: LiveContext): Promise<object> {
       inspect: 'kubectl get pods -l app=traffic',
       expected: 'the clients that ran before the change: their logs are the count',
       actual: `${restarted.pod} was started later, so nobody knows what was lost`,
-      hint: 'The lab starts over with `make reset-9`.',
+      hint: `The lab starts over with \`make reset-${notes.lab}\`.`,
     })
   const lost = clients.flatMap(({ pod, node, uid, failed }) =>
-    failed.slice(before[uid] ?? 0).map((request) => ({ pod, node, ...request })),
+    lostSince(failed, before[uid] ?? 0, counts[uid]).map((request) => ({ pod, node, ...request })),
   )
   const answered = clients.reduce((sum, client) => sum + client.answered, 0)
   show([
@@ -194,7 +224,7 @@ export async function nothingLost(context: LiveContext): Promise<object> {
     inspect: 'kubectl logs -l app=traffic --prefix --tail=-1 | grep FAILED',
     expected: 'not one failed request',
     actual: `${lost.length} failed; the first at ${first?.at} UTC, from ${first?.pod} on ${first?.node} to ${first?.target}: ${first?.why}`,
-    hint: 'Compare the times with what you did at them. `make reset-9` starts over.',
+    hint: `Compare the times with what you did at them. \`make reset-${notes.lab}\` starts over.`,
   })
   return { clients: clients.length, answered, lost: 0 }
 }

@@ -107,6 +107,20 @@ describe('pending changes', () => {
       pod({ phase: 'Running' }, { deletionTimestamp: '2026-11-21T09:59:00Z' }),
       1,
     ],
+    ...(
+      [
+        ['that was just deleted', '2026-11-21T10:04:58Z', 1],
+        ['that waits in a preStop hook of minutes', '2026-11-21T10:04:50Z', 0],
+        ['whose grace period ends soon', '2026-11-21T10:00:20Z', 1],
+      ] as const
+    ).map(([which, deletionTimestamp, count]): [string, object, number] => [
+      `a ready Pod ${which}`,
+      pod(
+        { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] },
+        { deletionTimestamp, deletionGracePeriodSeconds: 300 },
+      ),
+      count,
+    ]),
     ['a ready Pod', pod({ phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] }), 0],
     [
       'a Pod that crashes again and again',

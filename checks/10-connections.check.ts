@@ -1,0 +1,33 @@
+// Lab 10, the life of a connection: the checks of the steps of labs/10-connections/lab.yaml.
+
+import { defineLab } from '../grading/define-lab.ts'
+import * as pinned from './10-connections/pinned.ts'
+import * as rollouts from './10-connections/rollouts.ts'
+import * as terminating from './10-connections/terminating.ts'
+
+export default defineLab(10, ({ step }) => {
+  step('shop', rollouts.shopIsCalled)
+  step('naive', rollouts.shopIsCareless, {
+    predict: rollouts.podsThatLose,
+    evidence: rollouts.rolloutLosesRequests,
+  })
+  step('pinned', pinned.rulesLeadToSeveral, {
+    predict: pinned.podsOfOneConnection,
+    evidence: pinned.heldRequests,
+    question: pinned.sourceOfReplies,
+  })
+  step('terminating', terminating.rulesLeaveItOut, {
+    predict: terminating.conditionsOfLeaving,
+    evidence: terminating.keptConnectionGoesOn,
+    question: terminating.whatReachesLeaving,
+  })
+  step('last', terminating.rulesUseLeaving, {
+    predict: terminating.answerOfLast,
+    evidence: terminating.answeredByLast,
+  })
+  step('careful', rollouts.shopIsCareful, { predict: rollouts.enoughAlone })
+  step('lossless', rollouts.rolledOutAndDrained, {
+    predict: rollouts.firstAtEviction,
+    evidence: rollouts.rolloutLosesNothing,
+  })
+})

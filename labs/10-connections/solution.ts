@@ -1,0 +1,284 @@
+// The reference solution of lab 10, played by `make solve-10` and, without a terminal, by `make lab-10`.
+
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parse } from 'yaml'
+import type { LabBench } from '../../course/lab-bench.ts'
+import type { LabSolution, SolutionStep } from '../../course/lab-solution.ts'
+import { programmed } from '../../course/settled.ts'
+import {
+  answers,
+  apply,
+  podsReady,
+  predictions,
+  typing,
+  withVariables,
+} from '../../course/typed-commands.ts'
+import { CONTROL_PLANE } from '../../grading/snapshot.ts'
+import { projectRoot } from '../../host/layout.ts'
+import { waitFor } from '../../host/wait.ts'
+
+const LAB = 10
+const MANIFESTS = 'labs/10-connections/manifests'
+const TRAFFIC = 'labs/09-leaving-ipvs/manifests/traffic.yaml'
+const namespace = 'default'
+
+const answer = answers(LAB)
+const predictAt = predictions(LAB)
+const ROLLOUT = 'kubectl rollout status deployment/shop --timeout=90s'
+
+const podOf = (bench: LabBench, name: string) =>
+  bench.client.core.readNamespacedPod({ namespace, name })
+
+async function readVariables(bench: LabBench) {
+  const { core } = bench.client
+  const [client, service, nodes] = await Promise.all([
+    podOf(bench, 'client'),
+    core.readNamespacedService({ namespace, name: 'shop' }),
+    core.listNode(),
+  ])
+  const control = nodes.items.find(
+    ({ metadata }) => metadata?.labels?.[CONTROL_PLANE] !== undefined,
+  )
+  const cordoned = nodes.items.find(({ spec }) => spec?.unschedulable)
+  return {
+    NODE: client.spec?.nodeName ?? '',
+    CLIENT: client.status?.podIP ?? '',
+    SHOP: service.spec?.clusterIP ?? '',
+    CONTROL: control?.metadata?.name ?? '',
+    AT: cordoned?.metadata?.name ?? '',
+    ADDRESS: cordoned?.status?.addresses?.find(({ type }) => type === 'InternalIP')?.address ?? '',
+  }
+}
+const { inPod } = withVariables(readVariables)
+
+const patchShop = (file: string): SolutionStep => ({
+  commands: [`kubectl patch deployment shop --patch-file ${MANIFESTS}/${file}.yaml && ${ROLLOUT}`],
+  play: async (bench) => {
+    const text = readFileSync(join(projectRoot, MANIFESTS, `${file}.yaml`), 'utf8')
+    await bench.patch('Deployment', 'shop', parse(text))
+    await bench.rolledOut('Deployment', 'shop')
+    await programmed(bench)
+  },
+})
+
+const deployShop: SolutionStep = {
+  commands: [`kubectl apply -f ${MANIFESTS}/shop.yaml && ${ROLLOUT}`],
+  play: async (bench) => {
+    await bench.apply(`${MANIFESTS}/shop.yaml`)
+    await bench.rolledOut('Deployment', 'shop')
+  },
+}
+
+const restart: SolutionStep = {
+  commands: [`kubectl rollout restart deployment/shop && ${ROLLOUT}`],
+  play: (bench) => bench.restart('shop'),
+}
+
+/** Requests of the client over one connection, and the Pod that answers them. */
+const hold = (word: string): SolutionStep =>
+  inPod(
+    'client',
+    `sh -c "curl -s -o /dev/null --connect-timeout 1 --rate 2/s 'http://$SHOP/?${word}[1-900]' >/dev/null 2>&1 &"`,
+  )
+
+/** The Pod of shop that answers the requests over the kept connection: it has had five. */
+async function pinnedPod(bench: LabBench): Promise<string> {
+  return waitFor('five requests over one connection', 30_000, async () => {
+    const names = (await bench.pods('shop')).map(({ metadata }) => metadata?.name ?? '')
+    for (const name of names) {
+      const log = await bench.client.core.readNamespacedPodLog({ namespace, name })
+      if ((log?.match(/\/\?held\d+ /g)?.length ?? 0) >= 5) return name
+    }
+    return undefined
+  })
+}
+
+/** Deletes a Pod and does not wait for its end. */
+const startDeletion = (bench: LabBench, name: string): Promise<unknown> =>
+  bench.client.core.deleteNamespacedPod({ namespace, name })
+
+const setSchedulable = (bench: LabBench, node: string, schedulable: boolean): Promise<void> =>
+  bench.patch('Node', node, { spec: { unschedulable: !schedulable } })
+
+/** A deleted Pod has answered another request since. */
+async function answersOn(bench: LabBench, name: string): Promise<void> {
+  const lines = async () =>
+    (await bench.client.core.readNamespacedPodLog({ namespace, name }))?.split('\n').length ?? 0
+  const before = await lines()
+  await waitFor(`a late request in the log of ${name}`, 20_000, async () =>
+    (await lines()) > before + 3 ? true : undefined,
+  )
+}
+
+const deletePinned: SolutionStep = {
+  commands: ['kubectl cordon $AT && kubectl delete pod $PINNED --wait=false'],
+  play: async (bench) => {
+    const name = await pinnedPod(bench)
+    const { spec } = await podOf(bench, name)
+    await setSchedulable(bench, spec?.nodeName ?? '', false)
+    await startDeletion(bench, name)
+    await answersOn(bench, name)
+  },
+}
+
+const emptyShop: SolutionStep = {
+  commands: ['kubectl scale deployment shop --replicas=0'],
+  play: async (bench) => {
+    await bench.patch('Deployment', 'shop', { spec: { replicas: 0 } })
+    await waitFor('the deletion of every Pod of shop', 20_000, async () =>
+      (await shopPods(bench)).every(({ metadata }) => metadata?.deletionTimestamp)
+        ? true
+        : undefined,
+    )
+  },
+}
+
+const shopPods = async ({ client }: LabBench) =>
+  (await client.core.listNamespacedPod({ namespace, labelSelector: 'app=shop' })).items
+
+/** Ends the Pods of shop that were deleted before. */
+async function endDeleted(bench: LabBench): Promise<void> {
+  const gone = (await shopPods(bench)).filter(({ metadata }) => metadata?.deletionTimestamp)
+  await Promise.all(
+    gone.map(({ metadata }) =>
+      bench.client.core
+        .deleteNamespacedPod({ namespace, name: metadata?.name ?? '', gracePeriodSeconds: 1 })
+        .catch(() => undefined),
+    ),
+  )
+}
+
+/** Patched first: Pods of the patch before would wait for five minutes when they are replaced. */
+const makeCareful: SolutionStep = {
+  commands: [
+    `kubectl uncordon $AT && kubectl patch deployment shop --patch-file ${MANIFESTS}/careful.yaml`,
+    `kubectl scale deployment shop --replicas=2 && ${ROLLOUT}`,
+    "kubectl delete pod --grace-period=1 $(kubectl get pods -l app=shop -o jsonpath='{.items[?(@.metadata.deletionTimestamp)].metadata.name}')",
+  ],
+  play: async (bench) => {
+    const { AT } = await readVariables(bench)
+    if (AT) await setSchedulable(bench, AT, true)
+    const text = readFileSync(join(projectRoot, MANIFESTS, 'careful.yaml'), 'utf8')
+    await bench.patch('Deployment', 'shop', parse(text))
+    await bench.scale('shop', 2)
+    await programmed(bench)
+    await endDeleted(bench)
+    await waitFor("the end of shop's old Pods", 30_000, async () =>
+      (await shopPods(bench)).length === 2 ? true : undefined,
+    )
+  },
+}
+
+const drain: SolutionStep = {
+  commands: [`kubectl drain $NODE --pod-selector=app=shop --timeout=120s && ${ROLLOUT}`],
+  play: async (bench) => {
+    const { NODE } = await readVariables(bench)
+    await setSchedulable(bench, NODE, false)
+    const evicted = (await shopPods(bench)).filter(({ spec }) => spec?.nodeName === NODE)
+    for (const { metadata } of evicted) {
+      const name = metadata?.name ?? ''
+      await bench.client.core.createNamespacedPodEviction({
+        namespace,
+        name,
+        body: { metadata: { namespace, name } },
+      })
+    }
+    await waitFor(`the end of shop's Pods on ${NODE}`, 60_000, async () =>
+      (await shopPods(bench)).every(({ spec }) => spec?.nodeName !== NODE) ? true : undefined,
+    )
+    await bench.rolledOut('Deployment', 'shop')
+  },
+}
+
+/** The clients have had answers from shop. */
+const clientsRun: SolutionStep = {
+  commands: [
+    'kubectl rollout status daemonset/traffic-pod --timeout=90s && kubectl rollout status daemonset/traffic-node --timeout=90s',
+  ],
+  play: async (bench) => {
+    await Promise.all(
+      ['traffic-pod', 'traffic-node'].map((name) => bench.rolledOut('DaemonSet', name)),
+    )
+    await waitFor('answers for every client', 60_000, async () => {
+      const logs = await Promise.all(
+        (await bench.pods('traffic')).map(({ metadata }) =>
+          bench.client.core.readNamespacedPodLog({
+            namespace,
+            name: metadata?.name ?? '',
+            tailLines: 1,
+          }),
+        ),
+      )
+      return logs.every((log) => /^new=[1-9]/m.test(log ?? '')) ? true : undefined
+    })
+  },
+}
+
+const CONNTRACK = 'conntrack -L -p tcp --state ESTABLISHED --orig-src $CLIENT --orig-dst $SHOP'
+/** The source of replies in the entry of the client's kept connection. */
+async function replySource(bench: LabBench): Promise<string> {
+  const name = await pinnedPod(bench)
+  return (await podOf(bench, name)).status?.podIP ?? ''
+}
+
+export const solution: LabSolution = {
+  steps: {
+    shop: typing(
+      deployShop,
+      apply(`${MANIFESTS}/clients.yaml`, TRAFFIC),
+      clientsRun,
+      podsReady('client'),
+    ),
+    naive: typing(
+      predictAt(
+        'naive',
+        "'new-before-they-listen, old-when-they-end'",
+        'new-before-they-listen, old-when-they-end',
+      ),
+      restart,
+    ),
+    pinned: typing(
+      predictAt('pinned', '1', '1'),
+      patchShop('linger'),
+      hold('held'),
+      answer(
+        'pinned',
+        `"$(make -s exec NODE=$NODE CMD="${CONNTRACK}" | sed -n 's/.* src=\\([0-9.]*\\) .*/\\1/p')"`,
+        replySource,
+      ),
+    ),
+    terminating: typing(
+      predictAt('terminating', "'serving, terminating'", 'serving, terminating'),
+      deletePinned,
+      answer('terminating', 'over-kept-connections', 'over-kept-connections'),
+    ),
+    last: typing(
+      predictAt('last', 'an-answer', 'an-answer'),
+      emptyShop,
+      inPod('client', 'curl -s --max-time 3 "http://$SHOP/?last"'),
+    ),
+    careful: typing(predictAt('careful', 'neither', 'neither'), makeCareful),
+    lossless: typing(
+      predictAt('lossless', 'nothing-for-some-seconds', 'nothing-for-some-seconds'),
+      restart,
+      drain,
+    ),
+  },
+
+  async leave(bench) {
+    const nodes = await bench.client.core.listNode()
+    await Promise.all([
+      ...nodes.items
+        .filter(({ spec }) => spec?.unschedulable)
+        .map(({ metadata }) => setSchedulable(bench, metadata?.name ?? '', true)),
+      ...[`${MANIFESTS}/shop.yaml`, `${MANIFESTS}/clients.yaml`, TRAFFIC].map((file) =>
+        bench.remove(file),
+      ),
+    ])
+    await endDeleted(bench)
+    await waitFor('the end of the Pods of shop', 30_000, async () =>
+      (await shopPods(bench)).length === 0 ? true : undefined,
+    )
+  },
+}

@@ -1,0 +1,32 @@
+// What clients have lost since they are counted, by their logs.
+
+import { expect, test } from 'vitest'
+import { lostSince, readClientLog } from '../../checks/09-leaving-ipvs/clients.ts'
+
+const failure = (at: string, why = 'Connection timed out') =>
+  `FAILED ${at} new 10.96.0.7:80: ${why}`
+const counts = (made: number) => `new=${made} kept=${made} failed=0`
+const lost = (before: readonly string[], after: readonly string[]) => {
+  const then = readClientLog(before.join('\n'))
+  const now = readClientLog([...before, ...after].join('\n'))
+  return lostSince(now.failed, then.failed.length, then.counts).map(({ at }) => at)
+}
+
+test('failures before it do not count, those after the next counts do', () => {
+  const before = ['targets 10.96.0.7:80', counts(3), failure('10:00:01'), counts(5)]
+  expect(lost(before, [counts(7)])).toEqual([])
+  expect(lost(before, [counts(7), failure('10:00:09'), failure('10:00:10')])).toEqual([
+    '10:00:09',
+    '10:00:10',
+  ])
+})
+
+test('the one that a client was waiting for was sent before, the next one was not', () => {
+  const before = ['targets 10.96.0.7:80', counts(3)]
+  expect(lost(before, [failure('10:00:05'), failure('10:00:06'), counts(4)])).toEqual(['10:00:06'])
+})
+
+test('without counts of that moment, which earlier notes lack, every failure counts', () => {
+  const { failed } = readClientLog([counts(3), failure('10:00:05')].join('\n'))
+  expect(lostSince(failed, 0, undefined)).toHaveLength(1)
+})

@@ -1,0 +1,30 @@
+// One thing broken on one node while a step of lab 10 is solved and not yet graded: the step must fail. The tables of iptables are
+// restored after each.
+
+import { deleteRules, editTable, listBreakages } from './breakage.ts'
+
+export interface BreakageEnvironment {
+  /** A ready Pod of shop, and one that is being deleted; its own address where none is. */
+  ready: string
+  leaving: string
+}
+
+const forgotten = ({ ready }: BreakageEnvironment) =>
+  deleteRules('nat', `-A KUBE-SVC-.*default.shop -> ${ready}:80`)
+/** A rule that no packet reaches: nothing may be lost while requests are counted. */
+const left = () =>
+  `chain=$(iptables-save -t nat | sed -n 's/^-A \\(KUBE-SVC-[A-Z0-9]*\\) .*default.shop -> .*/\\1/p' | head -n 1)
+iptables -t nat -A "$chain" -j RETURN`
+export const breakages = listBreakages<BreakageEnvironment>({
+  shop: { 'an endpoint is missing in the rules': forgotten },
+  terminating: {
+    'the rules lead to the deleted Pod': ({ ready, leaving }) =>
+      editTable('nat', `s/(-j DNAT --to-destination) ${ready}:80/\\1 ${leaving}:80/`),
+  },
+  last: {
+    'the rules leave out a Pod that still serves': ({ leaving }) =>
+      deleteRules('nat', `-A KUBE-SVC-.*default.shop -> ${leaving}:80`),
+  },
+  careful: { 'an endpoint is missing in the rules': forgotten },
+  lossless: { 'a rule is left behind the endpoints': left },
+})

@@ -1,0 +1,79 @@
+// Lab 10 end to end on the embedded cluster: fails unsolved, and step by step: fails broken, passes solved. Its steps are about moments,
+// so each is broken while it is solved and the grader has not seen it pass.
+
+import { describe, expect, test } from 'vitest'
+import { shopClient, shopService } from '../../checks/10-connections/shop.ts'
+import { evaluate } from '../../grading/evaluate.ts'
+import { allPodsWithLabel } from '../../grading/expect-object.ts'
+import { judge, judgeRound } from '../../grading/judge.ts'
+import { waitFor } from '../../host/wait.ts'
+import { type BreakageEnvironment, breakages } from './lab-10-breakages.ts'
+import { LabTest, passed, testUnsolved, verdictsOf } from './own-cluster.ts'
+
+const own = await LabTest.of(10)
+const { lab, spec, solution } = own
+
+testUnsolved(own)
+
+async function readEnvironment(): Promise<BreakageEnvironment> {
+  const { endpoints } = shopService(await own.snapshot())
+  const ready = endpoints.find((endpoint) => endpoint.ready)
+  const leaving = endpoints.find((endpoint) => endpoint.terminating)
+  return { ready: ready?.address ?? '', leaving: leaving?.address ?? '' }
+}
+
+/** The steps in which deleted Pods of shop wait in their preStop hooks. */
+const withDeletedPods = new Set(['terminating', 'last'])
+/** Their state is that of the step shop; what they ask for is a count and a connection. */
+const asksOnly = new Set(['naive', 'pinned'])
+
+/** No Pod of shop ends any more, and every node holds what follows from the objects: kube-proxy writes nothing. */
+const settled = (id: string) =>
+  waitFor('every node to follow', 40_000, async () => {
+    const snapshot = await own.snapshot()
+    const ending = allPodsWithLabel(snapshot, 'shop').some(
+      ({ metadata }) => metadata.deletionTimestamp,
+    )
+    if (withDeletedPods.has(id)) return true
+    if (ending) return false
+    return snapshot.nodes.every((node) => evaluate(node, 'iptables').differences.length === 0)
+  })
+
+async function expectFailure({ what, step, break: broken }: (typeof breakages)[number]) {
+  const { node } = shopClient(await own.snapshot())
+  const script = broken(await readEnvironment())
+  const outcome = await own.whileBroken(node.name, script, () => own.judged(step))
+  expect(outcome?.verdict, what).toBe('failed')
+  expect(outcome?.failure?.node, what).toBe(node.name)
+}
+
+describe('step by step', () => {
+  test.each(lab.steps)(
+    '$id: fails unsolved and for each single breakage, passes solved',
+    async ({ id }) => {
+      expect((await own.judged(id))?.verdict).not.toBe('passed')
+      await solution.steps[id]?.play?.(own.bench)
+      await settled(id)
+      expect(asksOnly.has(id)).toBe(breakages.every(({ step }) => step !== id))
+      for (const breakage of breakages) if (breakage.step === id) await expectFailure(breakage)
+      const { outcomes } = await judge(spec, own.source, { only: [id] })
+      expect(verdictsOf(outcomes)).toEqual(passed([{ id }]))
+    },
+    120_000,
+  )
+})
+
+test('at the end every step holds, and a capture of it fails none', async () => {
+  const { outcomes, snapshot } = await judge(spec, own.source)
+  expect(outcomes.filter(({ verdict }) => verdict !== 'passed')).toEqual([])
+  const offline = await judgeRound(spec, snapshot, undefined)
+  const verdicts = new Set(offline.map(({ verdict }) => verdict))
+  expect([...verdicts].sort()).toEqual(['not applicable', 'passed'])
+})
+
+test('the reset leaves no Pod of shop, and no node that takes none', async () => {
+  await solution.leave?.(own.bench)
+  const snapshot = await own.snapshot()
+  expect(allPodsWithLabel(snapshot, 'shop')).toEqual([])
+  expect(JSON.stringify(snapshot.items)).not.toContain('"unschedulable":true')
+})
