@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { Failure, NotApplicable } from './failure.ts'
+import { Failure, NotApplicable, PastMoment } from './failure.ts'
 import type { LabDefinition, StepDefinition } from './lab-definition.ts'
 import type { LabNotes } from './lab-notes.ts'
 import type { LiveCluster } from './live-cluster.ts'
@@ -131,7 +131,7 @@ export const onceSeen =
       notes.keep(note, { ...(await prove(context)), seenAt: new Date().toISOString() })
     } catch (error) {
       if (live || !(error instanceof Failure)) throw error
-      throw new NotApplicable(
+      throw new PastMoment(
         `this capture was taken at another moment (${error.message}: ${error.detail.inspect})`,
       )
     }

@@ -33,6 +33,8 @@ export interface StepOutcome {
   learning?: StepLearning
   /** Not applicable at any moment of this cluster. */
   outOfReach?: true
+  /** Not applicable to a capture of another moment than the one that the step is about. */
+  pastMoment?: true
   failure?: FailureDetail
   cost?: number
   measured?: string[]
@@ -64,6 +66,9 @@ export class NotApplicable extends Error {}
 
 /** The step can't be judged on this cluster at any moment. */
 export class OutOfReach extends NotApplicable {}
+
+/** The step is about a temporary state, which this capture does not show: another capture may. */
+export class PastMoment extends NotApplicable {}
 
 export { Trouble } from '../host/trouble.ts'
 

@@ -5,6 +5,7 @@ import {
   Failure,
   NotApplicable,
   OutOfReach,
+  PastMoment,
   type StepOutcome,
   Trouble,
   Unanswered,
@@ -183,6 +184,8 @@ async function runCheck(
       }
     if (error instanceof OutOfReach)
       return { verdict: 'not applicable', reason: error.message, outOfReach: true }
+    if (error instanceof PastMoment)
+      return { verdict: 'not applicable', reason: error.message, pastMoment: true }
     if (error instanceof NotApplicable) return { verdict: 'not applicable', reason: error.message }
     const reason = error instanceof Error ? error.message : String(error)
     return {

@@ -3,11 +3,16 @@
 
 import { runningCluster } from '../cluster/select.ts'
 import { describeIncident, listIncidents } from '../course/incident/incident.ts'
-import { COST, incidentCommand } from '../course/incident/incident-note.ts'
+import {
+  askingStep,
+  COST,
+  type IncidentNote,
+  incidentCommand,
+} from '../course/incident/incident-note.ts'
 import { latestIncident, openNext, takeHint } from '../course/incident/open.ts'
 import { INCIDENT_LAB } from '../course/incident/shop.ts'
 import { LabBench } from '../course/lab-bench.ts'
-import { labNumber } from '../grading/lab-definition.ts'
+import { findStep, labNumber, readLab } from '../grading/lab-definition.ts'
 import { main, Refusal } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 import { isOn } from '../host/switches.ts'
@@ -39,8 +44,7 @@ await main(async () => {
       throw new Refusal(
         `No incident is open: \`${incidentCommand(lab ?? INCIDENT_LAB)}\` starts one.`,
       )
-    console.log(describeIncident(open.note, incidents, { columns, lab: open.lab }))
-    return
+    return printIncident(open.note, open.lab)
   }
   if (isHard && lab !== undefined && lab !== INCIDENT_LAB)
     throw new Refusal(
@@ -48,5 +52,12 @@ await main(async () => {
     )
   const request = { seed: SEED || undefined, id: INCIDENT || undefined, lab, hard: isHard }
   const note = await openNext(bench, request)
-  console.log(`\n${describeIncident(note, incidents, { columns, lab: lab ?? INCIDENT_LAB })}`)
+  console.log('')
+  printIncident(note, lab ?? INCIDENT_LAB)
 })
+
+function printIncident(note: IncidentNote, lab: number): void {
+  const { predict: prediction } = findStep(readLab(lab), askingStep(lab))
+  const { columns } = process.stdout
+  console.log(describeIncident(note, incidents, { columns, lab, prediction }))
+}

@@ -154,10 +154,11 @@ const WIDTH = 100
 const beside = (label: string, text: string, columns: number): string[] =>
   wrapLines(text, Math.min(columns, WIDTH), label)
 
-/** How an incident is described: the lab whose step it is, and how the same one is started again. */
+/** How an incident is described: the lab whose step it is, what is predicted first, and how the same one is started again. */
 interface Description {
   columns?: number | undefined
   lab?: number
+  prediction?: { ask: string; choices?: readonly string[] | undefined } | undefined
   again?: string
 }
 
@@ -168,7 +169,7 @@ interface Description {
 export function describeIncident(
   { report, choices, hard, seed, hints }: IncidentNote,
   incidents: readonly Incident[],
-  { columns = WIDTH, lab = INCIDENT_LAB, again }: Description = {},
+  { columns = WIDTH, lab = INCIDENT_LAB, prediction, again }: Description = {},
 ): string {
   const isExam = lab === INCIDENT_LAB
   const price = isExam
@@ -179,6 +180,12 @@ export function describeIncident(
   const help = `Hints: ${incidentCommand(lab, 'HINT=1')} (${price}; ${hints} so far). ${next}`
   const question = `${isExam ? '' : `LAB=${lab} `}Q=${askingStep(lab)}`
   const check = isExam ? 'make check-8' : `make check-${lab} STEP=${INCIDENT_STEP}`
+  const answer = `make answer ${question} A=${hard ? "'…'" : '…'}`
+  const named = prediction ? `Then name the cause: ${answer}` : `Name the cause: ${answer}`
+  const predicted = prediction && [
+    `Predict first: ${prediction.ask} ${answer}`,
+    ...(prediction.choices ? [`(${prediction.choices.join(', ')})`] : []),
+  ]
   return [
     chalk.bold('A user reports:'),
     '',
@@ -186,7 +193,8 @@ export function describeIncident(
     '',
     ...(hard ? beside('', FACTS_ASKED, columns) : listCauses(choices, incidents, columns)),
     '',
-    ...beside('', `Name the cause: make answer ${question} A=${hard ? "'…'" : '…'}`, columns),
+    ...(predicted ? beside('', predicted.join(' '), columns) : []),
+    ...beside('', named, columns),
     ...beside('', `Check your repair: ${check}`, columns),
     ...beside('', help, columns).map((line) => chalk.dim(line)),
   ].join('\n')

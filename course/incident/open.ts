@@ -93,6 +93,10 @@ async function openAlone(
   if (request.id !== undefined && !all.some(({ id }) => id === request.id))
     throw new Refusal(`There is no incident "${request.id}": \`make incident LIST=1\` lists them.`)
   const own = lab === INCIDENT_LAB ? undefined : await incidentsOfLab(lab)
+  if (own && request.id !== undefined && !own.draws.some(({ id }) => id === request.id))
+    throw new Refusal(
+      `The incident "${request.id}" is not one of lab ${lab}, which has ${own.draws.map(({ id }) => id).join(', ')}: \`make incident INCIDENT=${request.id}\` starts it in lab 8.`,
+    )
   const solved = await solvedSoFar(bench, lab)
   // Chosen first: what can't run here ends no open incident and no other lab.
   const has = await environmentFeatures(bench)

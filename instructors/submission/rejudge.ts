@@ -119,6 +119,10 @@ function snapshotsOf(captures: ReadonlyMap<string, Capture>): SnapshotOf {
   }
 }
 
+/** The step is about another moment than the captures that were handed in; one that no moment of the cluster shows is not. */
+const isUnseen = ({ verdict, outOfReach, pastMoment }: StepOutcome, moment: boolean): boolean =>
+  verdict === 'not applicable' && !outOfReach && (moment || pastMoment === true)
+
 /** The first snapshot on which the step passes decides; otherwise the one with the most specific reason. */
 async function judgeOn(
   spec: LabSpec,
@@ -140,7 +144,7 @@ async function judgeOn(
     if (step.needsCluster) return outcome
   }
   if (!best) return { id, verdict: 'not yet', reason: 'no capture that shows it was handed in' }
-  if (best.verdict !== 'not applicable' || best.outOfReach || !moment) return best
+  if (!isUnseen(best, moment)) return best
   return {
     id,
     verdict: 'not yet',

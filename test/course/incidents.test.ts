@@ -16,6 +16,7 @@ import {
 import { belongsToIncident, seal, unseal } from '../../course/incident/incident-note.ts'
 import type { IncidentEnvironment } from '../../course/incident/shop.ts'
 import { defaultConfig } from '../../dataplane/kube-proxy/config.ts'
+import { findStep, readLab } from '../../grading/lab-definition.ts'
 import { Refusal } from '../../host/main.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
 import { incidentsByLab } from '../../labs/08-incidents/incidents/by-lab.ts'
@@ -72,6 +73,11 @@ test.each([60, 100])('what make incident prints fits a terminal of %d columns', 
   for (const text of [
     describeIncident(note, incidents, { columns }),
     describeIncident(note, incidents, { columns, lab: 3 }),
+    describeIncident(note, incidents, {
+      columns,
+      lab: 3,
+      prediction: findStep(readLab(3), 'incident').predict,
+    }),
     listIncidents(incidents, columns),
   ]) {
     const widths = stripVTControlCharacters(text)
@@ -79,6 +85,15 @@ test.each([60, 100])('what make incident prints fits a terminal of %d columns', 
       .map((line) => line.length)
     expect(Math.max(...widths)).toBeLessThanOrEqual(columns)
   }
+})
+
+test('make incident names the prediction before the cause where a step asks for one', () => {
+  const note = { sealed: '', choices: [], seed: '7', openedAt: '', hints: 0, report: 'Slow.' }
+  const { predict: prediction } = findStep(readLab(3), 'incident')
+  const text = describeIncident(note, incidents, { lab: 3, prediction })
+  const [predicted, named] = ['Predict first: Where does', 'Then name the cause: make answer LAB=3']
+  expect(text.indexOf(predicted)).toBeGreaterThan(0)
+  expect(text.indexOf(named)).toBeGreaterThan(text.indexOf(predicted))
 })
 
 describe('the draw', () => {
