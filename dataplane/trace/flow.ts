@@ -30,7 +30,7 @@ export function parsePacket(from: string, to: string): Packet {
   const endpoint = parseEndpoint(endpointText)
   if (!endpoint || endpoint.port === 0 || rest.length > 0 || !isProtocol(protocol)) {
     throw new PacketError(
-      `"${to}" is not a destination; write it as 10.96.0.10:53/udp (tcp, udp or sctp; default tcp)`,
+      `"${to}" is not a destination; write it as svc/NAME:80 or as 10.96.0.10:53/udp (tcp, udp or sctp; default tcp)`,
     )
   }
   const packet = { destination: endpoint.address, port: endpoint.port, protocol }
