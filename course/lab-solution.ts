@@ -80,7 +80,7 @@ export function resetLab(lab: LabDefinition, bench: LabBench): Promise<void> {
 
 async function resetAlone(lab: LabDefinition, bench: LabBench): Promise<void> {
   const solution = await loadSolution(lab.folder)
-  await leaveIncidents(bench)
+  for (const of of await leaveIncidents(bench)) if (of !== lab.number) tellUndone(bench, of, lab)
   await leaveOthers(lab.number, bench)
   await (solution.reset?.(bench) ?? startOver(lab.number, solution, bench))
   rmSync(join(projectRoot, evidenceFolder(lab.number, bench.cluster.name)), {
@@ -93,13 +93,16 @@ async function resetAlone(lab: LabDefinition, bench: LabBench): Promise<void> {
 }
 
 /** Before work on a lab that continues: ends the incidents of other labs, and tells which were not repaired. */
-export function endIncidentsOfOthers({ number }: LabDefinition, bench: LabBench): Promise<void> {
+export function endIncidentsOfOthers(lab: LabDefinition, bench: LabBench): Promise<void> {
   return changeCluster(bench.cluster, 'ends an incident on', bench.progress, async () => {
-    for (const lab of await leaveIncidents(bench, number))
-      bench.progress.note(
-        `The incident of lab ${lab} was not repaired. It was undone, because lab ${number} starts.`,
-      )
+    for (const of of await leaveIncidents(bench, lab.number)) tellUndone(bench, of, lab)
   })
+}
+
+function tellUndone({ progress }: LabBench, of: number, { number }: LabDefinition): void {
+  progress.note(
+    `The incident of lab ${of} was not repaired. It was undone, because lab ${number} starts.`,
+  )
 }
 
 /** The starting state of most labs. */

@@ -2,7 +2,7 @@ import { useMemo } from 'preact/hooks'
 import type { Cause } from '../../dataplane/view/causes.ts'
 import { type Entry, holdingEntries } from '../../dataplane/view/holdings.ts'
 import type { DataplanePush } from '../protocol.ts'
-import { Button, Select } from './controls.tsx'
+import { Button, CodeText, Select } from './controls.tsx'
 import { type PageState, update } from './store.ts'
 import { type EntryIndex, indexOf, Tree } from './tree.tsx'
 
@@ -52,7 +52,11 @@ export function Dataplane({ state }: { state: PageState }) {
           <Button onClick={() => update({ past: undefined })}>Back to now</Button>
         </p>
       )}
-      {holdings.trouble && <p class="trouble">! {holdings.trouble}</p>}
+      {holdings.trouble && (
+        <p class="trouble">
+          ! <CodeText text={holdings.trouble} />
+        </p>
+      )}
       {kept?.size === 0 && <p class="empty">Nothing on this node exists because of {service}.</p>}
       <div class="split">
         <Tree

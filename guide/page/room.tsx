@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { RoomView, SeatNotice } from '../../course/room-seat.ts'
 import { performAction } from './connection.ts'
-import { Button, Form } from './controls.tsx'
+import { Button, CodeText, Form } from './controls.tsx'
 import type { PageState } from './store.ts'
 
 const STATES: Readonly<Record<RoomView['state'], string>> = {
@@ -89,7 +89,11 @@ function Joined({ room }: { room: RoomView }) {
         {room.waiting > 0 && `; ${room.waiting} messages wait`}.
         {!room.isEncrypted && ' This room is not encrypted: others in the network can read it.'}
       </p>
-      {room.trouble && <p class="trouble">! {room.trouble}</p>}
+      {room.trouble && (
+        <p class="trouble">
+          ! <CodeText text={room.trouble} />
+        </p>
+      )}
       <details>
         <summary>What was sent, the latest first</summary>
         <ul class="sent">

@@ -1,6 +1,6 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { performAction } from './connection.ts'
-import { Button, Select } from './controls.tsx'
+import { Button, CodeText, Select } from './controls.tsx'
 import { StepPacketPanel } from './step-packet.tsx'
 import { type PageState, update } from './store.ts'
 import {
@@ -28,7 +28,12 @@ export function TerminalTabs({ state }: { state: PageState }) {
     if (shown && chosen.current === shown.id) terminalView(shown.id).focus()
     chosen.current = undefined
   }, [shown?.id])
-  if (terminals?.trouble) return <p class="empty">{terminals.trouble}</p>
+  if (terminals?.trouble)
+    return (
+      <p class="empty">
+        <CodeText text={terminals.trouble} />
+      </p>
+    )
   return (
     <div class="terminals">
       <div class="bar">

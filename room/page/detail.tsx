@@ -1,4 +1,4 @@
-import { Button, Sure } from '../../guide/page/controls.tsx'
+import { Button, CodeText, Sure } from '../../guide/page/controls.tsx'
 import { VERDICTS } from '../../guide/page/words.ts'
 import { minutesAt } from '../need-of-help.ts'
 import type { LabPlanned, LearnerDetail, LearnerTile, StepFact } from '../protocol.ts'
@@ -108,7 +108,12 @@ function LearnerPath({ state: { path, looked, tiles } }: { state: RoomPageState 
     return (
       <p class="soft">{isAway ? 'Offline: no path.' : 'The path of a packet is being read …'}</p>
     )
-  if ('trouble' in path) return <p class="soft">{path.trouble}</p>
+  if ('trouble' in path)
+    return (
+      <p class="soft">
+        <CodeText text={path.trouble} />
+      </p>
+    )
   return (
     <figure class="path-drawing">
       <figcaption>

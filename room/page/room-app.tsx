@@ -1,4 +1,4 @@
-import { Button, Select } from '../../guide/page/controls.tsx'
+import { Button, CodeText, Select } from '../../guide/page/controls.tsx'
 import { applyTheme, savedTheme, type Theme } from '../../guide/page/theme.ts'
 import { paceOf } from '../day-plan.ts'
 import { Detail } from './detail.tsx'
@@ -99,7 +99,7 @@ function RoomTroubles({ state: { connected, room, fault, done } }: { state: Room
       )}
       {fault && (
         <p class="trouble">
-          ! {fault} <Close />
+          ! <CodeText text={fault} /> <Close />
         </p>
       )}
       {done && (

@@ -254,6 +254,10 @@ describe('an incident of another lab', () => {
       'answer.incident': '{}',
       closed: '{}',
     })
+    await expect(openNext(own.bench, { lab: 1, id: 'ip-forward-off' })).rejects.toThrow(
+      'The incident "ip-forward-off" is not one of lab 1, which has selector-typo, ',
+    )
+    expect(await currentNote(own.bench)).toBeDefined()
     await openNext(own.bench, { lab: 1, id: 'wrong-target-port' })
     expect(await currentNote(own.bench)).toBeUndefined()
     expect(await latestIncident(own.bench)).toMatchObject({ lab: 1, isRepaired: false })
@@ -307,7 +311,11 @@ test.each(INCIDENTS === 'all' ? reverting : reverting.slice(0, 1))(
   '%s reverts an incident that was not repaired, and closes the shop',
   async (_what, number) => {
     const { sealed } = await openNext(own.bench, { seed: 'test', id: 'ip-forward-off' })
+    const note = vi.spyOn(own.bench.progress, 'note')
     await resetLab(readLab(number), own.bench)
+    const told = note.mock.calls.flat().join()
+    expect(told.includes('incident of lab 8 was not repaired')).toBe(number !== INCIDENT_LAB)
+    note.mockRestore()
     expect(await currentNote(own.bench)).toBeUndefined()
     const { items } = await own.bench.client.core.listNamespacedService({
       namespace: 'default',
