@@ -39,6 +39,8 @@ export interface ClientLog {
 /** Longer than anybody works on a lab. */
 const LOG_SECONDS = 86_400
 const FAILED = /^FAILED (\S+) (\S+) (\S+): (.*)$/
+/** The reasons of a failure after five seconds or two. */
+const WAITED = /timed out|no answer/
 const COUNTS = /^new=(\d+) kept=(\d+) failed=\d+$/
 
 /** What a client's log says. Pure. */
@@ -190,7 +192,8 @@ export function lostSince(
   countsBefore: number | undefined,
 ): FailedRequest[] {
   const lost = failed.slice(before)
-  return lost[0] && lost[0].after === countsBefore ? lost.slice(1) : lost
+  const [first] = lost
+  return first && first.after === countsBefore && WAITED.test(first.why) ? lost.slice(1) : lost
 }
 
 /** Evidence: not one request failed since the clients are counted. Fails with each lost request: client, target and time. */

@@ -26,6 +26,10 @@ test('the one that a client was waiting for was sent before, the next one was no
   expect(lost(before, [failure('10:00:05'), failure('10:00:06'), counts(4)])).toEqual(['10:00:06'])
 })
 
+test('a refusal takes no time, so its request was sent since', () => {
+  expect(lost([counts(3)], [failure('10:00:05', 'Connection refused')])).toEqual(['10:00:05'])
+})
+
 test('without counts of that moment, which earlier notes lack, every failure counts', () => {
   const { failed } = readClientLog([counts(3), failure('10:00:05')].join('\n'))
   expect(lostSince(failed, 0, undefined)).toHaveLength(1)

@@ -40,6 +40,11 @@ const sentences: Record<string, string[]> = {
     'pods of the shop are never ready because the probe uses a wrong path',
     "the shop's Pods aren't ready, their readiness probe fails",
   ],
+  'hollow-probe': [
+    'shop-next runs true as its readiness probe, nothing listens yet',
+    "the pod of the next release is ready too early, it doesn't listen on port 80",
+    'the probe of shop-next never fails, it always says ready',
+  ],
   'evicted-agent': [
     'kube-proxy does not run on worker2, label kubernetes.io/os=linux-rt',
     'The DaemonSet has no pod on k8s-guide-worker2',

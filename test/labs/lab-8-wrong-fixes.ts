@@ -72,9 +72,9 @@ const redirect =
       `iptables -t nat ${action} PREROUTING -p tcp --dport 20080 -m addrtype --dst-type LOCAL -j DNAT --to-destination ${shop}:80; true`,
     )
 
-async function scaleShop(bench: LabBench, replicas: number): Promise<void> {
-  await bench.patch('Deployment', 'shop', { spec: { replicas } })
-  await bench.rolledOut('Deployment', 'shop')
+async function scaleShop(bench: LabBench, replicas: number, name = 'shop'): Promise<void> {
+  await bench.patch('Deployment', name, { spec: { replicas } })
+  await bench.rolledOut('Deployment', name)
 }
 
 /** The node port on 127.0.0.1 is translated by rules of the learner, as iptables mode would. */
@@ -121,6 +121,13 @@ export const wrongFixes: Record<string, readonly WrongFix[]> = {
     },
   ],
   'unready-backends': [publishUnreadyPods],
+  'hollow-probe': [
+    {
+      what: 'the Pod of the next release is taken away',
+      play: (bench) => scaleShop(bench, 0, 'shop-next'),
+      undo: (bench) => scaleShop(bench, 1, 'shop-next'),
+    },
+  ],
   'evicted-agent': [
     {
       what: 'the rules of another node are copied to this one',

@@ -1,6 +1,7 @@
 import type { Incident } from '../../../course/incident/incident.ts'
 import { selectorTypo, unreadyBackends, wrongPortName, wrongTargetPort } from './endpoints.ts'
 import { forgottenCanary } from './forgotten-canary.ts'
+import { hollowProbe } from './hollow-probe.ts'
 import { evictedAgent, foreignProxy, missingModule } from './kube-proxy.ts'
 import {
   ipForwardOff,
@@ -48,7 +49,7 @@ export const incidents: readonly Incident[] = [
     ipForwardOff,
     staleConnection,
   ],
-  ...[unreadyBackends, evictedAgent, leftoverVirtualServer, forgottenCanary],
+  ...[unreadyBackends, hollowProbe, evictedAgent, leftoverVirtualServer, forgottenCanary],
   ...[
     staleReject,
     markedVirtualServer,

@@ -33,7 +33,7 @@ export const keyFacts: FactTable = {
     object: SERVICE,
     field: /target ?port|\bport\b/,
     fault: /8080|listen|no process|closed port/,
-    unless: /\bhttp\b(?!:)|udp|node ?port/,
+    unless: /\bhttp\b(?!:)|udp|node ?port|probe|\bready\b/,
     example: () => 'The targetPort of the Service shop is 8080, and its Pods do not listen there.',
     reads: ['1/chains', '1/whole'],
   },
@@ -42,10 +42,20 @@ export const keyFacts: FactTable = {
     field: /readiness|\bprobe|\bready\b|unready/,
     fault:
       /not ready|unready|n.?t ready|fail|404|healthz|wrong (path|page|url)|not exist|0\/1|never/,
-    unless: /kube-proxy|scheduler|module/,
+    unless: /kube-proxy|scheduler|module|always|before|\btrue\b|too early/,
     example: () =>
       'The Pods of the Deployment shop are not ready: their readiness probe requests /healthz, which nginx answers with 404.',
     reads: ['7/probed', '1/no-endpoints'],
+  },
+  'hollow-probe': {
+    object: /\bpods?\b|deployment|container|shop-next|next release/,
+    field: /readiness|\bprobe|\bready\b/,
+    fault:
+      /always|before|\btrue\b|too early|(not|n.?t) (yet )?listen|(asks|tests|checks|requests) nothing/,
+    unless: /healthz|404|(not|n.?t|never) ready|unready|0\/1|wrong path/,
+    example: () =>
+      'The readiness probe of the Deployment shop-next always succeeds, so its Pod is ready before its program listens.',
+    reads: ['10/naive', '10/careful'],
   },
   'evicted-agent': {
     object: /kube-?proxy|daemon ?set/,
