@@ -1,9 +1,11 @@
 // Lab 10, the life of a connection: the checks of the steps of labs/10-connections/lab.yaml.
 
 import { defineLab } from '../grading/define-lab.ts'
+import * as affinity from './10-connections/affinity.ts'
 import * as pinned from './10-connections/pinned.ts'
 import * as rollouts from './10-connections/rollouts.ts'
 import * as terminating from './10-connections/terminating.ts'
+import * as udpFlow from './10-connections/udp-flow.ts'
 
 export default defineLab(10, ({ step }) => {
   step('shop', rollouts.shopIsCalled)
@@ -29,5 +31,15 @@ export default defineLab(10, ({ step }) => {
   step('lossless', rollouts.rolledOutAndDrained, {
     predict: rollouts.firstAtEviction,
     evidence: rollouts.rolloutLosesNothing,
+  })
+  step('affinity', affinity.rulesRemember, {
+    predict: affinity.podsOfSeries,
+    evidence: affinity.stickyRequests,
+    question: affinity.timeoutCountsFrom,
+  })
+  step('udp', udpFlow.quotesAreRead, {
+    predict: udpFlow.answerAfterReplacement,
+    evidence: udpFlow.flowMovedOn,
+    question: udpFlow.whatKubeProxyDeletes,
   })
 })

@@ -92,7 +92,7 @@ export const WORKSHOP_PLANS: readonly WorkshopPlan[] = [
     name: 'an afternoon more',
     beginsAt: 13 * 60,
     minutesPerDay: 265,
-    days: [[lab(9, 90), pause(15), lab(10, 60), pause(10), lab(11, 90)]],
+    days: [[lab(9, 90), pause(15), lab(10, 60, 'part 10a'), pause(10), lab(11, 90)]],
   },
 ]
 

@@ -7,10 +7,11 @@ import {
   onceSeen,
   type Truth,
 } from '../../grading/check-context.ts'
-import { podsWithLabel, WEB_NAMESPACE } from '../../grading/expect-object.ts'
+import { podsWithLabel } from '../../grading/expect-object.ts'
 import { expectFound, expectThat, onNode } from '../../grading/failure.ts'
 import { evidenceKey } from '../../grading/learning-notes.ts'
 import { ownRequest, ownRequestIn } from '../../grading/own-request.ts'
+import { timedRequests } from './access-log.ts'
 import {
   expectReady,
   expectShopProgrammed,
@@ -40,32 +41,24 @@ export const rulesLeadToSeveral = onceSeen('pinned', async (context: CheckContex
 
 const pinnedNote = z.looseObject({ requests: z.number(), pods: z.number() })
 
-const own = ownRequest({ from: 'pod', to: 'shop', word: WORD })
+const heldRequest = ownRequest({ from: 'pod', to: 'shop', word: WORD })
 
 /** Evidence: several requests of the client over one connection, and the Pods that answered them. */
 export const heldRequests: EvidenceCheck = async (context) => {
   const { live, snapshot } = context
-  const request = await own(context)
+  const request = await heldRequest(context)
   const { client } = shopClient(snapshot)
-  const pods = podsWithLabel(snapshot, 'shop')
-  const logs = await Promise.all(
-    pods.map(({ metadata: { name } }) => live.log({ namespace: WEB_NAMESPACE, name }, 600)),
-  )
-  const counts = logs.map(
-    (log) =>
-      log
-        .split('\n')
-        .filter((line) => line.startsWith(`${client.address} `) && line.includes(`/?${WORD}`))
-        .length,
-  )
-  const requests = counts.reduce((sum, count) => sum + count, 0)
+  const pods = podsWithLabel(snapshot, 'shop').map(({ metadata }) => metadata.name)
+  const logged = await timedRequests(live, pods, WORD)
+  const own = logged.filter((one) => one.client === client.address)
+  const requests = own.length
   expectThat(requests >= 5 && 'connection' in request, {
     inspect: `kubectl logs -l app=shop --prefix | grep ${WORD}`,
     expected: 'five requests of the client over one connection that is still open',
     actual: `${requests} requests`,
     next: holdConnection(WORD),
   })
-  return { ...request, requests, pods: counts.filter((count) => count > 0).length }
+  return { ...request, requests, pods: new Set(own.map(({ pod }) => pod)).size }
 }
 
 /** Predict: how many Pods answer requests over one connection. */

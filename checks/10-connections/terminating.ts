@@ -1,6 +1,5 @@
 // Lab 10: Pods that are being deleted and still serve: what the EndpointSlice says of them, and which packets still reach them.
 
-import * as z from 'zod'
 import {
   type CheckContext,
   type EvidenceCheck,
@@ -9,8 +8,9 @@ import {
   type Truth,
 } from '../../grading/check-context.ts'
 import { featuresOn } from '../../grading/evaluate.ts'
-import { allPodsWithLabel, WEB_NAMESPACE } from '../../grading/expect-object.ts'
+import { allPodsWithLabel } from '../../grading/expect-object.ts'
 import { expectFound, expectThat, NotApplicable, onNode } from '../../grading/failure.ts'
+import { type TimedRequest, timedRequests } from './access-log.ts'
 import {
   expectReady,
   expectShopProgrammed,
@@ -49,45 +49,28 @@ function requireTerminatingEndpoints({ nodes }: CheckContext): void {
     throw new NotApplicable('kube-proxy uses terminating endpoints since 1.26 only')
 }
 
-const deletedPod = z.object({
-  metadata: z.object({
-    deletionTimestamp: z.string(),
-    deletionGracePeriodSeconds: z.number().nullish(),
-  }),
-})
-const LOGGED = /^(\S+) - - \[(\d+)\/(\w+)\/(\d+):([\d:]+) (\S+)\] "GET \/\?(\S+) HTTP/
-
-/** A request that a Pod has answered after its deletion. */
-interface LateRequest {
-  pod: string
-  client: string
-  marker: string
-}
-
 /** The requests with a learner's word that Pods of shop have answered after they were deleted. */
-async function lateRequests({ live, snapshot }: LiveContext, word: string): Promise<LateRequest[]> {
-  const deleted = allPodsWithLabel(snapshot, 'shop').flatMap((object) => {
-    const { metadata } = deletedPod.safeParse(object).data ?? {}
-    if (!metadata) return []
-    const grace = metadata.deletionGracePeriodSeconds ?? 0
-    const at = Date.parse(metadata.deletionTimestamp) - grace * 1000
-    return [{ pod: object.metadata.name, at }]
-  })
-  const logs = deleted.map(async ({ pod, at }) => {
-    const log = await live.log({ namespace: WEB_NAMESPACE, name: pod }, 3600)
-    return log.split('\n').flatMap((line): LateRequest[] => {
-      const [, client = '', day, month, year, time, zone, marker = ''] = LOGGED.exec(line) ?? []
-      const isLate = Date.parse(`${day} ${month} ${year} ${time} ${zone}`) > at
-      return isLate && marker.startsWith(word) ? [{ pod, client, marker }] : []
-    })
-  })
-  return (await Promise.all(logs)).flat()
+async function lateRequests(
+  { live, snapshot }: LiveContext,
+  word: string,
+): Promise<TimedRequest[]> {
+  const deletedAt = new Map(
+    allPodsWithLabel(snapshot, 'shop').flatMap(({ metadata }) => {
+      const { name, deletionTimestamp, deletionGracePeriodSeconds } = metadata
+      if (!deletionTimestamp) return []
+      const graceMs = (deletionGracePeriodSeconds ?? 0) * 1000
+      return [[name, Date.parse(deletionTimestamp) - graceMs]]
+    }),
+  )
+  const requests = await timedRequests(live, [...deletedAt.keys()], word)
+  // Both times are whole seconds.
+  return requests.filter(({ pod, at }) => at >= (deletedAt.get(pod) ?? Number.POSITIVE_INFINITY))
 }
 
 /** Evidence: a Pod of shop has answered a request of the client's with this word after its deletion. */
 const lateRequestOfClient =
   (word: string, next: string): EvidenceCheck =>
-  async (context): Promise<LateRequest> => {
+  async (context): Promise<TimedRequest> => {
     const { client } = shopClient(context.snapshot)
     const requests = await lateRequests(context, word)
     return expectFound(

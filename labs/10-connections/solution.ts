@@ -9,6 +9,7 @@ import { programmed } from '../../course/settled.ts'
 import {
   answers,
   apply,
+  patchService,
   podsReady,
   predictions,
   typing,
@@ -21,6 +22,7 @@ import { waitFor } from '../../host/wait.ts'
 const LAB = 10
 const MANIFESTS = 'labs/10-connections/manifests'
 const TRAFFIC = 'labs/09-leaving-ipvs/manifests/traffic.yaml'
+const QUOTES = `${MANIFESTS}/quotes.yaml`
 const namespace = 'default'
 
 const answer = answers(LAB)
@@ -93,6 +95,46 @@ async function pinnedPod(bench: LabBench): Promise<string> {
     return undefined
   })
 }
+
+const AFFINITY = {
+  spec: { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 3 } } },
+}
+
+/** New connections of the client, one every second, for longer than the timeout. */
+const comeBack: SolutionStep = {
+  commands: [
+    'kubectl exec client -- sh -c "for N in \\$(seq 7); do curl -s -o /dev/null http://$SHOP/?sticky\\$N; sleep 1; done"',
+  ],
+  play: async (bench) => {
+    const { SHOP } = await readVariables(bench)
+    await bench.inPod(
+      'client',
+      `for N in $(seq 7); do curl -s -o /dev/null "http://${SHOP}/?sticky$N"; sleep 1; done`,
+    )
+  },
+}
+
+/** Replaces the Pod of quotes once the reader has had its answers, and waits for answers of the new one. */
+const replaceQuotes: SolutionStep = {
+  commands: [
+    'kubectl delete pod -l app=quotes && kubectl rollout status deployment/quotes --timeout=60s',
+  ],
+  play: async (bench) => {
+    const first = await answerOfQuotes(bench)
+    await startDeletion(bench, first)
+    await answerOfQuotes(bench, first)
+  },
+}
+
+/** The Pod of quotes that has answered the reader last, another one than the former. */
+const answerOfQuotes = (bench: LabBench, former?: string): Promise<string> =>
+  waitFor('an answer of quotes', 60_000, async () => {
+    const place = { namespace, name: 'reader', tailLines: 1 }
+    // A Pod that has not started has no log.
+    const log = await bench.client.core.readNamespacedPodLog(place).catch(() => '')
+    const pod = log?.trim()
+    return pod?.startsWith('quotes-') && pod !== former ? pod : undefined
+  })
 
 /** Deletes a Pod and does not wait for its end. */
 const startDeletion = (bench: LabBench, name: string): Promise<unknown> =>
@@ -264,6 +306,18 @@ export const solution: LabSolution = {
       restart,
       drain,
     ),
+    affinity: typing(
+      predictAt('affinity', '1', '1'),
+      patchService('shop', AFFINITY),
+      comeBack,
+      answer('affinity', 'the-last-connection', 'the-last-connection'),
+    ),
+    udp: typing(
+      predictAt('udp', 'answers-of-the-new-pod', 'answers-of-the-new-pod'),
+      apply(QUOTES),
+      replaceQuotes,
+      answer('udp', 'udp', 'udp'),
+    ),
   },
 
   async leave(bench) {
@@ -272,7 +326,7 @@ export const solution: LabSolution = {
       ...nodes.items
         .filter(({ spec }) => spec?.unschedulable)
         .map(({ metadata }) => setSchedulable(bench, metadata?.name ?? '', true)),
-      ...[`${MANIFESTS}/shop.yaml`, `${MANIFESTS}/clients.yaml`, TRAFFIC].map((file) =>
+      ...[`${MANIFESTS}/shop.yaml`, `${MANIFESTS}/clients.yaml`, TRAFFIC, QUOTES].map((file) =>
         bench.remove(file),
       ),
     ])

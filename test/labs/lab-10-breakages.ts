@@ -26,5 +26,13 @@ export const breakages = listBreakages<BreakageEnvironment>({
       deleteRules('nat', `-A KUBE-SVC-.*default.shop -> ${leaving}:80`),
   },
   careful: { 'an endpoint is missing in the rules': forgotten },
+  affinity: {
+    'a rule that remembers is missing': ({ ready }) =>
+      deleteRules('nat', `-A KUBE-SVC-.*default.shop -> ${ready}:80.* --rcheck`),
+  },
+  udp: {
+    'the Service over UDP is not translated': () =>
+      deleteRules('nat', '-A KUBE-SERVICES .*default.quotes'),
+  },
   lossless: { 'a rule is left behind the endpoints': left },
 })
