@@ -3,7 +3,7 @@
 import { defineLab } from '../grading/define-lab.ts'
 import { incidentAsks, incidentRepaired } from './08-incidents/lab-incident.ts'
 import * as cleanUp from './09-leaving-ipvs/clean-up.ts'
-import { nothingLost } from './09-leaving-ipvs/clients.ts'
+import { nothingLostAnywhere } from './09-leaving-ipvs/clients.ts'
 import * as inventory from './09-leaving-ipvs/inventory.ts'
 import { keepChange } from './09-leaving-ipvs/migration.ts'
 import * as nodes from './09-leaving-ipvs/nodes.ts'
@@ -26,6 +26,6 @@ export default defineLab(9, ({ step, liveStep, question, observe }) => {
   question('source', cleanUp.sourceOfNode)
   liveStep('ended', cleanUp.nothingNeedsIpvs, { predict: cleanUp.connectionsThatNeedIpvs })
   step('clean', cleanUp.onlyNewModeIsLeft)
-  step('lossless', cleanUp.onlyNewModeIsLeft, { evidence: nothingLost })
+  step('lossless', cleanUp.onlyNewModeIsLeft, { evidence: nothingLostAnywhere })
   step('incident', incidentRepaired, incidentAsks)
 })

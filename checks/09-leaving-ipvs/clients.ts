@@ -6,70 +6,12 @@ import { podsWithLabel, WEB_NAMESPACE } from '../../grading/expect-object.ts'
 import { expectThat, fail } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { nodeAddressOf, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
+import { type ClientLog, type ClientPlace, lostSince, readClientLog } from './client-log.ts'
 import type { ModePair } from './migration.ts'
-
-/** Where a client runs: in a Pod's network or in the node's. */
-export type ClientPlace = 'pod' | 'node'
-
-/** A request that a client lost. */
-interface FailedRequest {
-  at: string
-  kind: string
-  target: string
-  why: string
-  /** How many lines of counts the log has before it. */
-  after: number
-}
-
-/** A client and its log. */
-export interface ClientLog {
-  pod: string
-  uid: string
-  node: string
-  place: ClientPlace
-  /** The addresses that it calls; none while it waits for the first answers. */
-  targets: string[]
-  /** Answered requests. */
-  answered: number
-  /** How many lines of counts the log has. */
-  counts: number
-  failed: FailedRequest[]
-}
+import { OUTSIDE_LOG, outsideTargets, readOutside, START_OUTSIDE } from './outside-client.ts'
 
 /** Longer than anybody works on a lab. */
 const LOG_SECONDS = 86_400
-const FAILED = /^FAILED (\S+) (\S+) (\S+): (.*)$/
-/** The reasons of a failure after five seconds or two. */
-const WAITED = /timed out|no answer/
-const COUNTS = /^new=(\d+) kept=(\d+) failed=\d+$/
-
-/** What a client's log says. Pure. */
-export function readClientLog(log: string): Omit<ClientLog, 'pod' | 'uid' | 'node' | 'place'> {
-  const lines = log.split('\n')
-  const [, made = 0, kept = 0] =
-    lines.map((line) => COUNTS.exec(line)).findLast((match) => match !== null) ?? []
-  return {
-    targets:
-      lines
-        .findLast((line) => line.startsWith('targets '))
-        ?.split(' ')
-        .slice(1) ?? [],
-    answered: Number(made) + Number(kept),
-    ...readFailures(lines),
-  }
-}
-
-function readFailures(lines: readonly string[]): Pick<ClientLog, 'failed' | 'counts'> {
-  const failed: FailedRequest[] = []
-  let counts = 0
-  for (const line of lines) {
-    if (COUNTS.test(line)) counts++
-    const [, at, kind, target, why] = FAILED.exec(line) ?? []
-    if (at && kind && target && why !== undefined)
-      failed.push({ at, kind, target, why, after: counts })
-  }
-  return { failed, counts }
-}
 
 const PLACES = { pod: 'in a Pod', node: 'on the node itself' } as const
 
@@ -103,6 +45,12 @@ export async function readClients(live: LiveCluster, snapshot: Snapshot): Promis
       return { ...client, ...readClientLog(await live.log(place, LOG_SECONDS)) }
     }),
   )
+}
+
+/** Every client with its log, in Pods and outside. Fails and throws as `readClients` does. */
+export async function readAllClients(live: LiveCluster, snapshot: Snapshot): Promise<ClientLog[]> {
+  const [inPods, outside] = await Promise.all([readClients(live, snapshot), readOutside(live)])
+  return [...inPods, ...outside]
 }
 
 /** The addresses that the clients of a place call, as the ConfigMap `traffic` has them, with those of one node for `own-node`. */
@@ -150,22 +98,36 @@ export function expectWholeTargets(snapshot: Snapshot, change: ModePair): void {
 
 /** Every client has had answers from all its targets, which are those of the ConfigMap. */
 export function expectRunning(clients: readonly ClientLog[], snapshot: Snapshot): void {
-  for (const { pod, node, place, targets, answered } of clients) {
-    const wanted = configuredTargets(snapshot, place, node)
-    const inspect = `kubectl logs ${pod} --tail=3`
+  for (const client of clients) {
+    const { node, place, targets, answered } = client
+    const wanted =
+      place === 'outside' ? outsideTargets(snapshot) : configuredTargets(snapshot, place, node)
+    const inspect = `${printLog(client)} | tail -n 3`
     expectThat(targets.length > 0 && answered > 0, {
       inspect,
       expected: `answers from ${wanted.join(' and ')}`,
       actual: targets.length > 0 ? 'no request yet' : 'it waits for the first answer of a target',
     })
-    expectThat(targets.join() === wanted.join(), {
+    expectThat(targets.toSorted().join() === wanted.toSorted().join(), {
       inspect,
-      expected: `requests to ${wanted.join(' and ')}, as the ConfigMap traffic says`,
-      actual: `to ${targets.join(' and ')}: it reads the ConfigMap when it starts`,
-      next: `kubectl rollout restart daemonset/traffic-${place}`,
+      expected:
+        place === 'outside'
+          ? `requests to ${wanted.join(' and ')}`
+          : `requests to ${wanted.join(' and ')}, as the ConfigMap traffic says`,
+      actual: `to ${targets.join(' and ')}: a client has the targets with which it was started`,
+      next:
+        place === 'outside' ? START_OUTSIDE : `kubectl rollout restart daemonset/traffic-${place}`,
     })
   }
 }
+
+/** The command that prints a client's log. */
+const printLog = ({ pod, place }: ClientLog): string =>
+  place === 'outside' ? OUTSIDE_LOG : `kubectl logs ${pod}`
+
+/** A client in a sentence. */
+const nameOf = ({ pod, node, place }: ClientLog): string =>
+  place === 'outside' ? 'the client outside' : `${pod} on ${node}`
 
 const CLIENTS_NOTE = 'clients'
 /** The clients from whose logs the lost requests are counted, and what they had lost before. */
@@ -182,51 +144,48 @@ export function beginCounting({ notes }: CheckContext, clients: readonly ClientL
   notes.keep(COUNTS_NOTE, Object.fromEntries(clients.map(({ uid, counts }) => [uid, counts])))
 }
 
-/**
- * The requests that a client has lost since it is counted. It prints its counts every second unless it waits for an answer, up to five
- * seconds: a failure before the next counts may be of a request that it sent before.
- */
-export function lostSince(
-  failed: readonly FailedRequest[],
-  before: number,
-  countsBefore: number | undefined,
-): FailedRequest[] {
-  const lost = failed.slice(before)
-  const [first] = lost
-  return first && first.after === countsBefore && WAITED.test(first.why) ? lost.slice(1) : lost
-}
+/** Evidence: not one request of the client Pods failed since they are counted. Fails with each lost request: client, target and time. */
+export const nothingLost = (context: LiveContext): Promise<object> =>
+  countLost(context, readClients)
 
-/** Evidence: not one request failed since the clients are counted. Fails with each lost request: client, target and time. */
-export async function nothingLost(context: LiveContext): Promise<object> {
+/** The same of all clients, in Pods and outside. */
+export const nothingLostAnywhere = (context: LiveContext): Promise<object> =>
+  countLost(context, readAllClients)
+
+/** The evidence of `nothingLost`, of clients that `read` reads. */
+async function countLost(context: LiveContext, read: typeof readClients): Promise<object> {
   const { live, snapshot, notes, show } = context
   const before = notes.read(CLIENTS_NOTE, clientsNote) ?? {}
   const counts = notes.read(COUNTS_NOTE, clientsNote) ?? {}
-  const clients = await readClients(live, snapshot)
+  const clients = await read(live, snapshot)
   expectRunning(clients, snapshot)
   const restarted = clients.find(({ uid }) => before[uid] === undefined)
   if (restarted)
     fail({
       inspect: 'kubectl get pods -l app=traffic',
       expected: 'the clients that ran before the change: their logs are the count',
-      actual: `${restarted.pod} was started later, so nobody knows what was lost`,
+      actual: `${nameOf(restarted)} was started later, and what was lost before is not known`,
       hint: `The lab starts over with \`make reset-${notes.lab}\`.`,
     })
-  const lost = clients.flatMap(({ pod, node, uid, failed }) =>
-    lostSince(failed, before[uid] ?? 0, counts[uid]).map((request) => ({ pod, node, ...request })),
+  const lost = clients.flatMap((client) =>
+    lostSince(client.failed, before[client.uid] ?? 0, counts[client.uid]).map((request) => ({
+      client,
+      ...request,
+    })),
   )
   const answered = clients.reduce((sum, client) => sum + client.answered, 0)
   show([
     `${answered} requests answered, ${lost.length} lost`,
     ...lost.map(
-      ({ at, pod, node, kind, target, why }) =>
-        `${at}  ${pod} on ${node}: ${kind} connection to ${target}: ${why}`,
+      ({ at, client, kind, target, why }) =>
+        `${at}  ${nameOf(client)}: ${kind} connection to ${target}: ${why}`,
     ),
   ])
   const [first] = lost
   expectThat(!first, {
-    inspect: 'kubectl logs -l app=traffic --prefix --tail=-1 | grep FAILED',
+    inspect: `${first && printLog(first.client)} | grep FAILED`,
     expected: 'not one failed request',
-    actual: `${lost.length} failed; the first at ${first?.at} UTC, from ${first?.pod} on ${first?.node} to ${first?.target}: ${first?.why}`,
+    actual: `${lost.length} failed; the first at ${first?.at} UTC, from ${first && nameOf(first.client)} to ${first?.target}: ${first?.why}`,
     hint: `Compare the times with what you did at them. \`make reset-${notes.lab}\` starts over.`,
   })
   return { clients: clients.length, answered, lost: 0 }

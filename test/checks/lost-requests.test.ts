@@ -1,7 +1,7 @@
 // What clients have lost since they are counted, by their logs.
 
 import { expect, test } from 'vitest'
-import { lostSince, readClientLog } from '../../checks/09-leaving-ipvs/clients.ts'
+import { lostSince, readClientLog } from '../../checks/09-leaving-ipvs/client-log.ts'
 
 const failure = (at: string, why = 'Connection timed out') =>
   `FAILED ${at} new 10.96.0.7:80: ${why}`
