@@ -99,7 +99,8 @@ const HTML: Readonly<Record<string, (directive: Directive) => string>> = {
   fence: ({ name, options }) =>
     codeHtml(resolveFence(name, options.get('lines'), labText), `Commands of ${name}`),
   rules: (directive) => codeHtml(rulesOf(directive), `The chain ${directive.name}`),
-  labs: () => markdown.render(labTable()),
+  labs: ({ options }) =>
+    markdown.render(labTable(Number(options.get('from') ?? 1), Number(options.get('to') ?? 99))),
   plan: ({ name }) => markdown.render(workshopTable(workshopPlanOf(name))),
 }
 
@@ -143,8 +144,10 @@ function rulesOf({ name, options }: Directive): string {
     .join('\n')
 }
 
-function labTable(): string {
-  const rows = listLabs().map(({ number }) => {
+/** The labs from one number to another: eleven rows are too many for a slide. */
+function labTable(from: number, to: number): string {
+  const shown = listLabs().filter(({ number }) => number >= from && number <= to)
+  const rows = shown.map(({ number }) => {
     const { title, minutes } = readLab(number)
     return `| ${number} | ${title} | ${minutes} |`
   })
