@@ -107,6 +107,7 @@ const comeBack: SolutionStep = {
   ],
   play: async (bench) => {
     const { SHOP } = await readVariables(bench)
+    await programmed(bench)
     await bench.inPod(
       'client',
       `for N in $(seq 7); do curl -s -o /dev/null "http://${SHOP}/?sticky$N"; sleep 1; done`,
