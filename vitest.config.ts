@@ -36,7 +36,7 @@ const left = [
     : [
         'test/labs/lab-*-text.test.ts',
         'test/room/browser/real-learners.test.ts',
-        'test/guide/browser/work.test.ts',
+        'test/guide/browser/{work,firefox}.test.ts',
       ]),
   ...(TESTS === 'fast' ? [...starting, ...booting.map((folder) => `${folder}/**`)] : []),
 ]

@@ -48,8 +48,9 @@ export class GuideBrowser {
     name: string,
     lab: number,
     more: NodeJS.ProcessEnv = {},
+    startBrowser = startChromium,
   ): Promise<GuideBrowser> {
-    const browser = await startChromium(createProgress())
+    const browser = await startBrowser(createProgress())
     const cluster = await selectCluster('embedded', name)
     const env = { ...learnerEnvironment(name), LAB: String(lab), ...more }
     const guide = spawn(process.execPath, [START, 'scripts/guide.ts'], {
