@@ -1,6 +1,7 @@
 // Mutation testing of the grader: mutations of good captures that no step catches, false alarms, and the figures of both.
 
 import { groupBy } from '../../dataplane/collections.ts'
+import { featuresOf } from '../../dataplane/kube-proxy/versions.ts'
 import { judgeRound } from '../../grading/judge.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { plainText, shortened } from '../../host/plain-text.ts'
@@ -78,7 +79,7 @@ export async function seekFalseAlarms(
         steps: good.passing,
       })),
       // The notes of a moment and the answers to questions belong to the recorded version.
-      ...OTHER_VERSIONS.map((version) => ({
+      ...OTHER_VERSIONS.filter((version) => hasModesOf(good, version)).map((version) => ({
         what: `kube-proxy ${version}`,
         made: () => underVersion(good, version),
         steps: lasting.filter((id) => isFor(version, good.spec.lab.number, id)),
@@ -102,8 +103,12 @@ export async function seekFalseAlarms(
   return { tried, alarms }
 }
 
-/** Lab 5 ends with a kube-proxy that has a filter of its own, which came with 1.26. */
-const SINCE: Record<string, number> = { '5/access-filter': 26, '5/whole': 26 }
+/** Lab 5 ends with a kube-proxy that has a filter of its own, which came with 1.26; lab 9 may compare with nftables mode (1.30). */
+const SINCE: Record<string, number> = { '5/access-filter': 26, '5/whole': 26, '9/mend': 30 }
+
+/** Whether every mode that a capture shows exists in a version; userspace mode is in none that `underVersion` writes. */
+const hasModesOf = ({ snapshot }: GoodCapture, version: string): boolean =>
+  snapshot.nodes.every(({ mode }) => mode !== 'nftables' || featuresOf(version).nftables !== 'none')
 
 const isFor = (version: string, lab: number, step: string) =>
   Number(version.split('.')[1]) >= (SINCE[`${lab}/${step}`] ?? 0)
