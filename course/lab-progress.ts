@@ -96,6 +96,13 @@ export function startProgress(
   return at === -1 ? progress : showStep(progress, at)
 }
 
+/**
+ * The progress of a lab that was opened again because its nodes could not be read for a while: `begun` is that of its notes, which
+ * name the last step only, so the end stays shown. A new cluster has no notes of the lab.
+ */
+export const reopened = ({ place, summary }: LabProgress, begun: LabProgress): LabProgress =>
+  place === 'end' && begun.place === 'step' ? { ...begun, place, summary } : begun
+
 export const shownStep = ({ lab, at }: LabProgress): GuideStep => {
   const step = lab.steps[at]
   if (!step) throw new Error(`Lab ${lab.definition.number} has no step ${at + 1}.`)

@@ -10,6 +10,7 @@ import {
   applyObservation,
   forgetSteps,
   type LabProgress,
+  reopened,
   shownStepId,
   showStep,
   startProgress,
@@ -310,14 +311,16 @@ export class PageGuide implements GuideHandler {
     return this.#session.lab.definition
   }
 
-  async #open(definition: LabDefinition): Promise<void> {
+  /** Opens a lab; `before` is its progress if it was open until now. */
+  async #open(definition: LabDefinition, before?: LabProgress): Promise<void> {
     this.#session = await LabSession.open(
       definition,
       this.#cluster,
       this.#shown,
       'with connections',
     )
-    this.#progress = this.#session.begun
+    const { begun } = this.#session
+    this.#progress = before ? reopened(before, begun) : begun
     this.#seat?.opened(this.#session)
     this.#hub.push('lab', labContent(this.#session.lab, this.#places))
     this.#trouble = undefined
@@ -379,7 +382,7 @@ export class PageGuide implements GuideHandler {
         if (this.#work.isBusy) return 'unchanged'
         // Without `#doing`: a failure is no activity, after which the nodes would be read again at once.
         await this.#work.do(`Opening lab ${this.#definition.number}`, () =>
-          this.#open(this.#definition),
+          this.#open(this.#definition, this.#progress),
         )
       }
       const session = this.#session

@@ -4,6 +4,7 @@ import {
   forgetSteps,
   type GuideLab,
   pointsOf,
+  reopened,
   startProgress,
 } from '../../course/lab-progress.ts'
 import { readLab } from '../../grading/lab-definition.ts'
@@ -35,4 +36,13 @@ test('the next incident begins without what the previous one has earned, and oth
   expect(pointsOf(next).points).toBe(definition.steps[0]?.points)
   expect([...next.outcomes.keys()]).toEqual([kept])
   expect(pointsOf(forgetSteps(earned, [])).points).toBe(100)
+})
+
+test('the end stays shown when the lab is opened again, but not on a new cluster', () => {
+  const note = { at: ids.at(-1) ?? '', workedMs: 0, shown: ids, held: [], passed: ids }
+  const begun = startProgress(lab, note, new Map())
+  const atEnd = { ...begun, place: 'end' as const, summary: 'All of it.' }
+  expect(reopened(atEnd, begun)).toMatchObject({ place: 'end', summary: 'All of it.' })
+  expect(reopened(begun, begun).place).toBe('step')
+  expect(reopened(atEnd, startProgress(lab, undefined, new Map())).place).toBe('intro')
 })
