@@ -6,55 +6,15 @@ import { podsWithLabel, WEB_NAMESPACE } from '../../grading/expect-object.ts'
 import { expectThat, fail } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { nodeAddressOf, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
+import { type ClientLog, readClientLog } from './client-log.ts'
 import type { ModePair } from './migration.ts'
-
-/** Where a client runs: in a Pod's network or in the node's. */
-export type ClientPlace = 'pod' | 'node'
-
-/** A request that a client lost. */
-interface FailedRequest {
-  at: string
-  kind: string
-  target: string
-  why: string
-}
-
-/** A client and its log. */
-export interface ClientLog {
-  pod: string
-  uid: string
-  node: string
-  place: ClientPlace
-  /** The addresses that it calls; none while it waits for the first answers. */
-  targets: string[]
-  /** Answered requests. */
-  answered: number
-  failed: FailedRequest[]
-}
+import { readOutside } from './outside-client.ts'
 
 /** Longer than anybody works on a lab. */
 const LOG_SECONDS = 86_400
-const FAILED = /^FAILED (\S+) (\S+) (\S+): (.*)$/
-const COUNTS = /^new=(\d+) kept=(\d+) failed=\d+$/
 
-/** What a client's log says. Pure. */
-export function readClientLog(log: string): Pick<ClientLog, 'targets' | 'answered' | 'failed'> {
-  const lines = log.split('\n')
-  const [, made = 0, kept = 0] =
-    lines.map((line) => COUNTS.exec(line)).findLast((match) => match !== null) ?? []
-  return {
-    targets:
-      lines
-        .findLast((line) => line.startsWith('targets '))
-        ?.split(' ')
-        .slice(1) ?? [],
-    answered: Number(made) + Number(kept),
-    failed: lines.flatMap((line) => {
-      const [, at, kind, target, why] = FAILED.exec(line) ?? []
-      return at && kind && target && why !== undefined ? [{ at, kind, target, why }] : []
-    }),
-  }
-}
+/** Where a client Pod runs: in a network of its own or in the node's. */
+export type ClientPlace = 'pod' | 'node'
 
 const PLACES = { pod: 'in a Pod', node: 'on the node itself' } as const
 
@@ -80,14 +40,20 @@ function clientPods(snapshot: Snapshot) {
   return pods
 }
 
-/** Every client with its log. Fails if a client is missing; throws Trouble if a log can't be read. */
+/** Every client with its log, in Pods and outside. Fails if a client is missing; throws Trouble if a log can't be read. */
 export async function readClients(live: LiveCluster, snapshot: Snapshot): Promise<ClientLog[]> {
-  return Promise.all(
-    clientPods(snapshot).map(async (client) => {
-      const place = { namespace: WEB_NAMESPACE, name: client.pod }
-      return { ...client, ...readClientLog(await live.log(place, LOG_SECONDS)) }
-    }),
-  )
+  const inPods = clientPods(snapshot).map(async ({ pod, uid, node, place }) => ({
+    name: `${pod} on ${node}`,
+    uid,
+    wanted: configuredTargets(snapshot, place, node),
+    log: `kubectl logs ${pod}`,
+    restart: `kubectl rollout restart daemonset/traffic-${place}`,
+    ...readClientLog(await live.log({ namespace: WEB_NAMESPACE, name: pod }, LOG_SECONDS)),
+  }))
+  return Promise.all([
+    ...inPods,
+    ...(live.cluster.capabilities.hasOutside ? [readOutside(live, snapshot)] : []),
+  ])
 }
 
 /** The addresses that the clients of a place call, as the ConfigMap `traffic` has them, with those of one node for `own-node`. */
@@ -134,20 +100,19 @@ export function expectWholeTargets(snapshot: Snapshot, change: ModePair): void {
 }
 
 /** Every client has had answers from all its targets, which are those of the ConfigMap. */
-export function expectRunning(clients: readonly ClientLog[], snapshot: Snapshot): void {
-  for (const { pod, node, place, targets, answered } of clients) {
-    const wanted = configuredTargets(snapshot, place, node)
-    const inspect = `kubectl logs ${pod} --tail=3`
+export function expectRunning(clients: readonly ClientLog[]): void {
+  for (const { targets, answered, wanted, log, restart } of clients) {
+    const inspect = `${log} | tail -n 3`
     expectThat(targets.length > 0 && answered > 0, {
       inspect,
       expected: `answers from ${wanted.join(' and ')}`,
       actual: targets.length > 0 ? 'no request yet' : 'it waits for the first answer of a target',
     })
-    expectThat(targets.join() === wanted.join(), {
+    expectThat(targets.toSorted().join() === wanted.toSorted().join(), {
       inspect,
-      expected: `requests to ${wanted.join(' and ')}, as the ConfigMap traffic says`,
-      actual: `to ${targets.join(' and ')}: it reads the ConfigMap when it starts`,
-      next: `kubectl rollout restart daemonset/traffic-${place}`,
+      expected: `requests to ${wanted.join(' and ')}`,
+      actual: `to ${targets.join(' and ')}: a client has the targets with which it was started`,
+      next: restart,
     })
   }
 }
@@ -169,31 +134,31 @@ export async function nothingLost(context: LiveContext): Promise<object> {
   const { live, snapshot, notes, show } = context
   const before = notes.read(CLIENTS_NOTE, clientsNote) ?? {}
   const clients = await readClients(live, snapshot)
-  expectRunning(clients, snapshot)
+  expectRunning(clients)
   const restarted = clients.find(({ uid }) => before[uid] === undefined)
   if (restarted)
     fail({
       inspect: 'kubectl get pods -l app=traffic',
       expected: 'the clients that ran before the change: their logs are the count',
-      actual: `${restarted.pod} was started later, so nobody knows what was lost`,
+      actual: `${restarted.name} was started later, and what was lost before is not known`,
       hint: 'The lab starts over with `make reset-9`.',
     })
-  const lost = clients.flatMap(({ pod, node, uid, failed }) =>
-    failed.slice(before[uid] ?? 0).map((request) => ({ pod, node, ...request })),
+  const lost = clients.flatMap(({ name, uid, log, failed }) =>
+    failed.slice(before[uid] ?? 0).map((request) => ({ name, log, ...request })),
   )
   const answered = clients.reduce((sum, client) => sum + client.answered, 0)
   show([
     `${answered} requests answered, ${lost.length} lost`,
     ...lost.map(
-      ({ at, pod, node, kind, target, why }) =>
-        `${at}  ${pod} on ${node}: ${kind} connection to ${target}: ${why}`,
+      ({ at, name, kind, target, why }) =>
+        `${at}  ${name}: ${kind} connection to ${target}: ${why}`,
     ),
   ])
   const [first] = lost
   expectThat(!first, {
-    inspect: 'kubectl logs -l app=traffic --prefix --tail=-1 | grep FAILED',
+    inspect: `${first?.log} | grep FAILED`,
     expected: 'not one failed request',
-    actual: `${lost.length} failed; the first at ${first?.at} UTC, from ${first?.pod} on ${first?.node} to ${first?.target}: ${first?.why}`,
+    actual: `${lost.length} failed; the first at ${first?.at} UTC, from ${first?.name} to ${first?.target}: ${first?.why}`,
     hint: 'Compare the times with what you did at them. `make reset-9` starts over.',
   })
   return { clients: clients.length, answered, lost: 0 }

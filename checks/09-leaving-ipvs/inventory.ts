@@ -14,6 +14,7 @@ import {
   readClients,
 } from './clients.ts'
 import { beginChange, modeChange, plannedChanges } from './migration.ts'
+import { outsideTargets } from './outside-client.ts'
 
 const STOCK = 'stock'
 
@@ -23,7 +24,7 @@ export async function trafficFlows(context: CheckContext): Promise<void> {
   const change = await beginChange(context)
   expectWholeTargets(snapshot, change)
   if (!live) return
-  expectRunning(await readClients(live, snapshot), snapshot)
+  expectRunning(await readClients(live, snapshot))
 }
 
 const stockOf = (snapshot: Snapshot) =>
@@ -152,23 +153,34 @@ export async function nothingWillStop(context: CheckContext): Promise<void> {
   const calls = stops(plannedChanges(snapshot, change)).flatMap(({ calls, ...why }) =>
     calls.map((call) => ({ ...why, ...call })),
   )
+  const expectKept = (
+    who: string,
+    targets: readonly string[],
+    isCaller: (call: (typeof calls)[number]) => boolean,
+    node?: string,
+  ) => {
+    for (const target of targets) {
+      const found = calls.find((call) => isCaller(call) && call.to.includes(target))
+      expectThat(!found, {
+        ...(node !== undefined && { node }),
+        inspect: `make migration TO=${change.to}`,
+        expected: `an answer for the client ${who} that calls ${target}, in ${change.to} mode too`,
+        actual: `${found?.after}: ${found?.field} of ${found?.service}`,
+        hint: found?.mend ?? '',
+      })
+    }
+  }
   for (const { name } of nodes)
     for (const place of ['pod', 'node'] as const)
-      for (const target of configuredTargets(snapshot, place, name)) {
-        const found = calls.find(
-          ({ client, nodes: where, to }) =>
-            client === place && where.includes(name) && to.includes(target),
-        )
-        expectThat(!found, {
-          node: name,
-          inspect: `make migration TO=${change.to}`,
-          expected: `an answer for the client ${place === 'pod' ? 'in a Pod' : 'on the node'} that calls ${target}, in ${change.to} mode too`,
-          actual: `${found?.after}: ${found?.after && found.field} of ${found?.service}`,
-          hint: found?.mend ?? '',
-        })
-      }
+      expectKept(
+        place === 'pod' ? 'in a Pod' : 'on the node',
+        configuredTargets(snapshot, place, name),
+        ({ client, nodes: where }) => client === place && where.includes(name),
+        name,
+      )
+  expectKept('outside', outsideTargets(snapshot), ({ client }) => client === 'outside')
   if (!live) return
   const clients = await readClients(live, snapshot)
-  expectRunning(clients, snapshot)
+  expectRunning(clients)
   beginCounting(context, clients)
 }

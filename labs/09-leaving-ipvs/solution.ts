@@ -9,6 +9,7 @@ import { answers, flush, predictions, typing } from '../../course/typed-commands
 import { notesName } from '../../grading/lab-notes.ts'
 import { programText } from '../../host/program-text.ts'
 import { waitFor } from '../../host/wait.ts'
+import { balancedAddress, endOutside, startOutside } from './outside-client.ts'
 import {
   moveToFirst,
   moveToSecond,
@@ -22,8 +23,11 @@ const FOLDER = 'labs/09-leaving-ipvs'
 const MANIFESTS = `${FOLDER}/manifests`
 const ownSource = programText(`${FOLDER}/own-source.sh`)
 const awaitNoNeed = programText(`${FOLDER}/await-no-need.sh`)
+/** Chains that drop what is not translated, to node ports and to ClusterIPs. */
 const GAP =
   'add table ip handover; add chain ip handover in { type filter hook input priority 200; }; add rule ip handover in tcp dport 30000-32767 ct state new drop; add chain ip handover own { type filter hook output priority 200; }; add rule ip handover own fib daddr type local tcp dport 30000-32767 ct state new drop; add chain ip handover out { type filter hook postrouting priority 200; }; add rule ip handover out ip daddr 10.96.0.0/16 ct state new drop'
+const toBalancer = (address: string) =>
+  `; add rule ip handover out ip daddr ${address} ct state new drop`
 const NODES = "$(kubectl get nodes -o jsonpath='{.items[*].metadata.name}')"
 
 const answer = answers(LAB)
@@ -67,6 +71,9 @@ const traffic: SolutionStep = {
   commands: [
     'make web',
     `kubectl apply -f ${MANIFESTS}/services.yaml -f ${MANIFESTS}/clients-$FROM.yaml -f ${MANIFESTS}/traffic.yaml`,
+    `PROGRAM=$(kubectl get configmap traffic-program -o jsonpath='{.data.traffic\\.pl}' | base64 | tr -d '\\n')`,
+    `TARGETS=$(kubectl get nodes -o jsonpath='{range .items[*]}{.status.addresses[?(@.type=="InternalIP")].address}:30091 {end}'; kubectl get service stock -o jsonpath='{range .status.loadBalancer.ingress[*]}{.ip}:80{end}')`,
+    `make exec NODE=outside CMD="set -- $PROGRAM $TARGETS; $(cat ${FOLDER}/outside-client.sh)"`,
   ],
   play: async (bench) => {
     const { from } = await change(bench)
@@ -75,7 +82,7 @@ const traffic: SolutionStep = {
       ['services', `clients-${from}`].map((name) => bench.apply(`${MANIFESTS}/${name}.yaml`)),
     )
     await bench.apply(`${MANIFESTS}/traffic.yaml`)
-    await clientsRun(bench)
+    await Promise.all([clientsRun(bench), startOutside(bench)])
   },
 }
 
@@ -109,10 +116,14 @@ const second: SolutionStep = {
 const handover: SolutionStep = {
   commands: [
     `GAP='${GAP}'`,
+    `LB=$(kubectl get service stock -o jsonpath='{.status.loadBalancer.ingress[0].ip}')`,
+    `[ -z "$LB" ] || GAP="$GAP${toBalancer('$LB')}"`,
     `[ $TO != nftables ] || for N in ${NODES}; do make -s exec NODE=$N CMD="nft '$GAP'"; done`,
   ],
   play: async (bench) => {
-    if ((await change(bench)).to === 'nftables') await bench.onEveryNode(`nft '${GAP}'`)
+    if ((await change(bench)).to !== 'nftables') return
+    const address = bench.cluster.capabilities.hasOutside ? await balancedAddress(bench) : undefined
+    await bench.onEveryNode(`nft '${GAP}${address === undefined ? '' : toBalancer(address)}'`)
   },
 }
 
@@ -230,6 +241,7 @@ export const solution: LabSolution = {
   async leave(bench) {
     await removeSecond(bench)
     await Promise.all([
+      endOutside(bench),
       ...['services', 'clients-ipvs', 'traffic'].map((name) =>
         bench.remove(`${MANIFESTS}/${name}.yaml`),
       ),

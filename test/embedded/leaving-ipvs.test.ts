@@ -1,8 +1,8 @@
-// Every command of docs/leaving-ipvs/README.md, while clients in Pods and on nodes send requests: not one may fail.
+// Every command of docs/leaving-ipvs/README.md, while clients in Pods, on nodes and outside send requests: not one may fail.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { readClientLog } from '../../checks/09-leaving-ipvs/clients.ts'
+import { readClientLog } from '../../checks/09-leaving-ipvs/client-log.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { type KubeClient, kubeClient } from '../../cluster/kube-client.ts'
 import { flushNat } from '../../cluster/kube-proxy/flush-nat.ts'
@@ -17,8 +17,10 @@ import { evaluate } from '../../grading/evaluate.ts'
 import { openCluster } from '../../grading/live-cluster.ts'
 import { modeOf } from '../../grading/snapshot.ts'
 import { projectRoot } from '../../host/layout.ts'
+import { OUTSIDE } from '../../host/outside.ts'
 import { silent } from '../../host/progress.ts'
 import { waitFor } from '../../host/wait.ts'
+import { startOutside } from '../../labs/09-leaving-ipvs/outside-client.ts'
 
 const MANIFESTS = 'labs/09-leaving-ipvs/manifests'
 const PAGE = join(projectRoot, 'docs/leaving-ipvs/README.md')
@@ -36,6 +38,9 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
   let shell: FenceShell
   let nodePortAndPod: string[]
 
+  const readOutside = async () =>
+    (await cluster.exec(OUTSIDE, ['cat', '/run/lab-9/log'], { timeoutMs: 20_000 })).stdout
+
   /** The counts of all clients, and the requests that failed. */
   async function traffic() {
     const { items } = await client.core.listNamespacedPod({
@@ -47,9 +52,10 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
         client.core.readNamespacedPodLog({ namespace: NAMESPACE, name: metadata?.name ?? '' }),
       ),
     )
+    logs.push(await readOutside())
     const read = logs.map((log) => readClientLog(log ?? ''))
     return {
-      clients: items.length,
+      clients: logs.length,
       answered: read.map(({ answered }) => answered),
       failed: read.flatMap(({ failed }) => failed),
     }
@@ -86,6 +92,7 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
     await Promise.all([
       bench.rolledOut('DaemonSet', 'traffic-pod'),
       bench.rolledOut('DaemonSet', 'traffic-node'),
+      startOutside(bench),
     ])
     await waitFor('requests of every client', 20_000, async () =>
       (await traffic()).answered.every((count) => count > 10),
@@ -148,7 +155,7 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
       )
       const { clients, failed, answered } = await traffic()
       expect(failed).toEqual([])
-      expect(clients).toBe(6)
+      expect(clients).toBe(7)
       expect(await fromOnePort(20_002)).toEqual(['open', 'open', ''])
       console.log(`${from} to ${to}: ${sum(answered)} requests answered`)
     },

@@ -7,7 +7,10 @@ import { describe, expect, test } from 'vitest'
 import { execInPod } from '../../cluster/context/pod-exec.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { judge } from '../../grading/judge.ts'
+import { forgetNotes } from '../../grading/lab-notes.ts'
+import { evidenceKey } from '../../grading/learning-notes.ts'
 import { modeOf } from '../../grading/snapshot.ts'
+import { OUTSIDE } from '../../host/outside.ts'
 import { waitFor } from '../../host/wait.ts'
 import { breakages, type Lab9Breakage } from './lab-9-breakages.ts'
 import { LabTest, passed, verdictsOf } from './own-cluster.ts'
@@ -87,6 +90,25 @@ async function clientOn(place: 'pod' | 'node'): Promise<{ node: string; name: st
   const name = items.find(({ spec: pod }) => pod?.nodeName === node)?.metadata?.name ?? ''
   return { node, name }
 }
+
+test('requests from outside that one node drops cost the grade', async () => {
+  const [, node] = await own.bench.nodes()
+  if (!node) throw new Error('the cluster has one node only')
+  const rule = 'PREROUTING -p tcp --dport 30091 -m comment --comment lab-9-lost -j DROP'
+  const readLog = () => own.bench.onNode(OUTSIDE, 'cat /run/lab-9/log')
+  const target = `${node.address}:30091`
+  expect(await readLog()).not.toContain('FAILED')
+  await own.bench.onNode(node.name, `iptables -t mangle -I ${rule}`)
+  await expect
+    .poll(readLog, { timeout: 30_000 })
+    .toMatch(new RegExp(`^FAILED \\S+ new ${target.replaceAll('.', '\\.')}: `, 'm'))
+  await own.bench.onNode(node.name, `iptables -t mangle -D ${rule}`)
+  // The count was kept when it was complete.
+  await forgetNotes(own.bench.client, lab.number, (key) => key === evidenceKey('lossless'))
+  const outcome = await own.judged('lossless')
+  expect(outcome?.verdict).toBe('failed')
+  expect(outcome?.failure?.actual).toContain(`from the client outside to ${target}`)
+})
 
 test('a request that is lost is shown with its client, target and time', async () => {
   const { node, name } = await clientOn('node')
