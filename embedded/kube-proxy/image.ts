@@ -72,6 +72,7 @@ async function startGenuine(
     createInterface({ input: output }).on('line', log)
   return {
     exited: process.exited.then(({ exitCode }) => exitCode),
+    programs: { 'kube-proxy': [options.binary] },
     async stop() {
       process.kill('SIGKILL')
       await process.exited

@@ -1,8 +1,10 @@
 import type { V1Node } from '@kubernetes/client-node'
 import { trackEndpoints } from '../../dataplane/kube-proxy/endpoints.ts'
+import { setNames } from '../../dataplane/kube-proxy/ipvs/sets.ts'
 import { servicePorts } from '../../dataplane/kube-proxy/service-ports.ts'
 import { featuresOf, VersionError } from '../../dataplane/kube-proxy/versions.ts'
 import { type ClusterObjects, leftOutObjects, readObjects } from '../../dataplane/objects.ts'
+import { programText } from '../../host/program-text.ts'
 import type { KubeObject } from '../apiserver/api.ts'
 import type { BuiltinContainer, BuiltinContext } from '../kubelet/images/registry.ts'
 import { ConntrackCleanup } from './conntrack-cleanup.ts'
@@ -37,6 +39,8 @@ export type KubeProxyContext = Pick<
   'pod' | 'node' | 'machine' | 'placement' | 'api' | 'log'
 >
 
+const cleanup = programText('embedded/kube-proxy/cleanup.sh')
+
 const resources = ['nodes', 'services', 'endpointslices'] as const
 
 /** The properties of a Node that affect kube-proxy: a heartbeat changes none of them, and must not cause a sync. */
@@ -58,6 +62,7 @@ export function usableObjects(items: readonly object[]): {
 /** kube-proxy of one node, in the version that its image's tag names. */
 export class KubeProxy implements BuiltinContainer {
   readonly exited: Promise<number>
+  readonly programs: BuiltinContainer['programs']
   readonly #context: KubeProxyContext
   readonly #version: string
   readonly #log: Logger
@@ -75,6 +80,9 @@ export class KubeProxy implements BuiltinContainer {
   constructor(context: KubeProxyContext, version: string) {
     this.#context = context
     this.#version = version
+    this.programs = {
+      'kube-proxy': ['sh', '-c', cleanup, 'kube-proxy', version, setNames('ipv4').join(' ')],
+    }
     this.#log = createLogger(context.log)
     this.#guest = new GuestNode(context.machine, context.placement)
     this.#conntrack = new ConntrackCleanup(this.#guest)

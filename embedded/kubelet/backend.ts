@@ -1,3 +1,4 @@
+import { basename } from 'node:path'
 import { OUTSIDE } from '../../host/outside.ts'
 import type { ContainerTarget, NodeBackend } from '../apiserver/api-call.ts'
 import { resourceNamed } from '../apiserver/resource.ts'
@@ -44,15 +45,21 @@ export function createBackend(
   const insideOf = (target: ContainerTarget, command: readonly string[]) => {
     const { running } = containerIn(target)
     if (!running) throw containerNotFound(target.container)
-    if (running.placement) return running.placement
+    if (running.placement) {
+      const [program = '', ...args] = command
+      const ofImage = running.programs?.[basename(program)]
+      return { placement: running.placement, argv: ofImage ? [...ofImage, ...args] : command }
+    }
     const reason = `OCI runtime exec failed: exec failed: ${noProgram(command)}: unknown`
     throw new StatusError('InternalError', reason)
   }
   return {
     exec({ target, command, tty }) {
-      const placement =
-        target.kind === 'node' ? placementOf(target.name) : insideOf(target, command)
-      return (size) => machine.spawn(command, placement, { tty, ...(size && { size }) })
+      const { placement, argv } =
+        target.kind === 'node'
+          ? { placement: placementOf(target.name), argv: command }
+          : insideOf(target, command)
+      return (size) => machine.spawn(argv, placement, { tty, ...(size && { size }) })
     },
     attach(target) {
       const process = containerIn(target).attach()

@@ -11,7 +11,7 @@ import {
 import { runInGuest } from '../network/topology.ts'
 import { containerRoot } from './container-root.ts'
 import { expand, hostnameOf } from './environment.ts'
-import type { BuiltinImage, Image, ProcessImage } from './images/registry.ts'
+import type { BuiltinContainer, BuiltinImage, Image, ProcessImage } from './images/registry.ts'
 import type { LogBuffer } from './log-buffer.ts'
 import type { Container, ContainerContext, NodeContext } from './objects.ts'
 
@@ -19,6 +19,8 @@ import type { Container, ContainerContext, NodeContext } from './objects.ts'
 export interface RunningContainer {
   /** The container's namespaces and privileges, for exec and probes; absent if no programs can be run in it. */
   readonly placement?: Placement
+  /** The command in place of one that is typed, for programs that are not in the container's file system. */
+  readonly programs?: BuiltinContainer['programs']
   readonly exited: Promise<ProcessEnd>
   /** Asks its program to end, with the signal of its image. */
   stop(): void
@@ -70,6 +72,7 @@ async function startBuiltin(
   return {
     // An ordinary built-in container has no file system of its own, only the node's or the guest's.
     ...(context.container.securityContext?.privileged && { placement: { ...placement, env } }),
+    programs: running.programs,
     exited: running.exited.then((exitCode) => ({ exitCode })),
     stop: () => void running.stop(),
     kill: () => void running.stop(),

@@ -38,6 +38,8 @@ export interface BuiltinContext extends ContainerContext {
 /** A running built-in container. `exited` settles with its exit code, also after `stop`. */
 export interface BuiltinContainer {
   readonly exited: Promise<number>
+  /** The programs of its image that can be run in it beside those of the node: by name, the command that does their work. */
+  readonly programs?: Readonly<Record<string, readonly string[]>>
   stop(): void | Promise<void>
   /** Resolves when it has no pending changes. */
   synced?(): Promise<void>
