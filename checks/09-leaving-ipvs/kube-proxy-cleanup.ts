@@ -1,5 +1,6 @@
 // `kube-proxy --cleanup` on one node: that it has run there, and what it leaves.
 
+import { counted } from '../../dataplane/compare/difference.ts'
 import { isIpvsModeSet } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { type CheckContext, onceSeen, type Truth } from '../../grading/check-context.ts'
 import { expectMode } from '../../grading/expect-node.ts'
@@ -48,7 +49,7 @@ export const cleanedByKubeProxy = onceSeen('cleanup', async (context: CheckConte
     node: node.name,
     inspect: onNode(node.name, 'ipvsadm -Ln; ip -brief link show kube-ipvs0'),
     expected: 'no virtual server and no kube-ipvs0, as kube-proxy --cleanup leaves the node',
-    actual: `${virtualServers.length} virtual servers${hasDummy(node) ? ', and kube-ipvs0' : ''}`,
+    actual: `${counted(virtualServers.length, 'virtual server')}${hasDummy(node) ? ', and kube-ipvs0' : ''}`,
   })
   return { node: node.name }
 })

@@ -85,7 +85,7 @@ export const breakages = listBreakages<BreakageEnvironment, Options>({
     'the node has a virtual server again': {
       break: `ipvsadm -A -t ${METRICS} -s rr`,
       repair: 'ipvsadm -C',
-      shows: /1 virtual servers/,
+      shows: /1 virtual server/,
     },
     'the node has kube-ipvs0 again': {
       break: 'ip link add kube-ipvs0 type dummy; ip address add 10.96.0.10/32 dev kube-ipvs0',
