@@ -9,6 +9,7 @@ import { waitFor } from '../../host/wait.ts'
 const FOLDER = 'labs/09-leaving-ipvs'
 const SERVICE = 'stock'
 const startClient = programText(`${FOLDER}/outside-client.sh`)
+const readLog = programText(`${FOLDER}/outside-log.sh`)
 const endClient = programText(`${FOLDER}/end-outside.sh`)
 
 /** The address that the load balancer outside gives to stock. */
@@ -37,6 +38,10 @@ export async function startOutside(bench: LabBench): Promise<void> {
   const args = [program, ...targets, `${address}:${port?.port}`]
   // Noted, and so in a shell of its own: the shell that waits on a machine must have nothing in the background.
   await runOnNode(bench.cluster, OUTSIDE, startClient, { args, noted: true })
+  await waitFor('answers for the client outside', 60_000, async () => {
+    const { stdout } = await runOnNode(bench.cluster, OUTSIDE, readLog, { readOnly: true })
+    return /^new=[1-9]/m.test(stdout)
+  })
 }
 
 /** Ends the client outside, and removes its files. */

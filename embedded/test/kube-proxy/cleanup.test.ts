@@ -41,10 +41,11 @@ const chainsOf = async (node: NodeName, table: string) =>
   (await nodes.sh(node, `iptables-save -t ${table}`))
     .split('\n')
     .flatMap((line) => /^:(KUBE-\S+)/.exec(line)?.[1] ?? [])
+/** Without those to the kubelet's chain KUBE-FIREWALL, which kube-proxy writes, too, and does not remove. */
 const jumpsOf = (node: NodeName) =>
   nodes.sh(
     node,
-    "iptables-save | grep -E '^-A (PREROUTING|INPUT|FORWARD|OUTPUT|POSTROUTING) .*KUBE-' || true",
+    "iptables-save | grep -E '^-A (PREROUTING|INPUT|FORWARD|OUTPUT|POSTROUTING) .*KUBE-' | grep -v KUBE-FIREWALL || true",
   )
 const setsOf = async (node: NodeName) =>
   (await nodes.sh(node, 'ipset list -name')).split('\n').filter(Boolean).sort()
@@ -76,20 +77,23 @@ test('after a change from IPVS to iptables mode it fails once, because IPVS chai
 
   const second = await kubeProxy(worker, '--cleanup')
   expect(`${second.exitCode}${second.stderr}`).toBe('0')
-  for (const table of ['nat', 'filter', 'mangle']) expect(await chainsOf(worker, table)).toEqual([])
+  for (const table of ['nat', 'mangle']) expect(await chainsOf(worker, table)).toEqual([])
+  expect(await chainsOf(worker, 'filter')).toEqual(['KUBE-FIREWALL'])
   expect(await setsOf(worker)).toEqual(ipv6)
 }, 120_000)
 
-test('the rules of the mode that runs are removed, too, and kube-proxy writes them again', async () => {
+test('the rules of the mode that runs are removed, too, and kube-proxy writes them again when it misses its canary', async () => {
   nodes.configure((text) => text.replaceAll(/syncPeriod: \S+/g, 'syncPeriod: 8s'))
   await run(worker2, 'iptables')
+  const log = latest[worker2]?.log ?? []
+  expect(log.join('\n')).not.toContain('iptables canary deleted')
   expect(await kubeProxy(worker2, '--cleanup')).toMatchObject({ exitCode: 0, stderr: '' })
-  expect(await nodes.ask('client2', webIP, 2)).toEqual({ none: 2 })
   await waitFor(
     'the rules to be back',
     30_000,
     async () => nodes.differences(await nodes.state(worker2), worker2, 'iptables').length === 0,
   )
+  expect(log.join('\n')).toContain('iptables canary deleted')
 }, 120_000)
 
 test('of its other options, only --version is known', async () => {
