@@ -36,7 +36,7 @@ export interface ClientLog extends ClientCounts {
 }
 
 const FAILED = /^FAILED (\S+) (\S+) (\S+): (.*)$/
-/** The reasons of a failure after five seconds or two. */
+/** The reasons of a failure for which a client has waited. */
 const WAITED = /timed out|no answer/
 const COUNTS = /^new=(\d+) kept=(\d+) failed=\d+$/
 

@@ -30,11 +30,11 @@ export async function rejudge(
   const inAttempt = attemptFilter(spec, { steps, final }, snapshotOf)
   const outcomes = new Map<string, StepOutcome>()
   for (const step of spec.steps) {
-    const { capture: own, held, verdict: claimed } = claims.get(step.id) ?? {}
+    const { capture: own, held } = claims.get(step.id) ?? {}
     const places = step.moment ? [held, own, final] : [final, own, held]
     const counted = places.filter((place) => inAttempt(place, step.id))
     const best = await judgeOn(spec, step, new Set(counted), snapshotOf, asks)
-    const outcome = isUnseen(step, best, asks, claimed) ? unseen(best) : best
+    const outcome = isUnseen(step, best, asks) ? unseen(best) : best
     const open = step.needs.filter((need) => isStillOpen(outcomes.get(need)))
     const waits = {
       verdict: 'not yet',
@@ -130,18 +130,16 @@ const unseen = ({ id, reason }: StepOutcome): StepOutcome => ({
 
 /**
  * Whether a step that is not applicable to the captures has to be shown by one: if it is about another moment, but not if it
- * sends real requests, or the kernel of its nodes can't do it. Only a live cluster knows of that for certain, so the learner's own grader is believed where no
- * capture tells. Steps of 0.1 that lab.yaml does not call a moment were left out.
+ * sends real requests. Steps of 0.1 that lab.yaml does not call a moment were left out.
  */
 function isUnseen(
-  { moment, kernel, needsCluster }: CheckedStep,
+  { moment, needsCluster }: CheckedStep,
   { verdict, outOfReach, pastMoment }: StepOutcome,
   asks: boolean | undefined,
-  claimed: string | undefined,
 ): boolean {
   if (verdict !== 'not applicable' || outOfReach || needsCluster) return false
   if (moment) return true
-  return pastMoment === true && asks !== false && !(kernel.length > 0 && claimed === verdict)
+  return pastMoment === true && asks !== false
 }
 
 /** The first snapshot on which the step passes decides; otherwise the one with the most specific reason. */

@@ -3,7 +3,7 @@ import type { Incident } from '../../../course/incident/incident.ts'
 const NEXT = 'shop-next'
 const MANIFEST = `labs/08-incidents/manifests/${NEXT}.yaml`
 
-/** So many requests all go to the two Pods that listen once in 16,000 times. */
+/** The requests of a count: all of them go to the two Pods that listen once in 16,000 times. */
 const REQUESTS = 24
 
 const requestingPage = {

@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Browser, firefox } from 'playwright-core'
 import { which } from 'zx/core'
@@ -10,15 +10,8 @@ import type { Progress } from '../../../host/progress.ts'
 /** Passes the protocol on, because Debian's Firefox is older than Playwright expects. */
 const PASS_ON = join(import.meta.dirname, 'older-firefox.mjs')
 
-/** Starts the Firefox of a tree of packages with the libraries that the system lacks. */
-const RUN = `#!/bin/sh
-here=$(dirname "$(readlink -f "$0")")
-for folder in "$here"/../usr/lib/*-linux-gnu; do
-  LD_LIBRARY_PATH=$folder:$folder/pulseaudio\${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-done
-export LD_LIBRARY_PATH
-exec "$here/../usr/lib/firefox-esr/firefox-esr" "$@"
-`
+/** What starts the Firefox of a tree of packages. */
+const RUN = readFileSync(join(import.meta.dirname, 'unpacked-firefox.sh'), 'utf8')
 
 /**
  * Starts the Firefox of this machine: the first on PATH, else Debian's, unpacked into the cache without root (about 100 MB are
