@@ -1,6 +1,7 @@
 // Lab 10, the life of a connection: the checks of the steps of labs/10-connections/lab.yaml.
 
 import { defineLab } from '../grading/define-lab.ts'
+import { incidentAsks, incidentRepaired } from './08-incidents/lab-incident.ts'
 import * as affinity from './10-connections/affinity.ts'
 import * as pinned from './10-connections/pinned.ts'
 import * as rollouts from './10-connections/rollouts.ts'
@@ -42,4 +43,5 @@ export default defineLab(10, ({ step }) => {
     evidence: udpFlow.flowMovedOn,
     question: udpFlow.whatKubeProxyDeletes,
   })
+  step('incident', incidentRepaired, incidentAsks)
 })

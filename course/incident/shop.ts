@@ -1,10 +1,12 @@
 import type { V1ServiceSpec } from '@kubernetes/client-node'
+import { unlessCode } from '../../cluster/kube-client.ts'
 import { readConfigConf } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { takeObjects } from '../../cluster/snapshot.ts'
 import { readMode } from '../../dataplane/kube-proxy/config-conf.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { nodeAddressOf, Snapshot } from '../../grading/snapshot.ts'
 import { withProgress } from '../../host/progress.ts'
+import { waitFor } from '../../host/wait.ts'
 import type { LabBench } from '../lab-bench.ts'
 import { programmed } from '../settled.ts'
 
@@ -51,6 +53,26 @@ export function incidentFact({ facts }: IncidentEnvironment, name: string): stri
   return fact
 }
 
+/** Labels of what lab 10 calls shop: the incidents' Service would select its Pods. */
+const NAMESAKES = 'app=shop,lab!=incidents'
+
+/** Removes a lab's own Service and Deployment shop, and ends their Pods without their preStop hooks. */
+async function removeNamesakes(bench: LabBench): Promise<void> {
+  await bench.deleteLabelled(NAMESAKES)
+  const { core } = bench.client
+  const { namespace } = SHOP_OBJECTS
+  await waitFor('the end of the Pods of another shop', 60_000, async () => {
+    const labelSelector = `${NAMESAKES},pod-template-hash`
+    const { items } = await core.listNamespacedPod({ namespace, labelSelector })
+    for (const { metadata } of items) {
+      if (!metadata?.deletionTimestamp) continue
+      const pod = { namespace, name: metadata.name ?? '', gracePeriodSeconds: 1 }
+      await unlessCode(404, core.deleteNamespacedPod(pod))
+    }
+    return items.length === 0
+  })
+}
+
 /**
  * Deploys shop and customer and puts every node into a mode, without leftovers of another one; with `keepsMode` only if
  * another mode is configured, so that a lab's scheduler and version stay. Resolves to the environment.
@@ -60,6 +82,7 @@ export async function deployShop(
   mode: SwitchedMode,
   { keepsMode = false } = {},
 ): Promise<IncidentEnvironment> {
+  await removeNamesakes(bench)
   await bench.apply(SHOP_OBJECTS.manifest)
   await withProgress(bench.progress, 'Opening the shop', () =>
     Promise.all([

@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
+import { solveIncident } from '../../course/incident/solve-incident.ts'
 import type { LabBench } from '../../course/lab-bench.ts'
 import type { LabSolution, SolutionStep } from '../../course/lab-solution.ts'
 import { programmed } from '../../course/settled.ts'
@@ -319,6 +320,7 @@ export const solution: LabSolution = {
       replaceQuotes,
       answer('udp', 'udp', 'udp'),
     ),
+    incident: solveIncident(LAB),
   },
 
   async leave(bench) {

@@ -35,4 +35,5 @@ export const breakages = listBreakages<BreakageEnvironment>({
       deleteRules('nat', '-A KUBE-SERVICES .*default.quotes'),
   },
   lossless: { 'a rule is left behind the endpoints': left },
+  incident: { 'an endpoint is missing in the rules of its shop': forgotten },
 })

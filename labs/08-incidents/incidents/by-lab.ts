@@ -1,9 +1,11 @@
 import type { LabIncidents } from '../../../course/incident/incident.ts'
 import { selectorTypo, unreadyBackends, wrongPortName, wrongTargetPort } from './endpoints.ts'
 import { forgottenCanary } from './forgotten-canary.ts'
+import { hollowProbe } from './hollow-probe.ts'
 import { evictedAgent } from './kube-proxy.ts'
 import { lostEndpointRule, missingMasquerade, staleReject, untracked } from './node-rules.ts'
 import { ownFirewall } from './own-firewall.ts'
+import { staleConnection } from './stale-connection.ts'
 import {
   closeEndpoints,
   internalPolicy,
@@ -64,6 +66,13 @@ export const incidentsByLab: ReadonlyMap<number, LabIncidents> = new Map([
     {
       draws: [forgottenCanary, leftoverVirtualServer],
       choices: [forgottenCanary, leftoverVirtualServer, evictedAgent, staleReject],
+    },
+  ],
+  [
+    10,
+    {
+      draws: [hollowProbe, unreadyBackends],
+      choices: [hollowProbe, unreadyBackends, sessionAffinity, staleConnection],
     },
   ],
   [
