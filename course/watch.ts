@@ -32,6 +32,8 @@ export class Watch {
   #watched = false
   #signAt = 0
   #programAt = 0
+  /** How many programs were started during the last read, with its own. */
+  #programsOfRead = 0
 
   /** `readNodes` reads the nodes. */
   constructor(cluster: Cluster, readNodes: () => Promise<Observed>) {
@@ -66,7 +68,7 @@ export class Watch {
         continue
       }
       const began = Date.now()
-      const observed = await this.#readNodes()
+      const observed = await this.#read()
       const now = Date.now()
       if (observed === 'changed') this.#signAt = now
       // A program may have its effect during the read, however long that takes.
@@ -76,6 +78,20 @@ export class Watch {
       else
         await this.#untilProgram(quietPauseMs(now - this.#signAt, reportsPrograms(this.#cluster)))
     }
+  }
+
+  /**
+   * Reads the nodes. A read starts as many programs each time; with another number, a learner's was started meanwhile, which nobody
+   * waits for during a read.
+   */
+  async #read(): Promise<Observed> {
+    const before = await lastProgram(this.#cluster, this.#over.signal)
+    const observed = await this.#readNodes()
+    const after = await lastProgram(this.#cluster, this.#over.signal)
+    if (before === undefined || after === undefined) return observed
+    if (after - before !== this.#programsOfRead) this.#programAt = Date.now()
+    this.#programsOfRead = after - before
+    return observed
   }
 
   /** Waits for `ms`, or until a sign of activity (`signal`). */
@@ -128,6 +144,24 @@ const UNTIL_PROGRAM = programText('course/until-program.sh')
 
 /** Whether a cluster can report cheaply that programs are started: where all nodes are one kernel and nothing runs by itself. */
 const reportsPrograms = ({ capabilities }: Cluster): boolean => capabilities.sharedKernel
+
+/** The process ID that was given last on the nodes. Undefined where started programs are not reported, or the cluster can't be reached. */
+async function lastProgram(cluster: Cluster, signal: AbortSignal): Promise<number | undefined> {
+  if (!reportsPrograms(cluster) || signal.aborted) return undefined
+  const [node] = await cluster.nodes()
+  if (node === undefined) return undefined
+  const { stdout } = await runOnNode(
+    cluster,
+    node,
+    'read -r _ _ _ _ last </proc/loadavg && echo $last',
+    {
+      readOnly: true,
+      timeoutMs: 5000,
+      signal,
+    },
+  ).catch(() => ({ stdout: '' }))
+  return Number(stdout) || undefined
+}
 
 /** Calls `onSign` when a program is started on any node of such a cluster, until `signal` aborts. Rejects if the cluster can't be reached. */
 async function watchPrograms(
