@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { readClientLog } from '../../checks/09-leaving-ipvs/client-log.ts'
+import { execInPod } from '../../cluster/context/pod-exec.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { type KubeClient, kubeClient } from '../../cluster/kube-client.ts'
 import { flushNat } from '../../cluster/kube-proxy/flush-nat.ts'
@@ -26,7 +27,7 @@ const MANIFESTS = 'labs/09-leaving-ipvs/manifests'
 const PAGE = join(projectRoot, 'docs/leaving-ipvs/README.md')
 const NAMESPACE = 'default'
 const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0)
-const SAME_PORT = readFileSync(join(import.meta.dirname, 'same-port.pl'), 'utf8')
+const ONE_PORT = readFileSync(join(import.meta.dirname, 'one-port.pl'), 'utf8')
 
 describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
   ['uml', 'ipvs', 'iptables'],
@@ -37,6 +38,8 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
   let client: KubeClient
   let shell: FenceShell
   let nodePortAndPod: string[]
+  /** The ClusterIPs of two Services that have one Pod. */
+  let sharedPod: string[]
 
   const readOutside = async () =>
     (await cluster.exec(OUTSIDE, ['cat', '/run/lab-9/log'], { timeoutMs: 20_000 })).stdout
@@ -67,8 +70,21 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
    */
   async function fromOnePort(port: number) {
     const [node] = await cluster.nodes()
-    const command = ['perl', '-e', SAME_PORT, String(port), ...nodePortAndPod]
+    const command = ['perl', '-e', ONE_PORT, String(port), ...nodePortAndPod]
     return (await cluster.exec(node as string, command, { timeoutMs: 20_000 })).stdout.split('\n')
+  }
+
+  /** What becomes of two connections of a Pod from one port to two Services that have one Pod. */
+  async function toOnePod(port: number) {
+    const { items } = await client.core.listNamespacedPod({
+      namespace: NAMESPACE,
+      labelSelector: 'app=traffic,from=pod',
+    })
+    const name = items.find(({ spec }) => /control-plane/.test(spec?.nodeName ?? ''))?.metadata
+      ?.name
+    const command = ['perl', '-e', ONE_PORT, String(port), ...sharedPod]
+    const place = { namespace: NAMESPACE, name: name ?? '' }
+    return (await execInPod(client, place, command, { timeoutMs: 20_000 })).stdout.split('\n')
   }
 
   beforeAll(async () => {
@@ -83,6 +99,19 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
     await bench.apply(`${MANIFESTS}/services.yaml`)
     const [web] = await bench.pods('web')
     nodePortAndPod = [`${web?.status?.hostIP}:30090`, `${web?.status?.podIP}:80`]
+    const labels = { 'only-this': 'pod' }
+    await client.core.patchNamespacedPod({
+      namespace: NAMESPACE,
+      name: web?.metadata?.name ?? '',
+      body: [{ op: 'add', path: '/metadata/labels/only-this', value: 'pod' }],
+    })
+    sharedPod = []
+    for (const name of ['left', 'right']) {
+      await bench.create('Service', name, labels, {
+        spec: { selector: labels, ports: [{ port: 80 }] },
+      })
+      sharedPod.push(`${(await bench.service(name)).clusterIP}:80`)
+    }
     // On a node without an endpoint, only IPVS mode answers for stock.
     const pod = from === 'ipvs' ? 'orders stock' : 'orders'
     const data = { pod, node: 'orders own-node:30090' }
@@ -108,7 +137,17 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
   test.skipIf(skipped)(
     'a port that is in use at a node port is lost for the Pod in IPVS mode only',
     async () => {
-      expect(await fromOnePort(20_001)).toEqual(['open', from === 'ipvs' ? 'lost' : 'open', ''])
+      const second = from === 'ipvs' ? 'lost' : 'answered'
+      expect(await fromOnePort(20_001)).toEqual(['answered', second, ''])
+    },
+    30_000,
+  )
+
+  test.skipIf(skipped)(
+    'of two connections from one port to two Services with one Pod, the first is lost in IPVS mode only',
+    async () => {
+      const first = from === 'ipvs' ? 'lost' : 'answered'
+      expect(await toOnePod(20_001)).toEqual([first, 'answered', ''])
     },
     30_000,
   )
@@ -156,7 +195,8 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
       const { clients, failed, answered } = await traffic()
       expect(failed).toEqual([])
       expect(clients).toBe(7)
-      expect(await fromOnePort(20_002)).toEqual(['open', 'open', ''])
+      expect(await fromOnePort(20_002)).toEqual(['answered', 'answered', ''])
+      expect(await toOnePod(20_002)).toEqual(['answered', 'answered', ''])
       console.log(`${from} to ${to}: ${sum(answered)} requests answered`)
     },
     300_000,
