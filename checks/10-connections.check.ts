@@ -3,7 +3,9 @@
 import { defineLab } from '../grading/define-lab.ts'
 import { incidentAsks, incidentRepaired } from './08-incidents/lab-incident.ts'
 import * as affinity from './10-connections/affinity.ts'
+import * as localPolicy from './10-connections/local-policy.ts'
 import * as pinned from './10-connections/pinned.ts'
+import * as realServers from './10-connections/real-servers.ts'
 import * as rollouts from './10-connections/rollouts.ts'
 import * as terminating from './10-connections/terminating.ts'
 import * as udpFlow from './10-connections/udp-flow.ts'
@@ -24,6 +26,11 @@ export default defineLab(10, ({ step }) => {
     evidence: terminating.keptConnectionGoesOn,
     question: terminating.whatReachesLeaving,
   })
+  step('local', localPolicy.nodeEmpties, {
+    predict: localPolicy.healthOfNode,
+    evidence: localPolicy.answeredThrough,
+    question: localPolicy.whoseConnections,
+  })
   step('last', terminating.rulesUseLeaving, {
     predict: terminating.answerOfLast,
     evidence: terminating.answeredByLast,
@@ -42,6 +49,11 @@ export default defineLab(10, ({ step }) => {
     predict: udpFlow.answerAfterReplacement,
     evidence: udpFlow.flowMovedOn,
     question: udpFlow.whatKubeProxyDeletes,
+  })
+  step('weight', realServers.weightIsZero, {
+    predict: realServers.fateOfRealServer,
+    evidence: realServers.templateDecided,
+    question: realServers.whoAnsweredLoyal,
   })
   step('incident', incidentRepaired, incidentAsks)
 })

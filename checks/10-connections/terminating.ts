@@ -30,7 +30,7 @@ const LINGER =
   'kubectl patch deployment shop --patch-file labs/10-connections/manifests/linger.yaml'
 
 /** shop with an endpoint that terminates and still serves. */
-function shopWithLeaving({ snapshot }: CheckContext): Shop & { leaving: ShopEndpoint[] } {
+export function shopWithLeaving({ snapshot }: CheckContext): Shop & { leaving: ShopEndpoint[] } {
   const shop = shopService(snapshot)
   const leaving = shop.endpoints.filter(isLeaving)
   expectThat(leaving.length > 0, {
@@ -44,13 +44,13 @@ function shopWithLeaving({ snapshot }: CheckContext): Shop & { leaving: ShopEndp
 }
 
 /** KEP-1669 is since 1.26. */
-function requireTerminatingEndpoints({ nodes }: CheckContext): void {
+export function requireTerminatingEndpoints({ nodes }: CheckContext): void {
   if (nodes.some((node) => !featuresOn(node).terminatingEndpoints))
     throw new NotApplicable('kube-proxy uses terminating endpoints since 1.26 only')
 }
 
 /** The requests with a learner's word that Pods of shop have answered after they were deleted. */
-async function lateRequests(
+export async function lateRequests(
   { live, snapshot }: LiveContext,
   word: string,
 ): Promise<TimedRequest[]> {
@@ -68,7 +68,7 @@ async function lateRequests(
 }
 
 /** Evidence: a Pod of shop has answered a request of the client's with this word after its deletion. */
-const lateRequestOfClient =
+export const lateRequestOfClient =
   (word: string, next: string): EvidenceCheck =>
   async (context): Promise<TimedRequest> => {
     const { client } = shopClient(context.snapshot)

@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
+import { modeLacks } from '../../cluster/kube-proxy/module-check.ts'
 import { solveIncident } from '../../course/incident/solve-incident.ts'
 import type { LabBench } from '../../course/lab-bench.ts'
 import type { LabSolution, SolutionStep } from '../../course/lab-solution.ts'
@@ -10,6 +11,7 @@ import { programmed } from '../../course/settled.ts'
 import {
   answers,
   apply,
+  mode,
   patchService,
   podsReady,
   predictions,
@@ -48,12 +50,13 @@ async function readVariables(bench: LabBench) {
     NODE: client.spec?.nodeName ?? '',
     CLIENT: client.status?.podIP ?? '',
     SHOP: service.spec?.clusterIP ?? '',
+    PORT: String(service.spec?.ports?.[0]?.nodePort ?? ''),
     CONTROL: control?.metadata?.name ?? '',
     AT: cordoned?.metadata?.name ?? '',
     ADDRESS: cordoned?.status?.addresses?.find(({ type }) => type === 'InternalIP')?.address ?? '',
   }
 }
-const { inPod } = withVariables(readVariables)
+const { exec, inPod } = withVariables(readVariables)
 
 const patchShop = (file: string): SolutionStep => ({
   commands: [`kubectl patch deployment shop --patch-file ${MANIFESTS}/${file}.yaml && ${ROLLOUT}`],
@@ -78,20 +81,22 @@ const restart: SolutionStep = {
   play: (bench) => bench.restart('shop'),
 }
 
-/** Requests of the client over one connection, and the Pod that answers them. */
-const hold = (word: string): SolutionStep =>
+const END_CURL = 'pkill curl; '
+/** Requests of the client over one connection; `first` ends those of an earlier step, whose curl would open new ones. */
+const hold = (word: string, first = ''): SolutionStep =>
   inPod(
     'client',
-    `sh -c "curl -s -o /dev/null --connect-timeout 1 --rate 2/s 'http://$SHOP/?${word}[1-900]' >/dev/null 2>&1 &"`,
+    `sh -c "${first}curl -s -o /dev/null --connect-timeout 1 --rate 2/s 'http://$SHOP/?${word}[1-900]' >/dev/null 2>&1 &"`,
   )
 
-/** The Pod of shop that answers the requests over the kept connection: it has had five. */
-async function pinnedPod(bench: LabBench): Promise<string> {
+/** The Pod of shop that answers the requests with this word over the kept connection: it has had five. */
+async function pinnedPod(bench: LabBench, word = 'held'): Promise<string> {
+  const request = new RegExp(`/\\?${word}\\d+ `, 'g')
   return waitFor('five requests over one connection', 30_000, async () => {
     const names = (await bench.pods('shop')).map(({ metadata }) => metadata?.name ?? '')
     for (const name of names) {
       const log = await bench.client.core.readNamespacedPodLog({ namespace, name })
-      if ((log?.match(/\/\?held\d+ /g)?.length ?? 0) >= 5) return name
+      if ((log?.match(request)?.length ?? 0) >= 5) return name
     }
     return undefined
   })
@@ -165,6 +170,39 @@ const deletePinned: SolutionStep = {
     await answersOn(bench, name)
   },
 }
+
+const LOCAL = { spec: { type: 'LoadBalancer', externalTrafficPolicy: 'Local' } }
+/** The rules of every node follow from the objects. */
+const follow: SolutionStep = { commands: [], play: programmed }
+
+/** Deletes the Pod that answers the client's connection through IPVS, and waits for its weight. */
+const deleteWeighed: SolutionStep = {
+  commands: ['kubectl delete pod $KEPT --wait=false'],
+  play: async (bench) => {
+    const { NODE, SHOP } = await readVariables(bench)
+    const name = await pinnedPod(bench, 'weigh')
+    const address = (await podOf(bench, name)).status?.podIP ?? ''
+    await startDeletion(bench, name)
+    await waitFor(`weight 0 for ${address}`, 20_000, async () =>
+      (await bench.onNode(NODE, `ipvsadm -Ln -t ${SHOP}:80`)).match(`${address}:80 +Masq +0 `),
+    )
+    await answersOn(bench, name)
+  },
+}
+
+const setTemplates = (value: 0 | 1): SolutionStep =>
+  exec(['$NODE', `"sysctl -w net.ipv4.vs.expire_quiescent_template=${value}"`])
+const comeAgain = (word: string): SolutionStep =>
+  inPod('client', `curl -s -o /dev/null "http://$SHOP/?${word}"`)
+
+/** What is played only where the kernel has IPVS. */
+const whereIpvs = ({ commands, play }: SolutionStep): SolutionStep => ({
+  commands,
+  play: async (bench) => {
+    const lacks = await modeLacks(bench.cluster, await bench.cluster.nodes(), 'ipvs', 'rr')
+    if (lacks === undefined) await play?.(bench)
+  },
+})
 
 const emptyShop: SolutionStep = {
   commands: ['kubectl scale deployment shop --replicas=0'],
@@ -297,6 +335,13 @@ export const solution: LabSolution = {
       deletePinned,
       answer('terminating', 'over-kept-connections', 'over-kept-connections'),
     ),
+    local: typing(
+      predictAt('local', '503', '503'),
+      patchService('shop', LOCAL),
+      follow,
+      exec(['$CONTROL', '"curl -s --max-time 3 http://$ADDRESS:$PORT/?through"']),
+      answer('local', 'from-outside', 'from-outside'),
+    ),
     last: typing(
       predictAt('last', 'an-answer', 'an-answer'),
       emptyShop,
@@ -319,6 +364,20 @@ export const solution: LabSolution = {
       apply(QUOTES),
       replaceQuotes,
       answer('udp', 'udp', 'udp'),
+    ),
+    weight: whereIpvs(
+      typing(
+        predictAt('weight', 'weight-0', 'weight-0'),
+        mode('ipvs'),
+        patchShop('linger'),
+        hold('weigh', END_CURL),
+        deleteWeighed,
+        setTemplates(0),
+        comeAgain('loyal'),
+        setTemplates(1),
+        comeAgain('free'),
+        answer('weight', 'the-deleted-pod', 'the-deleted-pod'),
+      ),
     ),
     incident: solveIncident(LAB),
   },

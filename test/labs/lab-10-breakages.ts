@@ -7,10 +7,14 @@ export interface BreakageEnvironment {
   /** A ready Pod of shop, and one that is being deleted; its own address where none is. */
   ready: string
   leaving: string
+  /** The ClusterIP of shop. */
+  shop: string
 }
 
 const forgotten = ({ ready }: BreakageEnvironment) =>
   deleteRules('nat', `-A KUBE-SVC-.*default.shop -> ${ready}:80`)
+const weigh = ({ shop, leaving }: BreakageEnvironment, weight: number) =>
+  `ipvsadm -e -t ${shop}:80 -r ${leaving}:80 -m -w ${weight}`
 /** A rule that no packet reaches: nothing may be lost while requests are counted. */
 const left = () =>
   `chain=$(iptables-save -t nat | sed -n 's/^-A \\(KUBE-SVC-[A-Z0-9]*\\) .*default.shop -> .*/\\1/p' | head -n 1)
@@ -20,6 +24,10 @@ export const breakages = listBreakages<BreakageEnvironment>({
   terminating: {
     'the rules lead to the deleted Pod': ({ ready, leaving }) =>
       editTable('nat', `s/(-j DNAT --to-destination) ${ready}:80/\\1 ${leaving}:80/`),
+  },
+  local: {
+    'connections from outside are not marked': () =>
+      deleteRules('nat', '-A KUBE-EXT-.*default/shop'),
   },
   last: {
     'the rules leave out a Pod that still serves': ({ leaving }) =>
@@ -35,5 +43,11 @@ export const breakages = listBreakages<BreakageEnvironment>({
       deleteRules('nat', '-A KUBE-SERVICES .*default.quotes'),
   },
   lossless: { 'a rule is left behind the endpoints': left },
+  weight: {
+    'the deleted Pod is chosen like any other': {
+      break: (environment) => weigh(environment, 1),
+      repair: (environment) => weigh(environment, 0),
+    },
+  },
   incident: { 'an endpoint is missing in the rules of its shop': forgotten },
 })

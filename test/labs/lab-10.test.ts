@@ -16,14 +16,14 @@ const { lab, spec, solution } = own
 testUnsolved(own)
 
 async function readEnvironment(): Promise<BreakageEnvironment> {
-  const { endpoints } = shopService(await own.snapshot())
+  const { endpoints, address } = shopService(await own.snapshot())
   const ready = endpoints.find((endpoint) => endpoint.ready)
   const leaving = endpoints.find((endpoint) => endpoint.terminating)
-  return { ready: ready?.address ?? '', leaving: leaving?.address ?? '' }
+  return { ready: ready?.address ?? '', leaving: leaving?.address ?? '', shop: address }
 }
 
 /** The steps in which deleted Pods of shop wait in their preStop hooks. */
-const withDeletedPods = new Set(['terminating', 'last'])
+const withDeletedPods = new Set(['terminating', 'local', 'last', 'weight'])
 /** Their state is that of the step shop; what they ask for is a count and a connection. */
 const asksOnly = new Set(['naive', 'pinned'])
 
@@ -39,10 +39,16 @@ const settled = (id: string) =>
     return snapshot.nodes.every((node) => evaluate(node, 'iptables').differences.length === 0)
   })
 
-async function expectFailure({ what, step, break: broken }: (typeof breakages)[number]) {
+async function expectFailure({ what, step, break: broken, repair }: (typeof breakages)[number]) {
   const { node } = shopClient(await own.snapshot())
-  const script = broken(await readEnvironment())
-  const outcome = await own.whileBroken(node.name, script, () => own.judged(step))
+  const environment = await readEnvironment()
+  const texts = repair && { repair: repair(environment) }
+  const outcome = await own.whileBroken(
+    node.name,
+    broken(environment),
+    () => own.judged(step),
+    texts,
+  )
   expect(outcome?.verdict, what).toBe('failed')
   expect(outcome?.failure?.node, what).toBe(node.name)
 }
