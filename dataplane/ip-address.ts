@@ -117,10 +117,14 @@ export function isCidr(text: string): boolean {
   return family !== undefined && Number(match?.[2]) <= addressBits(family)
 }
 
+const canonicalIPv6 = new BoundedCache<string>(100_000)
+
 /** An address in the spelling of the kernel's tools (no leading zeros, RFC 5952); other text is unchanged. */
 export function canonicalAddress(address: string): string {
   if (address.includes(':'))
-    return ipaddr.IPv6.isValid(address) ? ipaddr.IPv6.parse(address).toRFC5952String() : address
+    return canonicalIPv6.getOrCreate(address, (text) =>
+      ipaddr.IPv6.isValid(text) ? ipaddr.IPv6.parse(text).toRFC5952String() : text,
+    )
   return SLOPPY_IPV4.test(address) ? address.split('.').map(Number).join('.') : address
 }
 

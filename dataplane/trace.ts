@@ -58,6 +58,8 @@ export interface TraceOptions {
   matchingOnly?: boolean
   /** Record how each delivered or stopped packet left every place. */
   sightings?: boolean
+  /** The network of the state, for callers that trace many packets through one; by default it is made from its links and routes. */
+  network?: NodeNetwork
 }
 
 /**
@@ -65,7 +67,7 @@ export interface TraceOptions {
  * a packet that the node cannot have (no source address) and CircleError for chains that jump to each other in a cycle.
  */
 export function tracePacket(state: NodeState, packet: Packet, options: TraceOptions = {}): Trace {
-  const network = new NodeNetwork(state.links, state.routes)
+  const { network = new NodeNetwork(state.links, state.routes) } = options
   const steps: TraceStep[] = []
   const context = { network, ipsets: state.ipsets }
   const path = new KernelPath(state, context, (step) => steps.push(step), options.matchingOnly)

@@ -147,7 +147,7 @@ export class Snapshot {
   readonly config: KubeProxyConfig | ConfigError | Trouble
   readonly nodes: readonly NodeView[]
 
-  /** If `like` has the same objects, they and its nodes with the same files are not read again: for changes of single nodes. */
+  /** What `like` has, too, is not read again: its objects, and nodes with the same files. For changes of single nodes or objects. */
   constructor(capture: Capture, like?: Snapshot) {
     const same = like?.capture.objects === capture.objects ? like : undefined
     const { items, objects, leftOut, config } = same ?? readClusterObjects(capture.objects.items)
@@ -157,11 +157,10 @@ export class Snapshot {
     this.objects = objects
     this.leftOut = leftOut
     this.config = config
-    this.nodes = capture.nodes.map((files, index) =>
-      same?.nodes[index] && same.capture.nodes[index] === files
-        ? same.nodes[index]
-        : viewNode(this, files),
-    )
+    this.nodes = capture.nodes.map((files, index) => {
+      const known = like?.capture.nodes[index] === files ? like.nodes[index] : undefined
+      return known && same ? known : viewNode(this, files, known)
+    })
   }
 
   /** One object by kind, namespace (empty for none) and name. */
@@ -195,14 +194,20 @@ export interface NodeView {
   readonly kubeProxyVersion: string | Trouble
 }
 
-function viewNode(snapshot: Snapshot, { name, files, trouble }: NodeFiles): NodeView {
+/** `like` is a view of the same files beside other objects. */
+function viewNode(
+  snapshot: Snapshot,
+  { name, files, trouble }: NodeFiles,
+  like?: NodeView,
+): NodeView {
   const kubeProxyVersion = kubeProxyVersionOn(snapshot.items, name)
   if (trouble !== undefined) {
     const unread = new Trouble(trouble)
     return { name, snapshot, files: unread, state: unread, mode: unread, kubeProxyVersion }
   }
   const mode = reportedMode(files.get('proxyMode'), files.get('kube-proxy.log'))
-  return { name, snapshot, files, state: readState(name, files), mode, kubeProxyVersion }
+  const state = like?.state ?? readState(name, files)
+  return { name, snapshot, files, state, mode, kubeProxyVersion }
 }
 
 function readState(name: string, files: ReadonlyMap<string, string>): NodeState | Trouble {

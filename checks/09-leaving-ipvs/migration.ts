@@ -2,7 +2,7 @@
 
 import * as z from 'zod'
 import { VersionError } from '../../dataplane/kube-proxy/versions.ts'
-import { planMigration } from '../../dataplane/migration/plan-migration.ts'
+import { planServiceChanges } from '../../dataplane/migration/plan-migration.ts'
 import type { ServiceChange } from '../../dataplane/migration/report-shape.ts'
 import type { ClusterObjects } from '../../dataplane/objects.ts'
 import { PredictError } from '../../dataplane/predict.ts'
@@ -110,7 +110,8 @@ export function plannedChanges(
   const links = new Map(snapshot.nodes.map((node) => [node.name, stateOf(node).links]))
   try {
     const sides = [from, to].map((mode) => ({ mode, version })) as [Side, Side]
-    const { changes } = planMigration(objects, ...sides, { config: configOf(snapshot), links })
+    const settings = { config: configOf(snapshot), links }
+    const changes = planServiceChanges(objects, ...sides, settings)
     known.set(key, changes)
     return changes
   } catch (error) {
@@ -119,4 +120,4 @@ export function plannedChanges(
     throw error
   }
 }
-type Side = Parameters<typeof planMigration>[1]
+type Side = Parameters<typeof planServiceChanges>[1]

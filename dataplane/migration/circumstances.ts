@@ -134,8 +134,9 @@ const ACCEPT_TRANSLATED = {
 function firewalls({ objects, compared, from, to }: PlannedChange): (Circumstance | undefined)[] {
   const [first] = compared
   if (!first || from.mode === 'userspace' || to.mode === 'userspace') return []
+  const stoppedIn = stoppedByPolicy(objects, first)
   return (['INPUT', 'FORWARD'] as const).map((chain) => {
-    const stopped = stoppedByPolicy(objects, first, chain)
+    const stopped = stoppedIn[chain]
     const [probe] = stopped
     if (!probe) return undefined
     const { destination, port } = probe.packet

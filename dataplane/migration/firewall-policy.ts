@@ -15,23 +15,25 @@ export function withDropPolicy(state: NodeState, chain: FilterChain): NodeState 
 }
 
 /**
- * The probes of a node that are answered on both sides without a firewall, and only before the change with a policy DROP in this
- * chain: IPVS takes packets in INPUT, the other modes forward them, and only the modes based on iptables have rules that accept them.
+ * The probes of a node, for each chain, that are answered on both sides without a firewall, and only before the change with a policy
+ * DROP in this chain: IPVS takes packets in INPUT, the other modes forward them, and only the modes based on iptables have rules that
+ * accept them.
  */
 export function stoppedByPolicy(
   objects: ClusterObjects,
   { node, before, after }: ComparedNode,
-  chain: FilterChain,
-): MigrationProbe[] {
-  const isAnswered = ({ state }: ComparedNode['before']) => {
+): Record<FilterChain, MigrationProbe[]> {
+  const isAnswered = (state: NodeState) => {
     const answers = probeAnswers(objects, node, state)
     return ({ packet }: MigrationProbe) => answers(packet).endpoints.size > 0
   }
-  const behind = (side: ComparedNode['before']) =>
-    isAnswered({ ...side, state: withDropPolicy(side.state, chain) })
-  const needed = [isAnswered(before), isAnswered(after), behind(before)]
-  const passes = behind(after)
-  return migrationProbes(objects, after.proxier).filter(
-    (probe) => needed.every((test) => test(probe)) && !passes(probe),
-  )
+  const probes = migrationProbes(objects, after.proxier)
+    .filter(isAnswered(before.state))
+    .filter(isAnswered(after.state))
+  const stoppedIn = (chain: FilterChain) => {
+    const passedBefore = isAnswered(withDropPolicy(before.state, chain))
+    const passesAfter = isAnswered(withDropPolicy(after.state, chain))
+    return probes.filter((probe) => passedBefore(probe) && !passesAfter(probe))
+  }
+  return { INPUT: stoppedIn('INPUT'), FORWARD: stoppedIn('FORWARD') }
 }

@@ -3,6 +3,7 @@ import { DUMMY_LINK } from '../kube-proxy/mode-ownership.ts'
 import type { NodeState } from '../node-state.ts'
 import type { ClusterObjects } from '../objects.ts'
 import type { Flow } from '../trace/flow.ts'
+import { NodeNetwork } from '../trace/node-network.ts'
 import { type Packet, type Trace, tracePacket } from '../trace.ts'
 
 /**
@@ -107,8 +108,9 @@ export function probeAnswers(
   listeners: UserspaceEndpoints = new Map(),
 ): (packet: Packet) => ProbeAnswer {
   const own = ownAddresses(objects, node, state)
-  return (packet) =>
-    answerOf(tracePacket(state, packet, { matchingOnly: true, sightings: true }), own, listeners)
+  const network = new NodeNetwork(state.links, state.routes)
+  const options = { matchingOnly: true, sightings: true, network }
+  return (packet) => answerOf(tracePacket(state, packet, options), own, listeners)
 }
 
 function answerOf(trace: Trace, own: OwnAddresses, listeners: UserspaceEndpoints): ProbeAnswer {

@@ -1,3 +1,4 @@
+import { BoundedCache } from '../bounded-cache.ts'
 import { contains, familyOf } from '../ip-address.ts'
 import type { NftElements, NftExpression } from '../nft-rule.ts'
 import type { NftTable } from '../nft-table.ts'
@@ -66,46 +67,55 @@ const both = (
     }
   })
 
-/** The first packet's value of `ip saddr`, `meta mark`, …; undefined if it has none, or if the selector is not modelled. */
-function selected({ network }: NftPlace, selector: string, flow: Flow): string | undefined {
-  const [first = '', ...rest] = selector.split(' ')
+/** The first packet's value of a selector such as `ip saddr` or `meta mark`; undefined if it has none. */
+type Selector = (flow: Flow, isIPv4: boolean, network: NodeNetwork) => string | undefined
+
+/** The selectors that are modelled, beside `fib` and ports; those of a header by the header's field. */
+const SELECTORS: ReadonlyMap<string, Selector> = new Map(
+  Object.entries<Selector>({
+    saddr: ({ source }) => source,
+    daddr: ({ destination }) => destination,
+    protocol: ({ protocol }) => protocol,
+    nexthdr: ({ protocol }) => protocol,
+    version: (_flow, isIPv4) => (isIPv4 ? '4' : '6'),
+    'meta l4proto': ({ protocol }) => protocol,
+    'meta mark': ({ mark }) => hexadecimal(mark),
+    'meta nfproto': (_flow, isIPv4) => (isIPv4 ? 'ipv4' : 'ipv6'),
+    'meta protocol': (_flow, isIPv4) => (isIPv4 ? 'ip' : 'ip6'),
+    'ct mark': ({ connmark }) => hexadecimal(connmark),
+    'ct state': (flow) => connectionStates(flow)[0]?.toLowerCase(),
+    'ct status': (flow) => connectionStates(flow).slice(1).join(',').toLowerCase(),
+    'ct direction': () => 'original',
+    'ct original saddr': ({ original }) => original.source,
+    'ct original daddr': ({ original }) => original.destination,
+    'ct original proto-dst': ({ original }) => `${original.port}`,
+    iif: ({ inInterface }) => inInterface ?? '',
+    iifname: ({ inInterface }) => inInterface ?? '',
+    oif: ({ outInterface }) => outInterface ?? '',
+    oifname: ({ outInterface }) => outInterface ?? '',
+  }),
+)
+
+const selectors = new BoundedCache<Selector>(1000)
+
+/** Reads a selector; one that is not modelled has no value. */
+function selectorOf(text: string): Selector {
+  const [first = '', ...rest] = text.split(' ')
   const key = rest.join(' ')
-  const isIPv4 = familyOf(flow.destination) === 'ipv4'
-  if (first === 'fib' && (key === 'daddr type' || key === 'saddr type')) {
-    const address = key === 'daddr type' ? flow.destination : flow.source
-    return network.addressType(address).toLowerCase()
-  }
-  if (key === 'dport') return first === 'th' || first === flow.protocol ? `${flow.port}` : undefined
-  if (first === 'ip' && !isIPv4) return undefined
-  if (first === 'ip6' && isIPv4) return undefined
-  const { original } = flow
-  const states = connectionStates(flow)
-  const values: Record<string, string | undefined> = {
-    saddr: flow.source,
-    daddr: flow.destination,
-    protocol: flow.protocol,
-    nexthdr: flow.protocol,
-    version: isIPv4 ? '4' : '6',
-    'meta l4proto': flow.protocol,
-    'meta mark': hexadecimal(flow.mark),
-    'meta nfproto': isIPv4 ? 'ipv4' : 'ipv6',
-    'meta protocol': isIPv4 ? 'ip' : 'ip6',
-    'ct mark': hexadecimal(flow.connmark),
-    'ct state': states[0]?.toLowerCase(),
-    'ct status': states.slice(1).join(',').toLowerCase(),
-    'ct direction': 'original',
-    'ct original saddr': original.source,
-    'ct original daddr': original.destination,
-    'ct original proto-dst': `${original.port}`,
-    iif: flow.inInterface ?? '',
-    iifname: flow.inInterface ?? '',
-    oif: flow.outInterface ?? '',
-    oifname: flow.outInterface ?? '',
-  }
-  return values[
-    first === 'ip' || first === 'ip6' ? key : selector.replace(/^(ct original) ip6? /, '$1 ')
-  ]
+  if (first === 'fib' && (key === 'daddr type' || key === 'saddr type'))
+    return ({ source, destination }, _isIPv4, network) =>
+      network.addressType(key === 'daddr type' ? destination : source).toLowerCase()
+  if (key === 'dport')
+    return ({ protocol, port }) => (first === 'th' || first === protocol ? `${port}` : undefined)
+  if (first !== 'ip' && first !== 'ip6')
+    return SELECTORS.get(text.replace(/^(ct original) ip6? /, '$1 ')) ?? (() => undefined)
+  const field = SELECTORS.get(key)
+  return (flow, isIPv4, network) =>
+    isIPv4 === (first === 'ip') ? field?.(flow, isIPv4, network) : undefined
 }
+
+const selected = ({ network }: NftPlace, text: string, flow: Flow): string | undefined =>
+  selectors.getOrCreate(text, selectorOf)(flow, familyOf(flow.destination) === 'ipv4', network)
 
 const hexadecimal = (value: number): string => `0x${value.toString(16).padStart(8, '0')}`
 

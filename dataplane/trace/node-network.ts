@@ -20,6 +20,9 @@ export class NodeNetwork {
   readonly #links: readonly Link[]
   readonly #routes: readonly Route[]
   readonly #own: ReadonlySet<string>
+  /** Answers of `isLocal` and `addressType`: each packet of a Service asks for the same few addresses in every rule. */
+  readonly #local = new Map<string, boolean>()
+  readonly #types = new Map<string, AddressType>()
 
   /** If there are no routes, they are derived from the links: each prefix is behind its link, all other addresses behind the uplink. */
   constructor(links: readonly Link[], routes: readonly Route[] | undefined) {
@@ -35,6 +38,14 @@ export class NodeNetwork {
    * loopback link (127.0.0.0/8).
    */
   isLocal(address: string): boolean {
+    const known = this.#local.get(address)
+    if (known !== undefined) return known
+    const local = this.#holds(address)
+    this.#local.set(address, local)
+    return local
+  }
+
+  #holds(address: string): boolean {
     const isWithin = (own: LinkAddress) => contains(`${own.address}/${own.prefixLength}`, address)
     return (
       this.#own.has(address) ||
@@ -45,6 +56,14 @@ export class NodeNetwork {
 
   /** The type of the address for `-m addrtype`. */
   addressType(address: string): AddressType {
+    const known = this.#types.get(address)
+    if (known !== undefined) return known
+    const type = this.#typeOf(address)
+    this.#types.set(address, type)
+    return type
+  }
+
+  #typeOf(address: string): AddressType {
     if (this.isLocal(address)) return 'LOCAL'
     if (contains('224.0.0.0/4', address) || contains('ff00::/8', address)) return 'MULTICAST'
     if (address === '255.255.255.255' || this.#links.some((link) => isBroadcastOf(link, address)))

@@ -4,6 +4,7 @@ import { knownRule, type Target } from '../rule.ts'
 import { applyTarget } from './apply-target.ts'
 import { describeFlow, type Flow, mergeFlows } from './flow.ts'
 import { isForOther, judgeRule, type TraceContext } from './judge-rule.ts'
+import { rulesForDestination } from './rules-for-destination.ts'
 import { type Hook, type TraceStep, traceStep } from './step.ts'
 
 /** Rules jump in a cycle. The kernel rejects such a table, so the text was edited manually. */
@@ -38,7 +39,8 @@ export interface RuleEffect extends Pick<TraceStep, 'reason' | 'change'> {
 export interface RuleLanguage<AnyRule> {
   /** The name of the table in steps. */
   table: string
-  rulesOf: (chain: string) => readonly AnyRule[] | undefined
+  /** The rules of a chain that are evaluated for a packet to this destination. */
+  rulesOf: (chain: string, destination: string) => readonly AnyRule[] | undefined
   print: (rule: AnyRule, chain: string) => string
   /** Undefined for a rule that does not match, if the reason is not recorded. */
   evaluate: (rule: AnyRule, flow: Flow, hook: Hook) => RuleEffect[] | undefined
@@ -86,7 +88,7 @@ export class ChainWalk<AnyRule> {
   #chain(chain: string, entering: Flow, path: readonly string[]): ChainEnd[] {
     const ends: ChainEnd[] = []
     let alive = [entering]
-    for (const rule of this.#language.rulesOf(chain) ?? []) {
+    for (const rule of this.#language.rulesOf(chain, entering.destination) ?? []) {
       const next: Flow[] = []
       for (const flow of alive) {
         const effects = this.#language.evaluate(rule, flow, this.#hook)
@@ -157,7 +159,10 @@ export const iptablesRules = (
   matchingOnly: boolean,
 ): RuleLanguage<Rule> => ({
   table,
-  rulesOf: (chain) => chains.get(chain)?.rules,
+  rulesOf: (chain, destination) => {
+    const rules = chains.get(chain)?.rules
+    return rules && matchingOnly ? rulesForDestination(rules, destination) : rules
+  },
   print: ({ spec }, chain) => (spec === '' ? `-A ${chain}` : `-A ${chain} ${spec}`),
   evaluate({ spec }, flow, hook) {
     const rule = knownRule(spec)

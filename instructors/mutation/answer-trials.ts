@@ -56,7 +56,7 @@ async function trialsOf(good: GoodCapture, step: CheckedStep): Promise<AnswerTri
   const { id, predict, question, asked, onlyAsks } = step
   const trials: AnswerTrial[] = []
   const judge = async (what: string, isRight: boolean, notes: TrialNotes) => {
-    const snapshot = new Snapshot(withNotes(good, notes))
+    const snapshot = new Snapshot(withNotes(good, notes), good.snapshot)
     const [outcome] = await judgeRound(good.spec, snapshot, undefined, [id], good.asks)
     trials.push({ good, step: id, what, isRight, outcome })
   }
