@@ -75,7 +75,7 @@ const sources = join(projectRoot, 'embedded/machine')
 
 /** The sources in this folder, which use no library, and where a tree of packages has what they are compiled to. */
 const confine = { source: 'confine.c', flags: ['-static'], result: GUEST_CONFINE }
-const shim = { source: 'xstate-shim.c', flags: ['-shared', '-fPIC'], result: SHIM }
+const shim = { source: 'uml-shim.c', flags: ['-shared', '-fPIC'], result: SHIM }
 const ownPrograms = () => (umlTrouble() ? [confine] : [confine, shim])
 
 /**

@@ -53,6 +53,25 @@ beforeAll(async () => {
 
 afterAll(() => cluster.down(silent))
 
+/** The mappings of the kernel's own process, as /proc/PID/smaps describes each of them; the processes of the guest are traced by it. */
+function kernelMappings(): string[] {
+  const read = (pid: string, file: string) => {
+    try {
+      return readFileSync(`/proc/${pid}/${file}`, 'utf8')
+    } catch {
+      // It has ended.
+      return ''
+    }
+  }
+  const own = readdirSync('/proc').filter(
+    (pid) =>
+      read(pid, 'cmdline').split('\0').includes(`umid=${cluster.name}`) &&
+      /^TracerPid:\t0$/m.test(read(pid, 'status')),
+  )
+  const listed = own.map((pid) => read(pid, 'smaps').split(/\n(?=[0-9a-f]+-[0-9a-f]+ )/))
+  return listed.sort((one, other) => other.length - one.length)[0] ?? []
+}
+
 /** Shell: sends requests, each on a connection of its own, by one program, because starting one takes longer than a request. */
 const requests = (address: string, count: number, ...options: string[]) =>
   `curl -s -m 5 -H 'Connection: close' ${options.join(' ')} 'http://${address}/?[1-${count}]'`
@@ -69,6 +88,13 @@ describe('a cluster that is up', () => {
       (await cluster.nodes()).map((node) => onNode('hostname; hostname -I', node)),
     )
     expect(new Set(addresses).size).toBe(3)
+  })
+
+  test('has a kernel whose mapped pages are copied into no process of the guest', () => {
+    const mappings = kernelMappings()
+    const pages = mappings.filter((one) => /^\S+ \S{3}s .*\nSize: +4 kB$/m.test(one))
+    expect(pages.length).toBeGreaterThan(100)
+    expect(pages.filter((one) => !/^VmFlags:.* dc\b/m.test(one))).toEqual([])
   })
 
   test('is unchanged by a second `make up`', async () => {

@@ -23,9 +23,9 @@ test('only the path to the loader changes in the kernel', () => {
   expect(() => withLoaderHere(Buffer.from('#!/bin/sh\n'))).toThrow('has no loader')
 })
 
-test('the kernel is started with the shim for processors with AMX, and with the libc of the host if it has none of its own', () => {
+test('the kernel is started with its shim, and with the libc of the host if it has none of its own', () => {
   const { command, directory } = kernelProgram('/nowhere')
-  expect(command).toEqual(['env', 'LD_PRELOAD=./xstate-shim.so', '/nowhere/usr/bin/linux.uml'])
+  expect(command).toEqual(['env', 'LD_PRELOAD=./uml-shim.so', '/nowhere/usr/bin/linux.uml'])
   expect(directory).toBe('/nowhere/usr/lib/uml/libc')
 })
 
