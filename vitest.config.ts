@@ -26,7 +26,7 @@ const starting = [
 
 /**
  * Left out. What needs a container engine or the offline archive has a configuration of its own, vitest.kind.config.ts. The text of lab 2 is typed in every
- * run; those of the others, and lab 3 by clicking, take longer than all tests together (`TEXTS=all`). `make test-fast` sets `TESTS=fast`.
+ * run; those of the others, and labs by clicking, take longer than all tests together (`TEXTS=all`). `make test-fast` sets `TESTS=fast`.
  */
 const { TEXTS, TESTS } = process.env
 const left = [
@@ -36,7 +36,7 @@ const left = [
     : [
         'test/labs/lab-*-text.test.ts',
         'test/room/browser/real-learners.test.ts',
-        'test/guide/browser/{work,firefox}.test.ts',
+        'test/guide/browser/{work,firefox,lab-2}.test.ts',
       ]),
   ...(TESTS === 'fast' ? [...starting, ...booting.map((folder) => `${folder}/**`)] : []),
 ]

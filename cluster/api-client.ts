@@ -63,8 +63,13 @@ async function sendLimited(context: RequestContext, limitBytes: number): Promise
   }
 }
 
+/**
+ * An idle connection is closed by us long before the server closes it, genuine ones after 90 s (k8s.io/apiserver, IdleTimeout): a
+ * request that is sent at that moment gets no answer ("socket hang up").
+ */
+const IDLE_MS = 30_000
 /** Keeps connections between requests; those of other credentials are others (Agent.getName). */
-const keepingAgent = new Agent({ keepAlive: true })
+const keepingAgent = new Agent({ keepAlive: true, timeout: IDLE_MS })
 
 /** The client library creates an agent, and so a TLS connection, for each request: only its options are used. */
 function connectionOf(context: RequestContext): RequestOptions {

@@ -159,8 +159,11 @@ export async function shellOnNode(
   }
 }
 
-/** Connections to the API server that stay open between two scripts, but keep no process from ending. */
-const agent = new Agent({ keepAlive: true })
+/**
+ * Connections to the API server that stay open between two scripts, but keep no process from ending. Closed long before the server closes
+ * an idle one (90 s): a script that is sent at that moment gets no answer.
+ */
+const agent = new Agent({ keepAlive: true, timeout: 30_000 })
 
 /** Asks the API server for a subresource of a node. Rejects when the node can't be reached or time is up. */
 async function askNode(

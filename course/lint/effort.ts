@@ -1,6 +1,6 @@
 // How long a lab takes, from its text: the model behind `minutes` in lab.yaml.
 
-import { parseLab, type WrittenLab } from '../../grading/lab-definition.ts'
+import { type LabPart, parseLab, type WrittenLab } from '../../grading/lab-definition.ts'
 import { type LabText, parseLabText } from '../lab-text.ts'
 import { type CourseFiles, filesOfLab } from './course-files.ts'
 
@@ -56,6 +56,32 @@ export function effortOf(
     questions,
     minutes: Math.round(minutes / ROUNDED_TO) * ROUNDED_TO,
   }
+}
+
+type EffortText = Parameters<typeof effortOf>[0]
+
+/** Measures each part of a lab; work without instructions counts for the last one. Empty for a lab without parts. */
+export function effortOfParts(
+  text: EffortText,
+  { parts, steps, unguided }: Pick<WrittenLab, 'parts' | 'steps' | 'unguided'>,
+): { part: LabPart; effort: Effort }[] {
+  const ids = steps.map(({ id }) => id)
+  const starts = parts.map(({ first }) => ids.indexOf(first))
+  return parts.map((part, index) => {
+    const isFirst = index === 0
+    const isLast = index === parts.length - 1
+    const own = new Set<string | undefined>(ids.slice(starts[index], starts[index + 1]))
+    if (isFirst) own.add(undefined)
+    const isOwn = ({ step }: { step?: string }) => own.has(step)
+    const ofPart = {
+      intro: isFirst ? text.intro : '',
+      outro: isLast ? text.outro : '',
+      sections: new Map([...text.sections].filter(([id]) => own.has(id))),
+      fences: text.fences.filter(isOwn),
+      quotes: text.quotes.filter(isOwn),
+    }
+    return { part, effort: effortOf(ofPart, { unguided: isLast ? unguided : 0 }) }
+  })
 }
 
 /** The stated minutes may differ from the model by one step: authors measure, too. */

@@ -9,7 +9,7 @@ import {
   oneLine,
   UNWRITTEN,
 } from './course-files.ts'
-import { effortOf, isTrueTo } from './effort.ts'
+import { effortOf, effortOfParts, isTrueTo } from './effort.ts'
 import { lintQuotes } from './lint-quotes.ts'
 import { lintReferences } from './lint-references.ts'
 
@@ -133,6 +133,12 @@ function* lintMinutes(file: string, text: LabText, lab: WrittenLab): LintMessage
   const ofParts = parts.reduce((sum, part) => sum + part.minutes, 0)
   if (parts.length > 0 && ofParts !== minutes)
     yield { file, text: `its parts have ${ofParts} minutes together; lab.yaml states ${minutes}.` }
+  for (const { part, effort: ofPart } of effortOfParts(text, lab))
+    if (!isTrueTo(ofPart, part.minutes))
+      yield {
+        file,
+        text: `its part ${part.id} takes about ${ofPart.minutes} minutes by the model; lab.yaml states ${part.minutes}.`,
+      }
   const [, written] = /\babout\s+(\d+)\s+minutes\b/.exec(text.intro) ?? []
   if (written !== undefined && Number(written) !== lab.minutes)
     yield { file, text: `plans ${written} minutes; lab.yaml states ${lab.minutes}.` }

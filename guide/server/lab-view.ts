@@ -100,7 +100,9 @@ const askedBy =
 export function answerLines(outcome: StepOutcome | undefined): string[] {
   if (!outcome?.failure || outcome.verdict !== 'failed') return learningLines(outcome?.learning)
   const { actual, why, hint } = outcome.failure
-  return [actual, why, hint].flatMap((line) => (line === undefined ? [] : [plainText(line)]))
+  // The command that follows a hint elsewhere is a field of the page.
+  const lines = [actual, why, hint?.replace(/:$/, '.')]
+  return lines.flatMap((line) => (line === undefined ? [] : [plainText(line)]))
 }
 
 /** In the paragraph about the guide in the terminal: the sentences about what the page has buttons for. */

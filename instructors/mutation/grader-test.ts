@@ -106,9 +106,20 @@ export async function seekFalseAlarms(
 /** Lab 5 ends with a kube-proxy that has a filter of its own, which came with 1.26; lab 9 may compare with nftables mode (1.30). */
 const SINCE: Record<string, number> = { '5/access-filter': 26, '5/whole': 26, '9/mend': 30 }
 
-/** Whether every mode that a capture shows exists in a version; userspace mode is in none that `underVersion` writes. */
+/**
+ * Whether a capture could be one of another version. `underVersion` writes no rules of nftables mode, so both versions must program the
+ * same there; userspace mode is in none that it writes.
+ */
 const hasModesOf = ({ snapshot }: GoodCapture, version: string): boolean =>
-  snapshot.nodes.every(({ mode }) => mode !== 'nftables' || featuresOf(version).nftables !== 'none')
+  snapshot.nodes.every(
+    ({ mode, kubeProxyVersion: recorded }) =>
+      mode !== 'nftables' ||
+      (typeof recorded === 'string' && nftFeatures(recorded) === nftFeatures(version)),
+  )
+
+/** What a version does in nftables mode, as text. */
+const nftFeatures = (version: string): string =>
+  JSON.stringify(Object.entries(featuresOf(version)).filter(([name]) => name.startsWith('nft')))
 
 const isFor = (version: string, lab: number, step: string) =>
   Number(version.split('.')[1]) >= (SINCE[`${lab}/${step}`] ?? 0)

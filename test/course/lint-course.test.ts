@@ -221,6 +221,16 @@ test.each<[string, CourseFiles, RegExp]>([
     /must end with its 10 minutes/,
   ],
   [
+    'a part that states more minutes than it takes',
+    goodCourse({
+      definition: good.definition.replace(
+        'steps:',
+        'parts:\n  - { id: a, title: most, minutes: 1, first: one }\n  - { id: b, title: the end, minutes: 9, first: five }\nsteps:',
+      ),
+    }),
+    /its part b takes about 0 minutes by the model; lab\.yaml states 9\./,
+  ],
+  [
     'a mark of the scaffold',
     goodCourse({ source: 'a\nb // ✎ write' }),
     /labs\/07-made\/solution\.ts:2: text is still to be written/,
