@@ -20,8 +20,6 @@ import {
 } from '../../course/typed-commands.ts'
 import { CONTROL_PLANE } from '../../grading/snapshot.ts'
 import { projectRoot } from '../../host/layout.ts'
-import { programText } from '../../host/program-text.ts'
-import { shellWord } from '../../host/shell-word.ts'
 import { waitFor } from '../../host/wait.ts'
 
 const LAB = 10
@@ -85,10 +83,10 @@ const restart: SolutionStep = {
 
 const END_CURL = 'pkill curl; '
 /** Requests of the client over one connection; `first` ends those of an earlier step, whose curl would open new ones. */
-const hold = (word: string, first = '', requests = 900): SolutionStep =>
+const hold = (word: string, first = ''): SolutionStep =>
   inPod(
     'client',
-    `sh -c "${first}curl -s -o /dev/null --connect-timeout 1 --rate 2/s 'http://$SHOP/?${word}[1-${requests}]' >/dev/null 2>&1 &"`,
+    `sh -c "${first}curl -s -o /dev/null --connect-timeout 1 --rate 2/s 'http://$SHOP/?${word}[1-900]' >/dev/null 2>&1 &"`,
   )
 
 /** The Pod of shop that answers the requests with this word over the kept connection: it has had five. */
@@ -170,75 +168,6 @@ const deletePinned: SolutionStep = {
     await setSchedulable(bench, spec?.nodeName ?? '', false)
     await startDeletion(bench, name)
     await answersOn(bench, name)
-  },
-}
-
-const STRAY = 'labs/10-connections/out-of-window.pl'
-const FILL = 'labs/10-connections/fill-conntrack.sh'
-const strayProgram = programText(STRAY)
-const fillTable = programText(FILL)
-const INVALID =
-  'FORWARD -m conntrack --ctstate INVALID -m comment --comment lab-10-invalid -j ACCEPT'
-const emptyTable = 'conntrack -D -d 203.0.113.1 >/dev/null 2>&1'
-
-/** What the text types after the step in IPVS mode, which is not played where the kernel has none. */
-const backToRules: SolutionStep = {
-  commands: [],
-  play: async (bench) => {
-    await endDeleted(bench)
-    await bench.mode('iptables')
-    await bench.flush()
-    await programmed(bench)
-  },
-}
-
-/** A rule of the learner's on every node: -I or -D. */
-const letPass = (verb: '-I' | '-D'): SolutionStep => ({
-  commands: [`for N in $NODES; do make exec NODE=$N CMD="iptables ${verb} $INVALID"; done`],
-  play: (bench) => bench.onEveryNode(`iptables ${verb} ${INVALID}`),
-})
-
-/** A packet to the client outside of the window, from the Pod that has its connection. */
-const sendStray: SolutionStep = {
-  commands: [
-    `for P in $(kubectl get pods -l app=shop -o name); do kubectl exec $P -- perl -e "$(cat ${STRAY})" $CLIENT 1000000; done`,
-  ],
-  play: async (bench) => {
-    const { CLIENT } = await readVariables(bench)
-    for (const { metadata } of await shopPods(bench)) {
-      if (metadata?.deletionTimestamp) continue
-      const program = `perl -e ${shellWord(strayProgram)} ${CLIENT} 1000000`
-      await bench.inPod(metadata?.name ?? '', program)
-    }
-  },
-}
-
-/** The node whose rule has dropped an INVALID packet. */
-async function droppingNode(bench: LabBench): Promise<string> {
-  const list = "iptables -nvxL KUBE-FORWARD | grep 'ctstate INVALID'"
-  for (const node of await bench.cluster.nodes())
-    if (!/^ *0 /.test(await bench.onNode(node, list))) return node
-  return ''
-}
-
-const fill: SolutionStep = {
-  commands: [
-    `make exec NODE=$NODE CMD="$(cat ${FILL})"`,
-    'kubectl exec client -- curl -s --max-time 3 "http://$SHOP/?squeezed" || true',
-  ],
-  play: async (bench) => {
-    const { NODE, SHOP } = await readVariables(bench)
-    await bench.onNode(NODE, fillTable)
-    await bench.inPod('client', `curl -s --max-time 3 "http://${SHOP}/?squeezed" || true`)
-  },
-}
-const shopIncident = solveIncident(LAB)
-/** The grader looks at the table while it is full, so it is emptied before the next step begins. */
-const incident: SolutionStep = {
-  ...shopIncident,
-  play: async (bench) => {
-    await bench.onEveryNode(`${emptyTable} || true`)
-    await shopIncident.play?.(bench)
   },
 }
 
@@ -450,34 +379,12 @@ export const solution: LabSolution = {
         answer('weight', 'the-deleted-pod', 'the-deleted-pod'),
       ),
     ),
-    invalid: typing(
-      predictAt('invalid', 'answer-with-a-reset', 'answer-with-a-reset'),
-      backToRules,
-      hold('window', END_CURL, 5000),
-      letPass('-I'),
-      sendStray,
-      letPass('-D'),
-      sendStray,
-      answer(
-        'invalid',
-        `"$(for N in $NODES; do make -s exec NODE=$N CMD="iptables -nvxL KUBE-FORWARD | grep 'ctstate INVALID'" | grep -q '^ *0 ' || echo $N; done)"`,
-        droppingNode,
-      ),
-    ),
-    full: typing(
-      predictAt('full', 'silence', 'silence'),
-      fill,
-      answer('full', 'over-kept-connections', 'over-kept-connections'),
-    ),
-    incident,
+    incident: solveIncident(LAB),
   },
-
-  comments: [`lab-${LAB}`],
 
   async leave(bench) {
     const nodes = await bench.client.core.listNode()
     await Promise.all([
-      bench.onEveryNode(`${emptyTable} || true`),
       ...nodes.items
         .filter(({ spec }) => spec?.unschedulable)
         .map(({ metadata }) => setSchedulable(bench, metadata?.name ?? '', true)),

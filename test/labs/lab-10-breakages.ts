@@ -49,12 +49,5 @@ export const breakages = listBreakages<BreakageEnvironment>({
       repair: (environment) => weigh(environment, 0),
     },
   },
-  invalid: {
-    'a rule accepts INVALID packets': () =>
-      'iptables -I FORWARD -m conntrack --ctstate INVALID -j ACCEPT',
-    'the rule that drops them is missing': () =>
-      deleteRules('filter', '-A KUBE-FORWARD .*--ctstate INVALID'),
-  },
-  full: { 'an endpoint is missing in the rules': forgotten },
   incident: { 'an endpoint is missing in the rules of its shop': forgotten },
 })

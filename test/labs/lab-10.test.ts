@@ -65,7 +65,7 @@ describe('step by step', () => {
       const { outcomes } = await judge(spec, own.source, { only: [id] })
       expect(verdictsOf(outcomes)).toEqual(passed([{ id }]))
     },
-    240_000,
+    120_000,
   )
 })
 
