@@ -7,7 +7,7 @@ import { kubeClient } from '../cluster/kube-client.ts'
 import { runOnNode } from '../cluster/node-script.ts'
 import { programText } from '../host/program-text.ts'
 
-/** The shortest pause between two reads during activity; where a read takes longer, so does the pause: half of the time is for other work. */
+/** The shortest pause between two reads during activity; where a read takes long, a third of the time is for other work. */
 const BUSY_PAUSE_MS = 350
 /** The duration of activity after its last sign: the time in which a program on a node has its effect. */
 const BUSY_MS = 700
@@ -73,7 +73,7 @@ export class Watch {
       if (observed === 'changed') this.#signAt = now
       // A program may have its effect during the read, however long that takes.
       const isBusy = began - Math.max(this.#signAt, this.#programAt) < BUSY_MS
-      if (isBusy) await this.#until(Math.max(BUSY_PAUSE_MS, now - began), this.#over.signal)
+      if (isBusy) await this.#until(Math.max(BUSY_PAUSE_MS, (now - began) / 2), this.#over.signal)
       else if (observed === 'unread') await this.#until(UNREAD_PAUSE_MS)
       else
         await this.#untilProgram(quietPauseMs(now - this.#signAt, reportsPrograms(this.#cluster)))
@@ -148,19 +148,20 @@ const reportsPrograms = ({ capabilities }: Cluster): boolean => capabilities.sha
 /** The process ID that was given last on the nodes. Undefined where started programs are not reported, or the cluster can't be reached. */
 async function lastProgram(cluster: Cluster, signal: AbortSignal): Promise<number | undefined> {
   if (!reportsPrograms(cluster) || signal.aborted) return undefined
-  const [node] = await cluster.nodes()
-  if (node === undefined) return undefined
-  const { stdout } = await runOnNode(
-    cluster,
-    node,
-    'read -r _ _ _ _ last </proc/loadavg && echo $last',
-    {
-      readOnly: true,
-      timeoutMs: 5000,
-      signal,
-    },
-  ).catch(() => ({ stdout: '' }))
-  return Number(stdout) || undefined
+  try {
+    const [node] = await cluster.nodes()
+    if (node === undefined) return undefined
+    const { stdout } = await runOnNode(
+      cluster,
+      node,
+      'read -r _ _ _ _ last </proc/loadavg && echo $last',
+      { readOnly: true, timeoutMs: 5000, signal },
+    )
+    return Number(stdout) || undefined
+  } catch {
+    // What reads the nodes tells why.
+    return undefined
+  }
 }
 
 /** Calls `onSign` when a program is started on any node of such a cluster, until `signal` aborts. Rejects if the cluster can't be reached. */

@@ -92,6 +92,24 @@ test('the nodes are read again at once if a program was started while they were 
   expect(done[seen() + 1]).toBe('read')
 })
 
+test('a cluster that is down ends no guide', async () => {
+  let reads = 0
+  const cluster = madeCluster({
+    capabilities: { ...PLAIN, sharedKernel: true },
+    client: () => Promise.reject(new Error('not up')),
+    nodes: () => Promise.reject(new Error('not up')),
+  })
+  const watch = new Watch(cluster, async () => {
+    reads++
+    return 'unread'
+  })
+  watch.setWatched(true)
+  const running = watch.run()
+  await waitFor('another read', 20_000, async () => reads > 2)
+  watch.end()
+  await running
+})
+
 test('a guide that ends leaves no request open that would keep its process for as long as no program is started', async () => {
   const asked: (AbortSignal | undefined)[] = []
   const cluster = madeCluster({
