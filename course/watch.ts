@@ -34,6 +34,8 @@ export class Watch {
   #programAt = 0
   /** How many programs were started during the last read, with its own. */
   #programsOfRead = 0
+  /** The last read was one more because of those. */
+  #isOneMore = false
 
   /** `readNodes` reads the nodes. */
   constructor(cluster: Cluster, readNodes: () => Promise<Observed>) {
@@ -81,15 +83,16 @@ export class Watch {
   }
 
   /**
-   * Reads the nodes. A read starts as many programs each time; with another number, a learner's was started meanwhile, which nobody
-   * waits for during a read.
+   * Reads the nodes. A read starts as many programs each time; with another number, a learner's may have been started meanwhile, for which
+   * nobody waits during a read: the nodes are read once more. Only once, because programs that probes start come again and again.
    */
   async #read(): Promise<Observed> {
     const before = await lastProgram(this.#cluster, this.#over.signal)
     const observed = await this.#readNodes()
     const after = await lastProgram(this.#cluster, this.#over.signal)
     if (before === undefined || after === undefined) return observed
-    if (after - before !== this.#programsOfRead) this.#programAt = Date.now()
+    this.#isOneMore = !this.#isOneMore && after - before !== this.#programsOfRead
+    if (this.#isOneMore) this.#programAt = Date.now()
     this.#programsOfRead = after - before
     return observed
   }
