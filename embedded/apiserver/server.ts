@@ -47,9 +47,16 @@ export interface ApiServer {
   close(): Promise<void>
 }
 
+/** The limit of a request's line and headers, as in genuine API servers (MaxHeaderBytes): the command of an exec is in the line. */
+const HEADER_BYTES = 1 << 20
+
 /** Serves the API over HTTPS on a free port of 127.0.0.1. */
 export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
-  const server = createServer({ ...options.tls, ALPNProtocols: ['http/1.1'] })
+  const server = createServer({
+    ...options.tls,
+    ALPNProtocols: ['http/1.1'],
+    maxHeaderSize: HEADER_BYTES,
+  })
   // Clients reuse idle connections; closing one too early would lose a request.
   server.keepAliveTimeout = idleMs
   const sockets = new Set<Socket>()

@@ -77,6 +77,11 @@ describe('answers', () => {
     expect(await send(cluster, maps, { method: 'POST', body: large })).toMatchObject({ code: 413 })
   })
 
+  test('the line of a request may be as long as the command of an exec', async () => {
+    const filler = 'a'.repeat(100_000)
+    expect(await get(`${maps}/map-0?command=${filler}`)).toMatchObject({ code: 200 })
+  })
+
   test('a body that is too large does not hold up the next request on its connection', async () => {
     const agent = new Agent({ keepAlive: true, maxSockets: 1 })
     const body = JSON.stringify({ data: { a: 'x'.repeat(9 * 1024 * 1024) } })
