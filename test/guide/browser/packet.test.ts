@@ -41,8 +41,8 @@ test(
     await packet().getByText('at OUTPUT').waitFor()
     const current = packet().locator('li.at')
     // The step's own place is the first to be shown, in the list and in the drawing.
-    expect(await current.textContent()).toContain('OUTPUT')
-    expect(await packet().locator('li.own.at').count()).toBe(1)
+    await expect.poll(() => current.textContent()).toContain('OUTPUT')
+    await packet().locator('li.own.at').waitFor()
     if ((await packet().locator('.journey-figure').count()) === 0)
       await packet().getByRole('button', { name: 'Drawing' }).click()
     expect(await packet().locator('.journey-figure .own').count()).toBeGreaterThan(0)
