@@ -7,7 +7,7 @@ import { kubeClient } from '../cluster/kube-client.ts'
 import { runOnNode } from '../cluster/node-script.ts'
 import { programText } from '../host/program-text.ts'
 
-/** The shortest pause between two reads during activity; where a read takes long, a third of the time is for other work. */
+/** The shortest pause between two reads during activity; where a read takes longer, so does the pause: half of the time is for other work. */
 const BUSY_PAUSE_MS = 350
 /** The duration of activity after its last sign: the time in which a program on a node has its effect. */
 const BUSY_MS = 700
@@ -32,10 +32,6 @@ export class Watch {
   #watched = false
   #signAt = 0
   #programAt = 0
-  /** How many programs were started during the last read, with its own. */
-  #programsOfRead = 0
-  /** The last read was one more because of those. */
-  #isOneMore = false
 
   /** `readNodes` reads the nodes. */
   constructor(cluster: Cluster, readNodes: () => Promise<Observed>) {
@@ -70,31 +66,16 @@ export class Watch {
         continue
       }
       const began = Date.now()
-      const observed = await this.#read()
+      const observed = await this.#readNodes()
       const now = Date.now()
       if (observed === 'changed') this.#signAt = now
       // A program may have its effect during the read, however long that takes.
       const isBusy = began - Math.max(this.#signAt, this.#programAt) < BUSY_MS
-      if (isBusy) await this.#until(Math.max(BUSY_PAUSE_MS, (now - began) / 2), this.#over.signal)
+      if (isBusy) await this.#until(Math.max(BUSY_PAUSE_MS, now - began), this.#over.signal)
       else if (observed === 'unread') await this.#until(UNREAD_PAUSE_MS)
       else
         await this.#untilProgram(quietPauseMs(now - this.#signAt, reportsPrograms(this.#cluster)))
     }
-  }
-
-  /**
-   * Reads the nodes. A read starts as many programs each time; with another number, a learner's may have been started meanwhile, for which
-   * nobody waits during a read: the nodes are read once more. Only once, because programs that probes start come again and again.
-   */
-  async #read(): Promise<Observed> {
-    const before = await lastProgram(this.#cluster, this.#over.signal)
-    const observed = await this.#readNodes()
-    const after = await lastProgram(this.#cluster, this.#over.signal)
-    if (before === undefined || after === undefined) return observed
-    this.#isOneMore = !this.#isOneMore && after - before !== this.#programsOfRead
-    if (this.#isOneMore) this.#programAt = Date.now()
-    this.#programsOfRead = after - before
-    return observed
   }
 
   /** Waits for `ms`, or until a sign of activity (`signal`). */
@@ -147,25 +128,6 @@ const UNTIL_PROGRAM = programText('course/until-program.sh')
 
 /** Whether a cluster can report cheaply that programs are started: where all nodes are one kernel and nothing runs by itself. */
 const reportsPrograms = ({ capabilities }: Cluster): boolean => capabilities.sharedKernel
-
-/** The process ID that was given last on the nodes. Undefined where started programs are not reported, or the cluster can't be reached. */
-async function lastProgram(cluster: Cluster, signal: AbortSignal): Promise<number | undefined> {
-  if (!reportsPrograms(cluster) || signal.aborted) return undefined
-  try {
-    const [node] = await cluster.nodes()
-    if (node === undefined) return undefined
-    const { stdout } = await runOnNode(
-      cluster,
-      node,
-      'read -r _ _ _ _ last </proc/loadavg && echo $last',
-      { readOnly: true, timeoutMs: 5000, signal },
-    )
-    return Number(stdout) || undefined
-  } catch {
-    // What reads the nodes tells why.
-    return undefined
-  }
-}
 
 /** Calls `onSign` when a program is started on any node of such a cluster, until `signal` aborts. Rejects if the cluster can't be reached. */
 async function watchPrograms(

@@ -60,56 +60,6 @@ test('a watch of the API that ends begins again, each time without one listener 
   server.close()
 })
 
-test('the nodes are read again at once if a program was started while they were read', async () => {
-  let lastPid = 100
-  let learners = 0
-  const done: string[] = []
-  const cluster = madeCluster({
-    capabilities: { ...PLAIN, sharedKernel: true },
-    client: () => Promise.reject(new Error('not up')),
-    nodes: async () => ['node'],
-    script: async (_node, text, _timeoutMs, signal) => {
-      if (!text.includes('for ((')) return { exitCode: 0, stdout: `${++lastPid}\n`, stderr: '' }
-      done.push('waited')
-      return new Promise((_resolve, reject) => signal?.addEventListener('abort', reject))
-    },
-  })
-  const watch = new Watch(cluster, async () => {
-    lastPid += 7 + learners
-    done.push(learners > 0 ? 'read while a program was started' : 'read')
-    learners = 0
-    return 'unchanged'
-  })
-  watch.setWatched(true)
-  const running = watch.run()
-  await waitFor('a wait', 10_000, async () => done.includes('waited'))
-  learners = 1
-  const seen = () => done.indexOf('read while a program was started')
-  await waitFor('what follows', 10_000, async () => seen() > 0 && done.length > seen() + 1)
-  watch.end()
-  await running
-  expect(done[seen() - 1]).toBe('waited')
-  expect(done[seen() + 1]).toBe('read')
-})
-
-test('a cluster that is down ends no guide', async () => {
-  let reads = 0
-  const cluster = madeCluster({
-    capabilities: { ...PLAIN, sharedKernel: true },
-    client: () => Promise.reject(new Error('not up')),
-    nodes: () => Promise.reject(new Error('not up')),
-  })
-  const watch = new Watch(cluster, async () => {
-    reads++
-    return 'unread'
-  })
-  watch.setWatched(true)
-  const running = watch.run()
-  await waitFor('another read', 20_000, async () => reads > 2)
-  watch.end()
-  await running
-})
-
 test('a guide that ends leaves no request open that would keep its process for as long as no program is started', async () => {
   const asked: (AbortSignal | undefined)[] = []
   const cluster = madeCluster({
