@@ -1,4 +1,5 @@
 import type { V1ServiceSpec } from '@kubernetes/client-node'
+import { ownSelector } from '../../cluster/context/write-guard.ts'
 import { unlessCode } from '../../cluster/kube-client.ts'
 import { readConfigConf } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { takeObjects } from '../../cluster/snapshot.ts'
@@ -54,7 +55,7 @@ export function incidentFact({ facts }: IncidentEnvironment, name: string): stri
 }
 
 /** Labels of what lab 10 calls shop: the incidents' Service would select its Pods. */
-const NAMESAKES = 'app=shop,lab!=incidents'
+const NAMESAKES = `app=shop,lab!=incidents,${ownSelector}`
 
 /** Removes a lab's own Service and Deployment shop, and ends their Pods without their preStop hooks. */
 async function removeNamesakes(bench: LabBench): Promise<void> {
@@ -62,8 +63,7 @@ async function removeNamesakes(bench: LabBench): Promise<void> {
   const { core } = bench.client
   const { namespace } = SHOP_OBJECTS
   await waitFor('the end of the Pods of another shop', 60_000, async () => {
-    const labelSelector = `${NAMESAKES},pod-template-hash`
-    const { items } = await core.listNamespacedPod({ namespace, labelSelector })
+    const { items } = await core.listNamespacedPod({ namespace, labelSelector: NAMESAKES })
     for (const { metadata } of items) {
       if (!metadata?.deletionTimestamp) continue
       const pod = { namespace, name: metadata.name ?? '', gracePeriodSeconds: 1 }
