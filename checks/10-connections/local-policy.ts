@@ -77,10 +77,19 @@ export const nodeEmpties = onceSeen('local', async (context: CheckContext) => {
   return {}
 })
 
-/** Evidence: the deleted Pod has answered a request that another node sent to the node port of this one. */
+/** Evidence: the health check port says 503, and the deleted Pod has answered a request that another node sent to the node port. */
 export const answeredThrough: EvidenceCheck = async (context) => {
-  const { snapshot } = context
-  const { address, nodePort } = emptyingNode(context)
+  const { snapshot, live } = context
+  const node = emptyingNode(context)
+  const { name, address, nodePort, healthPort } = node
+  const status = `curl -s -o /dev/null -w '%{http_code}' --max-time 3 http://${address}:${healthPort} || true`
+  const { stdout } = await live.readOnNode(name, status)
+  expectThat(stdout.trim() === '503', {
+    node: name,
+    inspect: askHealth(node),
+    expected: 'status 503 at the health check port: no Pod of this node is ready',
+    actual: stdout.trim() === '000' ? 'no answer' : `status ${stdout.trim()}`,
+  })
   const pods = new Set(
     snapshot.items.flatMap(({ kind, spec, status }) =>
       kind === 'Pod' && !spec?.hostNetwork ? (status?.podIP ?? []) : [],

@@ -7,8 +7,14 @@ export interface BreakageEnvironment {
   /** A ready Pod of shop, and one that is being deleted; its own address where none is. */
   ready: string
   leaving: string
-  /** The ClusterIP of shop. */
+  /** The ClusterIP of shop, and its health check port. */
   shop: string
+  healthPort: number
+}
+
+interface Options {
+  /** Made on the node of the deleted Pod instead of the client's. */
+  atLeaving?: boolean
 }
 
 const forgotten = ({ ready }: BreakageEnvironment) =>
@@ -19,7 +25,7 @@ const weigh = ({ shop, leaving }: BreakageEnvironment, weight: number) =>
 const left = () =>
   `chain=$(iptables-save -t nat | sed -n 's/^-A \\(KUBE-SVC-[A-Z0-9]*\\) .*default.shop -> .*/\\1/p' | head -n 1)
 iptables -t nat -A "$chain" -j RETURN`
-export const breakages = listBreakages<BreakageEnvironment>({
+export const breakages = listBreakages<BreakageEnvironment, Options>({
   shop: { 'an endpoint is missing in the rules': forgotten },
   terminating: {
     'the rules lead to the deleted Pod': ({ ready, leaving }) =>
@@ -28,6 +34,10 @@ export const breakages = listBreakages<BreakageEnvironment>({
   local: {
     'connections from outside are not marked': () =>
       deleteRules('nat', '-A KUBE-EXT-.*default/shop'),
+    'the health check port does not answer': {
+      atLeaving: true,
+      break: ({ healthPort }) => `iptables -I INPUT -p tcp --dport ${healthPort} -j REJECT`,
+    },
   },
   last: {
     'the rules leave out a Pod that still serves': ({ leaving }) =>

@@ -16,10 +16,15 @@ const { lab, spec, solution } = own
 testUnsolved(own)
 
 async function readEnvironment(): Promise<BreakageEnvironment> {
-  const { endpoints, address } = shopService(await own.snapshot())
+  const { service, endpoints, address } = shopService(await own.snapshot())
   const ready = endpoints.find((endpoint) => endpoint.ready)
   const leaving = endpoints.find((endpoint) => endpoint.terminating)
-  return { ready: ready?.address ?? '', leaving: leaving?.address ?? '', shop: address }
+  return {
+    ready: ready?.address ?? '',
+    leaving: leaving?.address ?? '',
+    shop: address,
+    healthPort: service.healthCheckNodePort,
+  }
 }
 
 /** The steps in which deleted Pods of shop wait in their preStop hooks. */
@@ -39,18 +44,16 @@ const settled = (id: string) =>
     return snapshot.nodes.every((node) => evaluate(node, 'iptables').differences.length === 0)
   })
 
-async function expectFailure({ what, step, break: broken, repair }: (typeof breakages)[number]) {
-  const { node } = shopClient(await own.snapshot())
+async function expectFailure({ what, step, atLeaving, ...breakage }: (typeof breakages)[number]) {
+  const { break: broken, repair } = breakage
+  const snapshot = await own.snapshot()
+  const leaving = shopService(snapshot).endpoints.find(({ terminating }) => terminating)
+  const name = atLeaving ? (leaving?.node ?? '') : shopClient(snapshot).node.name
   const environment = await readEnvironment()
   const texts = repair && { repair: repair(environment) }
-  const outcome = await own.whileBroken(
-    node.name,
-    broken(environment),
-    () => own.judged(step),
-    texts,
-  )
+  const outcome = await own.whileBroken(name, broken(environment), () => own.judged(step), texts)
   expect(outcome?.verdict, what).toBe('failed')
-  expect(outcome?.failure?.node, what).toBe(node.name)
+  expect(outcome?.failure?.node, what).toBe(name)
 }
 
 describe('step by step', () => {
