@@ -1,4 +1,5 @@
 import ipaddr from 'ipaddr.js'
+import { BoundedCache } from '../bounded-cache.ts'
 import type { Link, LinkAddress } from '../ip-addr.ts'
 import { canonicalAddress, commonBits, contains, familyOf, parsePrefix } from '../ip-address.ts'
 import type { Route } from '../ip-route.ts'
@@ -21,8 +22,8 @@ export class NodeNetwork {
   readonly #routes: readonly Route[]
   readonly #own: ReadonlySet<string>
   /** Answers of `isLocal` and `addressType`: each packet of a Service asks for the same few addresses in every rule. */
-  readonly #local = new Map<string, boolean>()
-  readonly #types = new Map<string, AddressType>()
+  readonly #local = new BoundedCache<boolean>(10_000)
+  readonly #types = new BoundedCache<AddressType>(10_000)
 
   /** If there are no routes, they are derived from the links: each prefix is behind its link, all other addresses behind the uplink. */
   constructor(links: readonly Link[], routes: readonly Route[] | undefined) {
@@ -38,11 +39,7 @@ export class NodeNetwork {
    * loopback link (127.0.0.0/8).
    */
   isLocal(address: string): boolean {
-    const known = this.#local.get(address)
-    if (known !== undefined) return known
-    const local = this.#holds(address)
-    this.#local.set(address, local)
-    return local
+    return this.#local.getOrCreate(address, (text) => this.#holds(text))
   }
 
   #holds(address: string): boolean {
@@ -56,11 +53,7 @@ export class NodeNetwork {
 
   /** The type of the address for `-m addrtype`. */
   addressType(address: string): AddressType {
-    const known = this.#types.get(address)
-    if (known !== undefined) return known
-    const type = this.#typeOf(address)
-    this.#types.set(address, type)
-    return type
+    return this.#types.getOrCreate(address, (text) => this.#typeOf(text))
   }
 
   #typeOf(address: string): AddressType {

@@ -4,7 +4,7 @@ import { knownRule } from '../rule.ts'
 
 /** The rules of a chain by the single address that they are for; places are those in the chain. */
 interface DestinationIndex {
-  /** To notice that a chain was changed. */
+  /** The number of rules: a chain grows while it is read, and is not changed afterwards. */
   size: number
   byAddress: ReadonlyMap<bigint, readonly number[]>
   /** For several addresses, or for all. */
