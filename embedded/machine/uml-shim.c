@@ -71,3 +71,65 @@ void *mmap64(void *address, u64 length, int protection, int flags, int file, lon
 		madvise(mapped, length, MADV_DONTFORK);
 	return mapped;
 }
+
+/* sigaction(2) on x86-64, as the C library passes it. */
+struct sigaction {
+	void (*handler)(int signal, void *info, void *context);
+	u64 mask[16];
+	int flags;
+	void *restorer;
+};
+
+enum {
+	SIGSEGV = 11,
+	/* Where siginfo_t has the address, and ucontext_t the registers, in words. */
+	ADDRESS = 2,
+	REGISTERS = 5,
+	GENERAL_REGISTERS = 16,
+	/* XA_ZERO_ENTRY (include/linux/xarray.h), and the members of a struct vm_area_struct that are read of it: its start and end. */
+	MARKER = 257 << 2 | 2,
+	START_AND_END = 2 * sizeof(u64)
+};
+
+/* An area without pages. */
+static const u64 no_area[2];
+
+static void (*kernel_handler)(int signal, void *info, void *context);
+
+/*
+ * A fork that fails after it began to copy memory (a fatal signal, or no memory: dup_mmap in kernel/fork.c since 6.8) leaves a marker
+ * among the areas of the new process. exit_mmap stops there, but then flush_tlb_mm of User-Mode Linux (arch/um/kernel/tlb.c)
+ * takes the marker for a pointer, and the kernel panicked: "Kernel mode fault at addr 0x40e". Here it reads an area without pages
+ * instead. No pointer of the kernel is so low.
+ */
+static void on_fault(int signal, void *info, void *context)
+{
+	u64 address = ((u64 *)info)[ADDRESS];
+	u64 *registers = (u64 *)context + REGISTERS;
+	int corrected = 0, i;
+
+	if (address >= MARKER && address < MARKER + START_AND_END)
+		for (i = 0; i < GENERAL_REGISTERS; i++)
+			if (registers[i] == MARKER) {
+				registers[i] = (u64)no_area;
+				corrected = 1;
+			}
+	if (!corrected)
+		kernel_handler(signal, info, context);
+}
+
+int sigaction(int signal, const struct sigaction *given, struct sigaction *previous)
+{
+	static int (*host)(int, const struct sigaction *, struct sigaction *);
+	struct sigaction own;
+
+	if (!host)
+		host = dlsym((void *)-1L /* RTLD_NEXT */, "sigaction");
+	/* Any other handler is that of a process of the guest, which has no code of this library (userspace_tramp, up to 6.11). */
+	if (signal != SIGSEGV || !given || (kernel_handler && given->handler != kernel_handler))
+		return host(signal, given, previous);
+	kernel_handler = given->handler;
+	own = *given;
+	own.handler = on_fault;
+	return host(signal, &own, previous);
+}

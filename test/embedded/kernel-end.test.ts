@@ -48,6 +48,19 @@ test('a kernel boots in a folder of any name, and leaves nothing while the proce
   rmSync(directory, { recursive: true })
 })
 
+test('a fork that fails while it copies memory ends no kernel', async () => {
+  const directory = mkdtempSync(join(cacheFolder, 'failed-fork-'))
+  const packages = await ensurePackages(cacheFolder, silent)
+  const machine = await startMachine({ packages, directory, name, memoryMegabytes: 512 })
+  // The kernel promises half of its memory at most. Perl has two copies of its text, and the child would have two more.
+  await machine.run(['sh', '-c', 'echo 2 >/proc/sys/vm/overcommit_memory'])
+  const fork = '$x = "a" x 65_000_000; print defined fork ? "forked" : $!'
+  expect((await machine.run(['perl', '-e', fork])).stdout).toBe('Cannot allocate memory')
+  expect((await machine.run(['echo', 'here'])).stdout).toBe('here\n')
+  await machine.stop()
+  rmSync(directory, { recursive: true })
+})
+
 describe('a cluster whose kernel ends reports why', () => {
   const notes: string[] = []
   const progress = { start() {}, end() {}, note: (text: string) => void notes.push(text) }
