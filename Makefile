@@ -136,13 +136,13 @@ test-incidents: $(NODE_MODULES) ## Cause and repair every incident of lab 8 (mak
 	@INCIDENTS=all node_modules/.bin/vitest run test/labs/lab-8.test.ts
 test-bundle: bundle ## Solve and grade a lab from the offline archive in an empty root, without a network, as an ordinary user (LAB=2)
 	@node_modules/.bin/vitest run --config vitest.kind.config.ts test/offline
-lint-labs: $(NODE_MODULES) ## Check the course's files for mistakes (BOOT=1 also runs every lab; LAB=2)
+lint-labs: $(NODE_MODULES) ## Check the course's files for mistakes (BOOT=1 also runs every lab; FIX=1 corrects minutes; LAB=2)
 	@$(RUN) scripts/lint-labs.ts $${LAB:+"$$LAB"}
 record-solved: $(NODE_MODULES) ## Record a lab as its reference solution solves it, for tests of the grader (LAB=2 FILE=lab-8-embedded-ipvs)
 	@$(RUN) scripts/record-solved.ts "$$LAB" $${FILE:+--file="$$FILE"}
 new-lab: $(NODE_MODULES) ## Create the files of a new lab (NAME=packet-captures)
 	@$(RUN) scripts/new-lab.ts
-new-step: $(NODE_MODULES) ## Add a step to a lab, to be written (LAB=3 AFTER=web ID=session-affinity)
+new-step: $(NODE_MODULES) ## Add a step to a lab, to be written (LAB=3 AFTER=web ID=session-affinity ASK=question CLAIM=C4)
 	@$(RUN) scripts/new-step.ts
 e2e-kind: $(NODE_MODULES) ## Test every target and lab 2 on a kind cluster (needs a container engine)
 	@$(RUN) scripts/e2e-kind.ts

@@ -179,6 +179,10 @@ export class NodeExpectation extends OnNodes {
     return new LinkExpectation(this.nodes, name)
   }
 
+  /**
+   * An address that a learner adds by hand, on any interface; the next command adds it to lo. Addresses that kube-proxy adds are
+   * part of the prediction: `link('kube-ipvs0')`.
+   */
   hasAddress(address: string, texts: Words): void {
     this.each(
       'ip -brief address',

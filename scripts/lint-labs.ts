@@ -1,11 +1,15 @@
-// Lints the course:  lint-labs.ts [--run] [2 …]   With --run each lab is also run on an embedded cluster.
+// Lints the course:  lint-labs.ts [--run] [2 …]   With --run each lab is also run on an embedded cluster; FIX=1 corrects the minutes.
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { chalk } from 'zx/core'
 import { readCourse } from '../course/lint/course-files.ts'
 import { effortTable } from '../course/lint/effort.ts'
+import { withModelMinutes } from '../course/lint/fix-minutes.ts'
 import { lintCourse } from '../course/lint/lint-course.ts'
 import { runLabs } from '../course/lint/run-lab.ts'
 import { labNumber, listLabs } from '../grading/lab-definition.ts'
+import { projectRoot } from '../host/layout.ts'
 import { ExitCode, main } from '../host/main.ts'
 import { isOn } from '../host/switches.ts'
 
@@ -17,6 +21,7 @@ await main(async () => {
   const isRun = values.run || isOn('BOOT')
   const numbers =
     positionals.length > 0 ? positionals.map(labNumber) : listLabs().map(({ number }) => number)
+  if (isOn('FIX')) await fixMinutes()
   const course = await readCourse()
   const written = lintCourse(course)
   console.log(effortTable(course).join('\n'))
@@ -32,3 +37,10 @@ await main(async () => {
     console.log('No lab was run on a cluster: fix the complaints above first.')
   return count === 0 ? ExitCode.passed : ExitCode.notYet
 })
+
+async function fixMinutes(): Promise<void> {
+  for (const [file, text] of Object.entries(withModelMinutes(await readCourse()))) {
+    writeFileSync(join(projectRoot, file), text)
+    console.log(` ${chalk.green('✓')} ${file}: states the minutes of the model.`)
+  }
+}

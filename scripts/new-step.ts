@@ -1,34 +1,60 @@
-// Adds a step to a lab as a template:  LAB=3 AFTER=web ID=session-affinity new-step.ts
-import { readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+// Adds a step to a lab as a template:  LAB=3 AFTER=web ID=session-affinity ASK=question CLAIM=C4 new-step.ts
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { filesOfLab } from '../course/lint/course-files.ts'
-import { faultsOfNewStep, withNewStep } from '../course/lint/new-step.ts'
+import {
+  faultsOfNewStep,
+  filesOfStep,
+  type NewStep,
+  neededSteps,
+  richestOf,
+  withNewStep,
+} from '../course/lint/new-step.ts'
 import { listLabs, parseLab } from '../grading/lab-definition.ts'
 import { projectRoot } from '../host/layout.ts'
 import { main, Refusal } from '../host/main.ts'
 
 await main(async () => {
-  const { LAB = '', AFTER: after = '', ID: id = '' } = process.env
+  const { LAB = '', AFTER: after = '', ID: id = '', ASK, CLAIM } = process.env
   const labs = listLabs()
   const lab = labs.find(({ number }) => String(number) === LAB)
   if (!lab)
     throw new Refusal(
       `LAB="${LAB}" is not a lab: write it as in make new-step LAB=3 AFTER=web ID=affinity; the labs are ${labs.map(({ number }) => number).join(', ')}.`,
     )
-  const files = filesOfLab(lab.folder)
+  const { number, folder } = lab
   const read = (file: string) => readFileSync(join(projectRoot, file), 'utf8')
-  const faults = faultsOfNewStep({ after, id }, parseLab(read(files.definition), files.definition))
+  const { definition } = filesOfLab(folder)
+  const written = parseLab(read(definition), definition)
+  const asks = ASK || undefined
+  const faults = faultsOfNewStep({ after, id, asks }, written)
   if (faults.length > 0) throw new Refusal(`${faults.join('; ')}.`)
-  const sources = Object.fromEntries(Object.values(files).map((file) => [file, read(file)]))
+  const files = filesOfStep(folder, id)
+  const existing = Object.values(files).filter((file) => existsSync(join(projectRoot, file)))
+  const sources = Object.fromEntries(existing.map((file) => [file, read(file)]))
+  const step: NewStep = { after, id, asks: asks as NewStep['asks'], claim: CLAIM || undefined }
   // Everything is made before anything is written.
-  for (const [file, text] of Object.entries(withNewStep({ after, id }, lab.folder, sources))) {
+  const changed = withNewStep(step, folder, written, sources)
+  for (const [file, text] of Object.entries(changed)) {
+    mkdirSync(dirname(join(projectRoot, file)), { recursive: true })
     writeFileSync(join(projectRoot, file), text)
     console.log(` ✓ ${file}`)
   }
+  const later = parseLab(changed[definition] ?? '', definition)
+  const steps = neededSteps(later, id).map((one) => `'${one}'`)
+  const testFile = `test/labs/lab-${number}.test.ts`
+  const test = `npx vitest run ${testFile}`
+  // Tests that play step by step have a title for each step.
+  const byStep = existsSync(join(projectRoot, testFile)) && read(testFile).includes("'$id: ")
+  const only = byStep ? ` -t "${steps.join('|')}"    plays it and the steps that it needs` : ''
+  const claims = step.claim
+    ? `${number}/${id} proves ${step.claim}.`
+    : `Add ${number}/${id} to a claim in ${files.claims} and ${files.curriculum} (CLAIM=A7 does).`
   console.log(`Next:
-  1. Replace every ✎ in these files, and take the step's points from others: they add up to 100.
-  2. Add ${lab.number}/${id} to a claim in labs/claims.yaml and labs/CURRICULUM.md.
-  3. make lint-labs                     what is still missing
-  4. make check-${lab.number} STEP=${id}, make solve-${lab.number} STEP=${id}
-  5. make record-solved LAB=${lab.number}, then npx vitest run test/labs test/course`)
+  1. Replace every ✎: make lint-labs lists them, and what else is missing.
+  2. Its point was taken from step ${richestOf(written)}: give it more of the 100. ${claims}
+  3. make check-${number} STEP=${id}, make solve-${number} STEP=${id}
+  4. Break one thing on one node in ${files.breakages}, then
+     ${test}${only}
+  5. make record-solved LAB=${number}, then ${test} and npx vitest run test/course test/instructors/submission`)
 })

@@ -31,7 +31,7 @@ export const filesOfLab = (folder: string) => ({
 export interface LabFiles {
   /** `02-ipvs`, from the folder or from the spec. */
   folder: string
-  /** The text of each of its files that exists, by path; also its card, and the modules of its checks. */
+  /** The text of each of its files that exists, by path; also its card, the modules of its checks, and what its test breaks. */
   sources: Readonly<Record<string, string>>
   /** The export of solution.ts; undefined if it can't be loaded. */
   solution?: LabSolution | undefined
@@ -83,7 +83,9 @@ export async function readCourse(root = projectRoot): Promise<CourseFiles> {
       const modules = existsSync(join(root, 'checks', folder))
         ? readdirSync(join(root, 'checks', folder)).map((name) => `checks/${folder}/${name}`)
         : []
-      const written = [...Object.values(paths), `labs/${folder}/CARD.md`, ...modules]
+      const card = `labs/${folder}/CARD.md`
+      const breakages = `test/labs/lab-${Number(folder.slice(0, 2))}-breakages.ts`
+      const written = [...Object.values(paths), card, ...modules, breakages]
       const texts = written.map((path) => [path, read(path)])
       const sources = Object.fromEntries(texts.filter(([, text]) => text !== undefined))
       return { folder, sources, solution, unloadable }

@@ -1,6 +1,7 @@
 import { parseClaims, parseLab, type WrittenLab } from '../../grading/lab-definition.ts'
 import type { LabSolution } from '../lab-solution.ts'
 import { type Fence, type LabText, parseLabText, SEEN } from '../lab-text.ts'
+import { WORKSHOP_PLANS } from '../workshop-plan.ts'
 import {
   type CourseFiles,
   filesOfLab,
@@ -10,6 +11,7 @@ import {
   UNWRITTEN,
 } from './course-files.ts'
 import { effortOf, effortOfParts, isTrueTo } from './effort.ts'
+import { STATED_MINUTES } from './fix-minutes.ts'
 import { lintQuotes } from './lint-quotes.ts'
 import { lintReferences } from './lint-references.ts'
 
@@ -17,6 +19,8 @@ type LintMessages = Generator<LintMessage>
 
 const CLAIMS = 'labs/claims.yaml'
 const POINTS = 100
+const FIX_MINUTES =
+  'make lint-labs FIX=1 writes the minutes of the model at every place that states them.'
 const COMMAND = /`[^`]*(?:make|kubectl|ipt|ipv|ips|iptables|ipvsadm|ipset) [^`]+`/
 
 const MAKE = /\bmake (?:-s )?([a-z][a-z0-9-]*?)(?:-\d+)?(?=[ )"';|]|$)/gm
@@ -49,6 +53,7 @@ function* complaintsAbout(course: CourseFiles): LintMessages {
     yield* lintOverview(lab, definition, course)
   }
   yield* lintNumbers(course)
+  yield* lintPlans(written)
   yield* lintClaims(course, written)
 }
 
@@ -137,15 +142,15 @@ function* lintMinutes(file: string, text: LabText, lab: WrittenLab): LintMessage
     if (!isTrueTo(ofPart, part.minutes))
       yield {
         file,
-        text: `its part ${part.id} takes about ${ofPart.minutes} minutes by the model; lab.yaml states ${part.minutes}.`,
+        text: `its part ${part.id} takes about ${ofPart.minutes} minutes by the model; lab.yaml states ${part.minutes}. ${FIX_MINUTES}`,
       }
-  const [, written] = /\babout\s+(\d+)\s+minutes\b/.exec(text.intro) ?? []
+  const [, written] = STATED_MINUTES.exec(text.intro) ?? []
   if (written !== undefined && Number(written) !== lab.minutes)
     yield { file, text: `plans ${written} minutes; lab.yaml states ${lab.minutes}.` }
   if (!isTrueTo(effort, lab.minutes))
     yield {
       file,
-      text: `takes about ${effort.minutes} minutes by the model (course/lint/effort.ts); lab.yaml states ${lab.minutes}.`,
+      text: `takes about ${effort.minutes} minutes by the model (course/lint/effort.ts); lab.yaml states ${lab.minutes}. ${FIX_MINUTES}`,
     }
 }
 
@@ -229,6 +234,18 @@ function* lintNumbers({ labs }: CourseFiles): LintMessages {
         text: `has the number of labs/${labs[first]?.folder}; choose another.`,
       }
   }
+}
+
+/** A plan of a workshop has at least the minutes that a whole lab takes. */
+function* lintPlans(labs: ReadonlyMap<string, WrittenLab>): LintMessages {
+  for (const { id, minutes } of labs.values())
+    for (const { name, days } of WORKSHOP_PLANS)
+      for (const block of days.flat())
+        if (block.lab === id && block.part === undefined && block.minutes < minutes)
+          yield {
+            file: 'course/workshop-plan.ts',
+            text: `plans ${block.minutes} minutes for lab ${id} in "${name}", which takes ${minutes}: correct the plan, and its table in INSTRUCTORS.md.`,
+          }
 }
 
 /** Each step proves a claim, and each claim is proven by steps that exist. */

@@ -1,20 +1,51 @@
 import { Refusal } from '../../dataplane/refusal.ts'
 import type { WrittenLab } from '../../grading/lab-definition.ts'
+import { CLAIM_FILES, withClaimedStep } from './claim-step.ts'
 import { filesOfLab } from './course-files.ts'
+import {
+  type AnswerNames,
+  type NewStepAsks,
+  solutionEntry,
+  stepBreakage,
+  stepCheck,
+  stepDefinition,
+  stepImport,
+  stepModule,
+  stepSection,
+} from './new-step-templates.ts'
 
 /** What `make new-step` is given. */
 export interface NewStep {
   /** The step that it follows. */
   after: string
   id: string
+  /** What it asks beside its state. */
+  asks?: NewStepAsks | undefined
+  /** The claim of the curriculum that it proves. */
+  claim?: string | undefined
+}
+
+/** The files that a step is written in, by what they hold; `breakages` only where the lab has such a table. */
+export function filesOfStep(folder: string, id: string) {
+  const lab = Number(folder.slice(0, 2))
+  return {
+    ...filesOfLab(folder),
+    ...CLAIM_FILES,
+    module: `checks/${folder}/${id}.ts`,
+    breakages: `test/labs/lab-${lab}-breakages.ts`,
+  }
 }
 
 const ID = /^[a-z][a-z0-9-]*$/
+const ASKS: readonly string[] = ['predict', 'question'] satisfies NewStepAsks[]
 const NEXT_CHECK = /^ {2}(?:step|liveStep|question|observe)\(|^\}\)/m
 const NEXT_ENTRY = /^ {4}(?:'[a-z]|[a-z.])|^ {2}\},?$/m
 
 /** Why a step can't be added, one sentence for each fault; empty if it can. */
-export function faultsOfNewStep({ after, id }: NewStep, { steps }: WrittenLab): string[] {
+export function faultsOfNewStep(
+  { after, id, asks }: { after: string; id: string; asks?: string | undefined },
+  { steps }: WrittenLab,
+): string[] {
   const ids = steps.map((step) => step.id)
   const faults: string[] = []
   if (!ids.includes(after))
@@ -22,45 +53,93 @@ export function faultsOfNewStep({ after, id }: NewStep, { steps }: WrittenLab): 
   if (!ID.test(id))
     faults.push(`ID="${id}" is not an id: use small letters, digits and "-", as in ID=node-port`)
   else if (ids.includes(id)) faults.push(`ID="${id}" is a step of the lab already`)
+  if (asks !== undefined && !ASKS.includes(asks))
+    faults.push(
+      `ASK="${asks}" is not how a step asks: use ASK=predict (before its commands), ASK=question (after them), or omit it`,
+    )
   return faults
 }
 
 /**
  * The files of a lab with one more step, by path: its definition, section, check and reference solution, marked for the linter
- * until they are written. Later sections are numbered again. Pure.
- * @throws Refusal when a file does not contain the step that the new one follows
+ * until they are written, a breakage in the table of its test, and the claim. Later sections are numbered again, and the step's
+ * point is taken from the step that has the most. Pure.
+ * @param sources the text of each file that exists, by path
+ * @throws Refusal when a file does not contain the step that the new one follows, or the module of its check exists
  */
 export function withNewStep(
-  step: NewStep,
+  { after, id, asks, claim }: NewStep,
   folder: string,
+  lab: Pick<WrittenLab, 'steps'>,
   sources: Readonly<Record<string, string>>,
 ): Record<string, string> {
-  const { definition, text, spec, solution } = filesOfLab(folder)
-  const edit = (file: string, change: (source: string, file: string) => string) => [
-    file,
-    change(sources[file] ?? '', file),
-  ]
-  const { after, id } = step
-  return Object.fromEntries([
-    edit(definition, (source, file) => {
-      const found = new RegExp(`^ {2}- id: ${after}\\n`, 'm')
-      return insert(source, { found, next: /^ {2}- id: |^\S/m, file, after }, definitionOf(id))
-    }),
-    edit(text, (source, file) => {
-      const found = new RegExp(`^<!-- step: ${after} -->\\n`, 'm')
-      const place = { found, next: /^## /m, file, after }
-      return numbered(insert(source, place, sectionOf(id)))
-    }),
-    edit(spec, (source, file) => {
-      const found = new RegExp(`\\b(?:step|liveStep|question)\\(\\s*'${after}'`, 'm')
-      return importsFail(insert(source, { found, next: NEXT_CHECK, file, after }, checkOf(id)))
-    }),
-    edit(solution, (source, file) => {
-      const found = new RegExp(`^ {4}(?:'${after}'|${after})(?=[:,])`, 'm')
-      return insert(source, { found, next: NEXT_ENTRY, file, after }, entryOf(id))
-    }),
-  ])
+  const files = filesOfStep(folder, id)
+  const number = Number(folder.slice(0, 2))
+  const needs = lab.steps.find((step) => step.id === after)?.needs ?? []
+  const step = { lab: number, id, asks, needs }
+  const read = (file: string) => sources[file] ?? ''
+  if (sources[files.module] !== undefined)
+    throw new Refusal(
+      `${files.module} exists, where the check of the step would be: choose another ID.`,
+    )
+  const { definition, text, spec, solution, module, breakages, claims, curriculum } = files
+  const changed: Record<string, string> = {
+    [definition]: insert(
+      withPointLess(read(definition), richestOf(lab)),
+      place(`^ {2}- id: ${after}\\n`, /^ {2}- id: |^\S/m, definition, after),
+      stepDefinition(step),
+    ),
+    [text]: numbered(
+      insert(
+        read(text),
+        place(`^<!-- step: ${after} -->\\n`, /^## /m, text, after),
+        stepSection(step),
+      ),
+    ),
+    [spec]: importsModule(
+      insert(
+        read(spec),
+        place(`\\b(?:step|liveStep|question)\\(\\s*'${after}'`, NEXT_CHECK, spec, after),
+        stepCheck(step),
+      ),
+      stepImport(step, folder),
+    ),
+    [module]: stepModule(step),
+    [solution]: insert(
+      read(solution),
+      place(`^ {4}(?:'${after}'|${after})(?=[:,])`, NEXT_ENTRY, solution, after),
+      solutionEntry(step, answerNames(read(solution))),
+    ),
+  }
+  const table = /^export const breakages = listBreakages<[^(]*\(\{\n[\s\S]*?^(?=\}\))/m
+  if (table.test(read(breakages)))
+    changed[breakages] = read(breakages).replace(table, (entries) => entries + stepBreakage(id))
+  if (claim !== undefined) {
+    const texts = { claims: read(claims), curriculum: read(curriculum) }
+    const order = { claim, place: `${number}/${id}`, after: `${number}/${after}` }
+    const claimed = withClaimedStep(texts, order)
+    Object.assign(changed, { [claims]: claimed.claims, [curriculum]: claimed.curriculum })
+  }
+  return changed
 }
+
+/** The step with the most points, which gives one. */
+export const richestOf = ({ steps }: Pick<WrittenLab, 'steps'>): string =>
+  steps.toSorted((one, other) => other.points - one.points)[0]?.id ?? ''
+
+/** The id and the ids of all steps that must have passed before it, in the order of the lab. */
+export function neededSteps({ steps }: Pick<WrittenLab, 'steps'>, id: string): string[] {
+  const needed = new Set([id])
+  for (const step of steps.toReversed())
+    if (needed.has(step.id)) for (const one of step.needs) needed.add(one)
+  return steps.map((step) => step.id).filter((one) => needed.has(one))
+}
+
+const withPointLess = (definition: string, id: string) =>
+  definition.replace(
+    new RegExp(`(^ {2}- id: ${id}\\n(?:(?! {2}- id: ).*\\n)*? {4}points: )(\\d+)`, 'm'),
+    (_, before: string, points: string) => `${before}${Number(points) - 1}`,
+  )
 
 interface Place {
   found: RegExp
@@ -69,6 +148,13 @@ interface Place {
   file: string
   after: string
 }
+
+const place = (found: string, next: RegExp, file: string, after: string): Place => ({
+  found: new RegExp(found, 'm'),
+  next,
+  file,
+  after,
+})
 
 function insert(source: string, { found, next, file, after }: Place, added: string): string {
   const match = found.exec(source)
@@ -83,40 +169,12 @@ function insert(source: string, { found, next, file, after }: Place, added: stri
   return `${before.endsWith('\n') ? before : `${before}\n`}${added}${source.slice(end)}`
 }
 
-const definitionOf = (id: string) => `  - id: ${id}
-    title: ✎ A sentence that is true once the step ${id} is solved
-    points: 1
-    why: ✎ Why it matters, in a sentence or two.
-    hints:
-      - ✎ A general hint without a command.
-      - ✎ The command, as in \`make web\`.
-
-`
-
-const sectionOf = (id: string) => `## 0. ✎ What the step is about
-
-<!-- step: ${id} -->
-
-✎ The reason first, then the commands.
-
-\`\`\`bash
-✎ the commands
-\`\`\`
-
-**What you saw.** ✎ What the commands printed, and what follows from it.
-
-`
-
-const checkOf = (
-  id: string,
-) => `  // ✎ Compare with the prediction, in both directions, or probe with a real packet.
-  step('${id}', () =>
-    fail({ inspect: 'make status', expected: 'a check of ${id}', actual: 'none is written' }),
-  )
-`
-
-const entryOf = (id: string) =>
-  `    ${id.includes('-') ? `'${id}'` : id}: { commands: ['✎ the commands'] },\n`
+/** Under which names a solution answers and predicts. */
+function answerNames(solution: string): AnswerNames {
+  const nameOfCall = (called: string) =>
+    new RegExp(`^const (\\w+) = ${called}\\(`, 'm').exec(solution)?.[1]
+  return { question: nameOfCall('answers'), predict: nameOfCall('predictions') }
+}
 
 /** Numbers the headings of sections in their order. */
 function numbered(text: string): string {
@@ -124,19 +182,15 @@ function numbered(text: string): string {
   return text.replace(/^## \d+\. /gm, () => `## ${++number}. `)
 }
 
-/** The import of `fail`, at its place in the order of the others. */
-function importsFail(source: string): string {
-  const named = /^import \{([^}]*)\} from '\.\.\/grading\/failure\.ts'$/m.exec(source)
-  if (named?.[1] !== undefined) {
-    const names = new Set([...named[1].split(',').map((name) => name.trim()), 'fail'])
-    const sorted = [...names].filter((name) => name !== '').sort()
-    return source.replace(named[0], `import { ${sorted.join(', ')} } from '../grading/failure.ts'`)
-  }
-  const earlier = [...source.matchAll(/^\} from '(.+)'$|^import .* from '(.+)'$/gm)].filter(
-    ([, wrapped, path = wrapped ?? '']) => path.startsWith('../') && path < '../grading/failure.ts',
+const pathOf = (line: string) => /'(.+)'/.exec(line)?.[1] ?? ''
+
+/** An import at its place in the order of the others: those of `../` are before those of `./`. */
+function importsModule(source: string, line: string): string {
+  const path = pathOf(line)
+  const earlier = [...source.matchAll(/^(?:\}|import .*) from '.+'$/gm)].filter(
+    ([found]) => pathOf(found).startsWith('../') || pathOf(found) < path,
   )
   const last = earlier.at(-1)
   const at = last ? last.index + last[0].length + 1 : 0
-  const line = "import { fail } from '../grading/failure.ts'\n"
   return source.slice(0, at) + line + source.slice(at)
 }

@@ -1,23 +1,34 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { transform } from 'esbuild'
 import { expect, test } from 'vitest'
 import { parseLabText } from '../../course/lab-text.ts'
-import { filesOfLab, readCourse } from '../../course/lint/course-files.ts'
+import { type CourseFiles, filesOfLab, readCourse } from '../../course/lint/course-files.ts'
 import { lintCourse } from '../../course/lint/lint-course.ts'
-import { faultsOfNewStep, withNewStep } from '../../course/lint/new-step.ts'
+import {
+  faultsOfNewStep,
+  filesOfStep,
+  type NewStep,
+  neededSteps,
+  withNewStep,
+} from '../../course/lint/new-step.ts'
 import { listLabs, parseLab } from '../../grading/lab-definition.ts'
 import { projectRoot } from '../../host/layout.ts'
 
-const step = (after: string) => ({ after, id: 'made-here' })
+const ID = 'made-here'
 
 /** The files of a lab, and those of a copy with one more step. */
-function withStep(folder: string, after: string) {
-  const paths = Object.values(filesOfLab(folder))
+function withStep(folder: string, after: string, asked: Pick<NewStep, 'asks' | 'claim'> = {}) {
+  const paths = Object.values(filesOfStep(folder, ID)).filter((path) =>
+    existsSync(join(projectRoot, path)),
+  )
   const sources = Object.fromEntries(
     paths.map((path) => [path, readFileSync(join(projectRoot, path), 'utf8')]),
   )
-  return { sources, changed: withNewStep(step(after), folder, sources) }
+  const { definition } = filesOfLab(folder)
+  const lab = parseLab(sources[definition] ?? '', definition)
+  const step = { after, id: ID, ...asked }
+  return { step, lab, sources, changed: withNewStep(step, folder, lab, sources) }
 }
 
 test.each([
@@ -35,35 +46,84 @@ test.each([
     await expect(transform(changed[file] ?? '', { loader: 'ts' })).resolves.toBeTruthy()
     expect(changed[file]?.match(/'made-here'[,:]/g)).toHaveLength(1)
   }
-  expect(changed[spec]?.match(/\bfail\b.*from '..\/grading\/failure.ts'/g)).toHaveLength(1)
+  expect(changed[spec]).toContain(`import { madeHereHolds } from './${folder}/made-here.ts'`)
 })
 
-test('lint names what is missing, and nothing else', async () => {
-  const folder = '02-ipvs'
-  const files = filesOfLab(folder)
+/** What the linter reports of a lab with one more step, apart from minutes, which depend on the length of its text. */
+async function complaintsAbout(
+  folder: string,
+  after: string,
+  asked: Parameters<typeof withStep>[2],
+) {
   const course = await readCourse()
-  const { changed } = withStep(folder, 'sets')
+  const { changed } = withStep(folder, after, asked)
   const labs = course.labs.map((lab) => {
     if (lab.folder !== folder || !lab.solution) return lab
     const entries = Object.entries(lab.solution.steps)
-    const at = entries.findIndex(([id]) => id === 'sets') + 1
-    entries.splice(at, 0, ['made-here', { commands: ['✎ the commands'] }])
+    const at = entries.findIndex(([id]) => id === after) + 1
+    entries.splice(at, 0, [ID, { commands: ['✎ the commands'] }])
     const solution = { ...lab.solution, steps: Object.fromEntries(entries) }
     return { ...lab, sources: { ...lab.sources, ...changed }, solution }
   })
-  const before = lintCourse(course).length
-  // One more section may take the text out of the minutes' tolerance, which depends on the lab.
-  const complaints = lintCourse({ ...course, labs }).filter(
-    ({ text }) => !text.startsWith('takes about'),
+  const claims = changed['labs/claims.yaml'] ?? course.claims
+  const written: CourseFiles = { ...course, labs, claims }
+  expect(lintCourse(course)).toEqual([])
+  return lintCourse(written).filter(({ text }) => !text.includes('minutes'))
+}
+
+test('lint names what is missing, and nothing else', async () => {
+  const files = filesOfStep('02-ipvs', ID)
+  const complaints = await complaintsAbout('02-ipvs', 'sets', {})
+  expect(complaints.map(({ file }) => file.split(':')[0]).sort()).toEqual(
+    [
+      ...[files.definition, files.text, files.solution, files.module, files.breakages],
+      files.claims,
+    ].sort(),
   )
-  expect(before).toBe(0)
-  expect(complaints.map(({ file }) => file.split(':')[0])).toEqual([
-    ...[files.definition, files.text, files.solution, files.spec],
-    files.definition,
-    'labs/claims.yaml',
-  ])
-  expect(complaints.map(({ text }) => text).join('\n')).toMatch(
-    /add up to 101, not 100\.\nstep 2\/made-here proves no claim/,
+  expect(complaints.map(({ text }) => text).join('\n')).toMatch(/step 2\/made-here proves no claim/)
+})
+
+test.each(['predict', 'question'] as const)(
+  'a step with ASK=%s and a claim lacks only what must be written',
+  async (asks) => {
+    const complaints = await complaintsAbout('05-exposure', 'exposed', { asks, claim: 'A7' })
+    expect(complaints.map(({ text }) => text)).toEqual(
+      complaints.map(() => 'text is still to be written (✎).'),
+    )
+    expect(complaints).toHaveLength(5)
+    const { changed } = withStep('05-exposure', 'exposed', { asks, claim: 'A7' })
+    const { spec, solution, module, curriculum } = filesOfStep('05-exposure', ID)
+    expect(changed[spec]).toContain(`step('made-here', madeHereHolds, { ${asks}: madeHereTruth })`)
+    const word = asks === 'predict' ? 'predictAt' : 'answer'
+    expect(changed[solution]).toContain(`${word}('made-here', `)
+    expect(changed[curriculum]).toContain('`5/exposed`, `5/made-here`, ')
+    await expect(transform(changed[module] ?? '', { loader: 'ts' })).resolves.toBeTruthy()
+  },
+)
+
+test('the breakage that is to be written has its place in the table', async () => {
+  const { breakages } = filesOfStep('05-exposure', ID)
+  const { changed } = withStep('05-exposure', 'exposed')
+  expect(changed[breakages]).toMatch(/^ {2}'made-here': \{\n {4}'✎ .*': '✎ .*',\n {2}\},\n\}\)/m)
+  await expect(transform(changed[breakages] ?? '', { loader: 'ts' })).resolves.toBeTruthy()
+  expect(withStep('06-scale', 'entries').changed).not.toHaveProperty('test/labs/lab-6-breakages.ts')
+})
+
+test('the step needs what the one before it needs, and its test plays all of that', () => {
+  const { definition } = filesOfLab('05-exposure')
+  const { changed } = withStep('05-exposure', 'gained-addresses')
+  const later = parseLab(changed[definition] ?? '', definition)
+  expect(neededSteps(later, ID)).toEqual(['stage', 'exposed', ID])
+})
+
+test('a claim that does not exist and a module that does are refused', () => {
+  expect(() => withStep('05-exposure', 'exposed', { claim: 'Z9' })).toThrow(
+    'CLAIM="Z9" is not a claim of labs/CURRICULUM.md',
+  )
+  const { step, lab, sources } = withStep('05-exposure', 'exposed')
+  const { module } = filesOfStep('05-exposure', ID)
+  expect(() => withNewStep(step, '05-exposure', lab, { ...sources, [module]: '' })).toThrow(
+    'checks/05-exposure/made-here.ts exists',
   )
 })
 
@@ -82,14 +142,15 @@ test('bad input is refused with all faults at once', () => {
     expect.stringContaining('AFTER="nowhere" is not a step of the lab: its steps are mode, web'),
     expect.stringContaining('ID="Node Port" is not an id'),
   ])
-  expect(faultsOfNewStep({ after: 'web', id: 'web' }, lab)).toEqual([
+  expect(faultsOfNewStep({ after: 'web', id: 'web', asks: 'guess' }, lab)).toEqual([
     'ID="web" is a step of the lab already',
+    expect.stringContaining('ASK="guess" is not how a step asks: use ASK=predict'),
   ])
 })
 
 test('a file that is written differently is left alone', () => {
   const { spec } = filesOfLab('02-ipvs')
-  const { sources } = withStep('02-ipvs', 'sets')
+  const { step, lab, sources } = withStep('02-ipvs', 'sets')
   const other = { ...sources, [spec]: 'export default 1\n' }
-  expect(() => withNewStep(step('sets'), '02-ipvs', other)).toThrow('has no part for step "sets"')
+  expect(() => withNewStep(step, '02-ipvs', lab, other)).toThrow('has no part for step "sets"')
 })

@@ -1,0 +1,86 @@
+import { parseLab } from '../../grading/lab-definition.ts'
+import { parseLabText } from '../lab-text.ts'
+import { type CourseFiles, filesOfLab, type LabFiles } from './course-files.ts'
+import { effortOf, effortOfParts, isTrueTo } from './effort.ts'
+
+/** Where a text states the minutes of its lab. */
+export const STATED_MINUTES = /\babout\s+(\d+)\s+minutes\b/
+
+/**
+ * The minutes of the model at every place that states others: in lab.yaml, also of its parts, in the text, and in the row of
+ * README.md. Returns the changed files by path. Pure.
+ */
+export function withModelMinutes({
+  labs,
+  readme,
+}: Pick<CourseFiles, 'labs' | 'readme'>): Record<string, string> {
+  const changed: Record<string, string> = {}
+  let overview = readme
+  for (const lab of labs) {
+    const minutes = minutesOf(lab)
+    if (minutes === undefined) continue
+    const { folder, sources } = lab
+    const { definition, text } = filesOfLab(folder)
+    changed[definition] = withParts(sources[definition] ?? '', minutes)
+    changed[text] = withStatedMinutes(sources[text] ?? '', text, minutes.total)
+    overview = overview.replace(
+      new RegExp(`^(\\|.*labs/${folder}/README\\.md.*\\| )\\d+( \\|)$`, 'm'),
+      `$1${minutes.total}$2`,
+    )
+  }
+  const before: Record<string, string> = Object.assign(
+    { 'README.md': readme },
+    ...labs.map(({ sources }) => sources),
+  )
+  return Object.fromEntries(
+    Object.entries({ ...changed, 'README.md': overview }).filter(
+      ([file, text]) => text !== before[file],
+    ),
+  )
+}
+
+/** Only the text before the first step plans minutes for the lab. */
+function withStatedMinutes(source: string, file: string, minutes: number): string {
+  const { intro } = parseLabText(source, file)
+  const written = intro.replace(STATED_MINUTES, (all, stated: string) =>
+    all.replace(stated, `${minutes}`),
+  )
+  return source.replace(intro, () => written)
+}
+
+interface Minutes {
+  total: number
+  parts: { id: string; minutes: number }[]
+}
+
+/** The minutes to state for a lab: its own where the model agrees, else the model's; undefined if it can't be read. */
+function minutesOf({ folder, sources }: LabFiles): Minutes | undefined {
+  const files = filesOfLab(folder)
+  try {
+    const lab = parseLab(sources[files.definition] ?? '', files.definition)
+    const text = parseLabText(sources[files.text] ?? '', files.text)
+    const parts = effortOfParts(text, lab).map(({ part, effort }) => ({
+      id: part.id,
+      minutes: isTrueTo(effort, part.minutes) ? part.minutes : effort.minutes,
+    }))
+    const effort = effortOf(text, lab)
+    const whole = isTrueTo(effort, lab.minutes) ? lab.minutes : effort.minutes
+    const total = parts.length > 0 ? parts.reduce((sum, { minutes }) => sum + minutes, 0) : whole
+    return { total, parts }
+  } catch {
+    // The linter reports it.
+    return undefined
+  }
+}
+
+function withParts(definition: string, { total, parts }: Minutes): string {
+  const whole = definition.replace(/^minutes: \d+/m, `minutes: ${total}`)
+  return parts.reduce(
+    (text, { id, minutes }) =>
+      text.replace(
+        new RegExp(`(^ {2}- id: ${id}\\n(?: {4}.*\\n)*? {4}minutes: )\\d+`, 'm'),
+        `$1${minutes}`,
+      ),
+    whole,
+  )
+}
