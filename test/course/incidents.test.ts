@@ -21,6 +21,13 @@ import { Refusal } from '../../host/main.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
 import { incidentsByLab } from '../../labs/08-incidents/incidents/by-lab.ts'
 
+/** What incidents stored when they began: of an address that their texts use, or of any other name. */
+const known: Readonly<Record<string, string>> = {
+  address: '10.96.8.8',
+  warehouse: '172.18.0.1',
+  branch: '172.18.0.9',
+  chain: 'KUBE-SEP-X',
+}
 const environment: IncidentEnvironment = {
   nodes: ['control-plane', 'worker', 'worker2'],
   nodeAddresses: ['172.18.0.2', '172.18.0.3', '172.18.0.4'],
@@ -28,12 +35,7 @@ const environment: IncidentEnvironment = {
   customer: '10.244.1.7',
   shop: '10.96.7.7',
   nodePort: 30880,
-  facts: {
-    address: '10.96.8.8',
-    warehouse: '172.18.0.1',
-    branch: '172.18.0.9',
-    chain: 'KUBE-SEP-X',
-  },
+  facts: new Proxy({}, { get: (_, name) => known[String(name)] ?? `the-${String(name)}` }),
 }
 const everything: ReadonlySet<Need> = new Set(['ipvs', 'outside', 'zones', 'embedded'])
 
