@@ -41,6 +41,11 @@ const settled = (node: NodeName, mode: 'iptables' | 'ipvs', deadlineMs = 20_000)
     readGapMs,
   )
 
+const reportsMode = (node: NodeName, mode: 'iptables' | 'ipvs') =>
+  waitFor(`${node} to report ${mode} mode`, 20_000, async () =>
+    (await nodes.sh(node, 'curl -s http://127.0.0.1:10249/proxyMode')).includes(mode),
+  )
+
 /** Between two syncs that nothing but the clock asks for; 30 where the ConfigMap does not say. */
 const CLOCK_SECONDS = 8
 
@@ -192,9 +197,7 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', {
     nodes.configure((text) => writeMode(text, { mode: 'ipvs' }))
     const running = await nodes.restartProxies()
     ipvsProxies.push(...running)
-    await waitFor('the proxy mode', 20_000, async () =>
-      (await nodes.sh(worker, 'curl -s http://127.0.0.1:10249/proxyMode')).includes('ipvs'),
-    )
+    for (const node of everyNode) await reportsMode(node, 'ipvs')
     const stale = (lines: string[]) => lines.filter((line) => !line.startsWith('stale'))
     for (const node of everyNode)
       await waitFor(
@@ -358,12 +361,13 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', {
   test('back in iptables mode, Services work beside the leftovers of IPVS mode, and the flush removes these under load', async () => {
     nodes.configure((text) => writeMode(text, { mode: 'iptables' }))
     await nodes.restartProxies()
-    await waitFor('the proxy mode', 20_000, async () =>
-      (await nodes.sh(worker, 'curl -s http://127.0.0.1:10249/proxyMode')).includes('iptables'),
-    )
-    const stale = async () =>
-      (await differences(worker, 'iptables')).every((line) => line.startsWith('stale'))
-    await waitFor('the rules', 20_000, stale, readGapMs)
+    // Each kube-proxy follows in its own time, and the flush asks all of them.
+    for (const node of everyNode) {
+      await reportsMode(node, 'iptables')
+      const onlyStale = async () =>
+        (await differences(node, 'iptables')).every((line) => line.startsWith('stale'))
+      await waitFor(`the rules of ${node}`, 20_000, onlyStale, readGapMs)
+    }
     const state = await nodes.state(worker)
     expect(state.virtualServers.length).toBeGreaterThan(3)
     expect(state.ipsets.size).toBeGreaterThan(10)
@@ -377,10 +381,12 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', {
 
   test('an unknown scheduler ends kube-proxy with its message, and the present state is kept', async () => {
     nodes.configure((text) => writeMode(text, { mode: 'ipvs', scheduler: 'foo' }))
-    const [running] = await nodes.restartProxies()
-    expect(await running?.container.exited).toBe(1)
-    expect(running?.log.join('\n')).toContain('"Could not create dummy VS"')
-    expect(running?.log.at(-1)).toContain("can't use the IPVS proxier")
+    // Each kube-proxy ends in its own time.
+    for (const { container, log } of await nodes.restartProxies()) {
+      expect(await container.exited).toBe(1)
+      expect(log.join('\n')).toContain('"Could not create dummy VS"')
+      expect(log.at(-1)).toContain("can't use the IPVS proxier")
+    }
     expect((await nodes.ask('client1', webIP, 4)).none).toBeUndefined()
     expect(await nodes.sh(worker, 'curl -s http://127.0.0.1:10249/proxyMode || echo silent')).toBe(
       'silent\n',
@@ -389,10 +395,11 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', {
 
   test('an unknown mode ends kube-proxy, too', async () => {
     nodes.configure((text) => text.replace(/^mode: .*$/m, 'mode: magic'))
-    const [running] = await nodes.restartProxies()
-    expect(await running?.container.exited).toBe(1)
-    expect(running?.log.at(-1)).toMatch(
-      /command failed.*KubeProxyConfiguration.Mode: Invalid value: .*magic/,
-    )
+    for (const { container, log } of await nodes.restartProxies()) {
+      expect(await container.exited).toBe(1)
+      expect(log.at(-1)).toMatch(
+        /command failed.*KubeProxyConfiguration.Mode: Invalid value: .*magic/,
+      )
+    }
   })
 })
