@@ -6,6 +6,7 @@ import { learningLines } from '../../grading/learning-lines.ts'
 import {
   applyCheck,
   applyObservation,
+  forgetSteps,
   isDone,
   type LabProgress,
   outcomeOf,
@@ -41,8 +42,8 @@ export type GuideEvent =
   /** A line of the learner. */
   | { type: 'line'; text: string }
   | { type: 'quit' }
-  /** The nodes were read, without sending packets. */
-  | { type: 'observed'; outcomes: readonly StepOutcome[] }
+  /** The nodes were read, without sending packets; `begunAgain` are steps of another incident than at the last read. */
+  | { type: 'observed'; outcomes: readonly StepOutcome[]; begunAgain?: readonly string[] }
   | { type: 'trouble'; text: string }
   /** The instructor tells or asks something. */
   | { type: 'notice'; text: string }
@@ -94,7 +95,7 @@ export function advance(state: GuideState, event: GuideEvent): Next {
     case 'quit':
       return [state, [{ do: 'save' }, { do: 'quit' }]]
     case 'observed':
-      return onObservation(state, event.outcomes)
+      return onObservation(state, event)
     case 'trouble':
       return [{ ...state, trouble: event.text, busy: undefined }, []]
     case 'notice':
@@ -120,7 +121,17 @@ function onEnd(state: GuideState): Next {
   return [next, [print(placeBlock(next))]]
 }
 
-function onObservation(state: GuideState, outcomes: readonly StepOutcome[]): Next {
+function onObservation(
+  before: GuideState,
+  { outcomes, begunAgain = [] }: Extract<GuideEvent, { type: 'observed' }>,
+): Next {
+  if (begunAgain.length > 0) {
+    const state = { ...forgetSteps(before, begunAgain), isExplained: false }
+    const [next, effects] = onObservation(state, { type: 'observed', outcomes })
+    const told = tell('Another incident was opened: its steps begin again.')
+    return [next, [told, ...effects, { do: 'save' }]]
+  }
+  const state = before
   const { progress, fresh } = applyObservation({ ...state, trouble: undefined }, outcomes)
   const effects: GuideEffect[] = fresh.length > 0 ? [{ do: 'save' }] : []
   if (state.place !== 'step') return [progress, effects]

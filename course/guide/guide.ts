@@ -9,6 +9,7 @@ import type { LabDefinition } from '../../grading/lab-definition.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
 import { plainText } from '../../host/plain-text.ts'
 import type { Progress } from '../../host/progress.ts'
+import { LabAttempts } from '../lab-attempts.ts'
 import { labRoute } from '../lab-packet.ts'
 import { LabSession, safeReason } from '../lab-session.ts'
 import { livePacket } from '../read-node.ts'
@@ -42,6 +43,7 @@ class Guide {
   /** Notices and tasks of the room that were shown. */
   readonly #toldBefore = new Set<string>()
   readonly #watch: Watch
+  readonly #attempts = new LabAttempts()
   readonly #terminal = new LineTerminal((event) => this.#send(event))
   #state: GuideState
   #latest: Snapshot | undefined
@@ -148,7 +150,8 @@ class Guide {
       const before = this.#state.outcomes
       this.#latest = snapshot
       this.#atStepStart ??= snapshot
-      this.#send({ type: 'observed', outcomes })
+      const begunAgain = this.#attempts.begunAgain(this.#session.lab.definition, snapshot)
+      this.#send({ type: 'observed', outcomes, begunAgain })
       return isDeepStrictEqual(before, this.#state.outcomes) ? 'unchanged' : 'changed'
     } catch (error) {
       this.#send({ type: 'trouble', text: safeReason(error) })

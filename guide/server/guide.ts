@@ -5,6 +5,7 @@ import type { WebSocket } from 'ws'
 import { type Cluster, ClusterNotReady, notUp, requireUp } from '../../cluster/driver.ts'
 import { openNext, takeHint } from '../../course/incident/open.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
+import { LabAttempts } from '../../course/lab-attempts.ts'
 import {
   applyCheck,
   applyObservation,
@@ -21,7 +22,6 @@ import { resetLab } from '../../course/lab-solution.ts'
 import { thoroughSnapshot } from '../../course/read-node.ts'
 import type { RoomSeat } from '../../course/room-seat.ts'
 import { type Observed, Watch } from '../../course/watch.ts'
-import { attemptOf } from '../../grading/attempt.ts'
 import { learnerName } from '../../grading/class-key.ts'
 import { CompleteChecks } from '../../grading/complete-checks.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
@@ -85,8 +85,7 @@ export class PageGuide implements GuideHandler {
   #isStale = false
   readonly #records: LabRecords
   #labs: LabRecord[] = []
-  /** By `LAB/STEP`, the attempt to which a step belonged at the last read. */
-  #attempts: ReadonlyMap<string, string | undefined> = new Map()
+  readonly #attempts = new LabAttempts()
   readonly #over = new AbortController()
 
   private constructor(cluster: Cluster, nodes: string[], printed: Progress, kubectlFolder: string) {
@@ -356,22 +355,6 @@ export class PageGuide implements GuideHandler {
   readonly #tellWait = ([first = '', ...more]: readonly string[]) =>
     this.#work.tell(`waiting, ${first}${more.length > 0 ? ` and ${more.length} more` : ''}`)
 
-  /** The steps whose task is another one than at the last read, because another incident was opened, by whichever command. */
-  #stepsAnew(snapshot: Snapshot): string[] {
-    const { number, steps } = this.#definition
-    const attempts = new Map<string, string | undefined>(
-      steps.map(({ id }) => [`${number}/${id}`, attemptOf(snapshot, number, id)]),
-    )
-    const before = this.#attempts
-    this.#attempts = attempts
-    return steps
-      .map(({ id }) => id)
-      .filter((id) => {
-        const key = `${number}/${id}`
-        return before.has(key) && before.get(key) !== attempts.get(key)
-      })
-  }
-
   /** Reads the nodes once and pushes the changes, or why they could not be read. */
   async #readNodes(): Promise<Observed> {
     if (this.#work.isBusy) return 'unchanged'
@@ -390,7 +373,10 @@ export class PageGuide implements GuideHandler {
       const { outcomes, snapshot } = await this.#whileStale(() => session.observe())
       // State that was read during a solution or a reset is outdated.
       if (this.#work.isBusy || session !== this.#session) return 'unchanged'
-      const kept = forgetSteps(this.#progress, this.#stepsAnew(snapshot))
+      const kept = forgetSteps(
+        this.#progress,
+        this.#attempts.begunAgain(this.#definition, snapshot),
+      )
       const { progress, fresh } = applyObservation(kept, outcomes)
       this.#progress = progress
       this.#trouble = undefined

@@ -328,3 +328,32 @@ test('help that costs points is not among the points shown', () => {
   expect(stepStatusLine(state).text).toContain(`passed, ${points - 1} points`)
   expect(pointsOf(play(begun(), observed({ ...passed(first), cost: 100 })).state).points).toBe(0)
 })
+
+test('another incident begins without what the previous one has earned, whose requests would count for it', () => {
+  const incident = readLab(8)
+  const of: GuideLab = {
+    ...lab,
+    definition: incident,
+    steps: incident.steps.map((step) => ({
+      definition: step,
+      task: `## ${step.id}`,
+      seen: '**What you saw.** It.',
+      hints: step.hints,
+      solution: [],
+    })),
+  }
+  const ids = incident.steps.map(({ id }) => id)
+  const repaired = play(
+    start(undefined, of),
+    '',
+    observed(...ids.map(unsent)),
+    ...ids.map((id): GuideEvent => ({ type: 'checked', outcome: passed(id) })),
+  ).state
+  const next: GuideEvent = { type: 'observed', outcomes: ids.map(unsent) }
+  expect(pointsOf(play(repaired, next).state)).toMatchObject({ points: 100, steps: ids.length })
+  const { state, effects } = play(repaired, { ...next, begunAgain: ids })
+  expect(pointsOf(state)).toMatchObject({ points: 0, steps: 0 })
+  expect(state.isExplained).toBe(false)
+  expect(printed(effects).join('\n')).toContain('Another incident was opened')
+  expect(kindsOf(effects)).toContain('save')
+})
