@@ -110,6 +110,17 @@ const WRONG: readonly [what: string, sentence: RegExp, asItStood: string][] = [
     /EndpointSlices? lists? (?:the |only )?"?ready"? Pods/i,
     'An EndpointSlice lists the ready Pods',
   ],
+  // lab-1.test.ts (a node's own request needs a route): the node's own packet is routed before OUTPUT, too.
+  [
+    'only packets that enter are routed',
+    /routing decision \|(?![^|]*OUTPUT)[^|]*\|/i,
+    '| routing decision | the choice between delivering a packet to the node (INPUT) and forwarding it (FORWARD) | 1 |',
+  ],
+  [
+    'a packet of the node is first routed after OUTPUT',
+    /PREROUTING or OUTPUT[^.]*\.\s+In between is the routing decision/i,
+    'A packet enters at PREROUTING or OUTPUT and leaves at POSTROUTING. In between is the routing decision',
+  ],
   ['nftables mode runs on kind only', /nftables mode on kind only/i, 'nftables mode on kind only'],
   [
     'a shrinking mh table moves only its own clients',
