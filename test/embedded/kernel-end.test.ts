@@ -17,6 +17,20 @@ const processes = async () =>
     .split('\n')
     .filter((l) => l.includes(`umid=${name}`))
 
+/** The processes of the kernel that it does not trace: itself with its helper, and the forker of uml-shim.c. */
+const untraced = () =>
+  readdirSync('/proc').flatMap((pid) => {
+    try {
+      const read = (file: string) => readFileSync(`/proc/${pid}/${file}`, 'utf8')
+      if (!read('cmdline').split('\0').includes(`umid=${name}`)) return []
+      if (!/^TracerPid:\t0$/m.test(read('status')) || read('comm') !== 'linux.uml\n') return []
+      return [{ pid, mappings: read('maps').split('\n').length }]
+    } catch {
+      // It has ended.
+      return []
+    }
+  })
+
 /** Links of ours to a folder whose name a kernel's command line can't carry. */
 const linksTo = (folder: string) =>
   readdirSync('/tmp').filter((entry) => {
@@ -57,6 +71,23 @@ test('a fork that fails while it copies memory ends no kernel', async () => {
   const fork = '$x = "a" x 65_000_000; print defined fork ? "forked" : $!'
   expect((await machine.run(['perl', '-e', fork])).stdout).toBe('Cannot allocate memory')
   expect((await machine.run(['echo', 'here'])).stdout).toBe('here\n')
+  await machine.stop()
+  rmSync(directory, { recursive: true })
+})
+
+test('processes of the guest are forked by a process that has mapped little, and without it by the kernel', async () => {
+  const directory = mkdtempSync(join(cacheFolder, 'forker-'))
+  const packages = await ensurePackages(cacheFolder, silent)
+  const machine = await startMachine({ packages, directory, name, memoryMegabytes: 512 })
+  expect((await machine.run(['modprobe', 'bridge'])).stderr).toBe('')
+  const [forker, kernel] = untraced().sort((one, other) => one.mappings - other.mappings)
+  expect(forker?.mappings).toBeLessThan((kernel?.mappings ?? 0) / 2)
+  // Its children are the kernel's, which traces them.
+  const children = `/proc/${forker?.pid}/task/${forker?.pid}/children`
+  expect(readFileSync(children, 'utf8')).toBe('')
+  process.kill(Number(forker?.pid), 'SIGKILL')
+  expect((await machine.run(['sh', '-c', 'echo here; echo there'])).stdout).toBe('here\nthere\n')
+  expect((await machine.run(['echo', 'again'])).stdout).toBe('again\n')
   await machine.stop()
   rmSync(directory, { recursive: true })
 })
