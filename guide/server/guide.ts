@@ -69,8 +69,9 @@ export class PageGuide implements GuideHandler {
   readonly #dataplane: DataplaneView
   readonly #incidents = new IncidentView()
   readonly #stepPackets = new StepPacketView()
-  /** The step whose packet was drawn last. */
+  /** The step whose packet was drawn last, and whether the nodes have changed since. */
   #drawnStep = ''
+  #isDrawingOld = false
   readonly #work = new LongWork(() => this.#tell())
   /** Progress lines, which the pages show, too, during long work. */
   readonly #shown: Progress
@@ -409,14 +410,21 @@ export class PageGuide implements GuideHandler {
     return isNew || passed.length > 0 ? 'changed' : 'unchanged'
   }
 
-  /** Draws the packet of the shown step where that, or what the nodes hold, has changed. */
+  /**
+   * Draws the packet of the shown step where that, or what the nodes hold, has changed: at the first read that finds no further
+   * change, because it takes a read of its own, which would delay the verdicts.
+   */
   async #drawStepPacket(isNew: boolean): Promise<void> {
     const { place } = this.#progress
     const step = place === 'step' ? shownStepId(this.#progress) : place
     const { number } = this.#definition
     const shown = `${number}/${step}`
-    if (!isNew && shown === this.#drawnStep) return
+    if (shown === this.#drawnStep) {
+      this.#isDrawingOld ||= isNew
+      if (isNew || !this.#isDrawingOld) return
+    }
     this.#drawnStep = shown
+    this.#isDrawingOld = false
     // Only a thorough read has the routes, which choose interfaces and addresses.
     const push = this.#stepPackets.has(number, step)
       ? this.#stepPackets.see(number, step, await thoroughSnapshot(this.#cluster))
