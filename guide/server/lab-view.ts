@@ -36,6 +36,10 @@ import type {
 
 /** Raw HTML in a text is shown as text. */
 const markdown = new MarkdownIt({ html: false, linkify: false })
+// A table that is wider than a narrow page is scrolled in a box of its own, also by keyboard.
+markdown.renderer.rules.table_open = () =>
+  '<div class="wide" role="region" aria-label="Table" tabindex="0"><table>\n'
+markdown.renderer.rules.table_close = () => '</table></div>\n'
 
 /** Languages of fences that a learner types into a shell. */
 const TYPED = /^bash\b/
