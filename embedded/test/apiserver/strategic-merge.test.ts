@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
+import { timeoutScale } from '../../../host/wait.ts'
 import type { JsonObject } from '../../apiserver/json.ts'
 import { loadSchema, type Schema } from '../../apiserver/schema.ts'
 import { strategicMerge } from '../../apiserver/strategic-merge.ts'
@@ -138,4 +139,18 @@ test('every patched item is in the result, and nothing from before is lost', () 
       expect(names(merge(target, patch))).toEqual(new Map([...names(target), ...names(patch)]))
     }),
   )
+})
+
+test('lists of many items are merged and ordered in little time: nobody else is served meanwhile', () => {
+  const volumes = Array.from({ length: 20_000 }, (_, index): JsonObject => ({ name: `v${index}` }))
+  const finalizers = volumes.map(({ name }) => name ?? '')
+  const began = performance.now()
+  const merged = merge({ spec: { volumes: volumes.slice(10_000) } }, { spec: { volumes } })
+  const ordered = merge(merged, { spec: { '$setElementOrder/volumes': volumes } })
+  const asSet = merge({ metadata: { finalizers } }, { metadata: { finalizers } })
+  const took = performance.now() - began
+  expect(ordered).toEqual({ spec: { volumes } })
+  expect(asSet).toEqual({ metadata: { finalizers } })
+  // With a search through the list for each item it was minutes.
+  expect(took).toBeLessThan(5000 * timeoutScale())
 })
