@@ -231,8 +231,13 @@ export class PageGuide implements GuideHandler {
     },
     reset: () =>
       this.#doing(`Resetting lab ${this.#definition.number}`, async () => {
-        await resetLab(this.#definition, this.#session.bench)
-        this.#runs.forget(`${this.#definition.number}/`)
+        try {
+          await resetLab(this.#definition, this.#session.bench)
+        } finally {
+          // What was earned was deleted with the lab's notes, also if the nodes do not follow in time.
+          this.#runs.forget(`${this.#definition.number}/`)
+          this.#progress = startProgress(this.#session.lab, undefined, new Map())
+        }
         await this.#open(this.#definition)
       }),
     lab: ({ number }) => {

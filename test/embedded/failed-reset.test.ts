@@ -1,0 +1,43 @@
+// A reset that fails late: the lab's notes are gone by then, so the page forgets what they proved.
+
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import type { WebSocket } from 'ws'
+import { EmbeddedCluster } from '../../cluster/embedded.ts'
+import { LabBench } from '../../course/lab-bench.ts'
+import { readLab } from '../../grading/lab-definition.ts'
+import type { ProgressPush, Pushes } from '../../guide/protocol.ts'
+import { PageGuide } from '../../guide/server/guide.ts'
+import { silent } from '../../host/progress.ts'
+import { quickKernel, runOn } from './quick-kernel.ts'
+
+const cluster = new EmbeddedCluster(`failed-reset-${process.pid}`)
+let guide: PageGuide
+runOn(quickKernel)
+beforeAll(async () => {
+  await cluster.up(silent)
+  guide = await PageGuide.open(cluster, readLab(1), silent, '/nonexistent')
+})
+afterAll(async () => {
+  await guide?.end()
+  await cluster.down(silent)
+})
+
+/** The progress that a page is shown that joins now. */
+function shownProgress(): ProgressPush | undefined {
+  const sent: Partial<Pushes>[] = []
+  const page = { send: (text: string) => sent.push(JSON.parse(text)), on: () => page }
+  guide.join(page as unknown as WebSocket)
+  return sent.flatMap(({ progress }) => progress ?? []).at(-1)
+}
+
+test('a reset that fails late leaves neither the place of the learner nor the hints', async () => {
+  await guide.perform('go', { to: 'web' })
+  await guide.perform('hint', { step: 'web' })
+  const hints = () => shownProgress()?.steps.flatMap((step) => step.hints)
+  expect(shownProgress()?.at).toBe('web')
+  expect(hints()).toHaveLength(1)
+  vi.spyOn(LabBench.prototype, 'startIn').mockRejectedValueOnce(new Error('the nodes are late'))
+  await expect(guide.perform('reset', {})).rejects.toThrow('the nodes are late')
+  expect(shownProgress()?.at).toBe('intro')
+  expect(hints()).toEqual([])
+})
