@@ -16,8 +16,7 @@ import { changeFromIpvs, changeToNftables, modeChange } from './migration.ts'
 
 const needsIpvs = programText('labs/09-leaving-ipvs/needs-ipvs.sh')
 
-/** True if kube-ipvs0 is there with an address. */
-export const hasDummy = (node: NodeView) =>
+const hasDummy = (node: NodeView) =>
   stateOf(node).links.some(({ name, addresses }) => name === DUMMY_LINK && addresses.length > 0)
 
 /** Question: the source address of a node's own request to the ClusterIP of orders while kube-ipvs0 has it. */

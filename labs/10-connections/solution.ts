@@ -20,8 +20,6 @@ import {
 } from '../../course/typed-commands.ts'
 import { CONTROL_PLANE } from '../../grading/snapshot.ts'
 import { projectRoot } from '../../host/layout.ts'
-import { programText } from '../../host/program-text.ts'
-import { shellWord } from '../../host/shell-word.ts'
 import { waitFor } from '../../host/wait.ts'
 
 const LAB = 10
@@ -170,96 +168,6 @@ const deletePinned: SolutionStep = {
     await setSchedulable(bench, spec?.nodeName ?? '', false)
     await startDeletion(bench, name)
     await answersOn(bench, name)
-  },
-}
-
-const AHEAD = 'labs/10-connections/out-of-window.pl'
-const FILL = 'labs/10-connections/fill-conntrack.sh'
-const aheadProgram = programText(AHEAD)
-const fillTable = programText(FILL)
-const INVALID = '-m conntrack --ctstate INVALID -m comment --comment lab-10-invalid'
-const EMPTY = 'conntrack -D -d 203.0.113.1 >/dev/null 2>&1 || true'
-
-/** What the text types after the step in IPVS mode, which is not played where the kernel has none. */
-const backToRules: SolutionStep = {
-  commands: [],
-  play: async (bench) => {
-    await endDeleted(bench)
-    await bench.mode('iptables')
-    await bench.flush()
-    await programmed(bench)
-  },
-}
-
-/** The learner's rule on every node: it accepts INVALID packets. */
-const letPass: SolutionStep = {
-  commands: [
-    `for N in $NODES; do make exec NODE=$N CMD="iptables -I FORWARD $INVALID -j ACCEPT"; done`,
-  ],
-  play: (bench) => bench.onEveryNode(`iptables -I FORWARD ${INVALID} -j ACCEPT`),
-}
-
-/** A rule that only counts those for the client, instead of the one that accepts. */
-const onlyCount: SolutionStep = {
-  commands: [
-    'for N in $NODES; do make exec NODE=$N CMD="iptables -D FORWARD $INVALID -j ACCEPT; iptables -I FORWARD -d $CLIENT $INVALID"; done',
-  ],
-  play: async (bench) => {
-    const { CLIENT } = await readVariables(bench)
-    await bench.onEveryNode(
-      `iptables -D FORWARD ${INVALID} -j ACCEPT; iptables -I FORWARD -d ${CLIENT} ${INVALID}`,
-    )
-  },
-}
-
-/** A packet to the client outside of the window, from the Pod that has its connection. */
-const sendAhead: SolutionStep = {
-  commands: [
-    `for P in $(kubectl get pods -l app=shop -o name); do kubectl exec $P -- perl -e "$(cat ${AHEAD})" $CLIENT 1000000; done`,
-  ],
-  play: async (bench) => {
-    const { CLIENT } = await readVariables(bench)
-    const pods = (await shopPods(bench)).filter(({ metadata }) => !metadata?.deletionTimestamp)
-    const sent = pods.map(({ metadata }) =>
-      bench.inPod(metadata?.name ?? '', `perl -e ${shellWord(aheadProgram)} ${CLIENT} 1000000`),
-    )
-    await Promise.all(sent)
-  },
-}
-
-/** The node whose rule has counted an INVALID packet for the client: those behind it did not get it. */
-async function droppingNode(bench: LabBench): Promise<string> {
-  for (const node of await bench.cluster.nodes())
-    if (/^ *[1-9]/.test(await bench.onNode(node, 'iptables -nvxL FORWARD | grep lab-10-invalid')))
-      return node
-  return ''
-}
-
-/** New connections of the client, two in a second at most; the file has the time that each one took to open. */
-const openConnections: SolutionStep = {
-  commands: [
-    `kubectl exec client -- sh -c "for N in \\$(seq 600); do curl -s -o /dev/null -w '%{time_connect}\\n' http://$SHOP/?fresh\\$N; sleep 0.5; done >/tmp/fresh 2>&1 &"`,
-  ],
-  play: async (bench) => {
-    const { SHOP } = await readVariables(bench)
-    await bench.inPod(
-      'client',
-      `for N in $(seq 600); do curl -s -o /dev/null -w '%{time_connect}\\n' http://${SHOP}/?fresh$N; sleep 0.5; done >/tmp/fresh 2>&1 &`,
-    )
-  },
-}
-
-/** Fills the table of the client's node for ten seconds, and waits for the connection that waited meanwhile. */
-const fill: SolutionStep = {
-  commands: [`make exec NODE=$NODE CMD="$(cat ${FILL})"`],
-  play: async (bench) => {
-    await pinnedPod(bench, 'stays')
-    const { NODE } = await readVariables(bench)
-    await bench.onNode(NODE, fillTable)
-    await waitFor('the connection that waited', 60_000, async () => {
-      const slow = await bench.inPod('client', "awk '$1 > 5' /tmp/fresh")
-      return slow === '' ? undefined : true
-    })
   },
 }
 
@@ -471,36 +379,12 @@ export const solution: LabSolution = {
         answer('weight', 'the-deleted-pod', 'the-deleted-pod'),
       ),
     ),
-    invalid: typing(
-      predictAt('invalid', 'answer-with-a-reset', 'answer-with-a-reset'),
-      backToRules,
-      hold('window', END_CURL),
-      letPass,
-      sendAhead,
-      onlyCount,
-      sendAhead,
-      answer(
-        'invalid',
-        `"$(for N in $NODES; do make -s exec NODE=$N CMD="iptables -nvxL FORWARD" | grep -q '^ *[1-9].*lab-10-invalid' && echo $N; done)"`,
-        droppingNode,
-      ),
-    ),
-    full: typing(
-      predictAt('full', 'silence', 'silence'),
-      hold('stays', END_CURL),
-      openConnections,
-      fill,
-      answer('full', 'over-kept-connections', 'over-kept-connections'),
-    ),
     incident: solveIncident(LAB),
   },
-
-  comments: [`lab-${LAB}`],
 
   async leave(bench) {
     const nodes = await bench.client.core.listNode()
     await Promise.all([
-      bench.onEveryNode(EMPTY),
       ...nodes.items
         .filter(({ spec }) => spec?.unschedulable)
         .map(({ metadata }) => setSchedulable(bench, metadata?.name ?? '', true)),
