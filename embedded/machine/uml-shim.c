@@ -229,13 +229,17 @@ static int fork_on_order(void *kernel)
 static int start_forker(void)
 {
 	char *stack;
+	int forker;
 
 	host_mmap = dlsym((void *)-1L /* RTLD_NEXT */, "mmap64");
 	order = host_mmap(0, PAGE, READ_AND_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	stack = host_mmap(0, STACK, READ_AND_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if ((long)order == -1 || (long)stack == -1)
 		return -1;
-	return host_clone(fork_on_order, stack + STACK, CLONE_FILES | SIGCHLD, (void *)(u64)getpid());
+	forker = host_clone(fork_on_order, stack + STACK, CLONE_FILES | SIGCHLD, (void *)(u64)getpid());
+	/* Those that the kernel forks itself need it no more than any other of its pages. */
+	madvise(order, PAGE, MADV_DONTFORK);
+	return forker;
 }
 
 /*
