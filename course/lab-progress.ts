@@ -153,9 +153,10 @@ export function forgetSteps<P extends LabProgress>(progress: P, ids: readonly st
   const without = (set: ReadonlySet<string>) => new Set([...set].filter((id) => !ids.includes(id)))
   const outcomes = new Map([...progress.outcomes].filter(([id]) => !ids.includes(id)))
   const { shown, held, passed } = progress
+  const inView = progress.place === 'step' ? [shownStepId(progress)] : []
   return {
     ...progress,
-    shown: without(shown),
+    shown: new Set([...without(shown), ...inView]),
     held: without(held),
     passed: without(passed),
     outcomes,

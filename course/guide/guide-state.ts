@@ -128,8 +128,11 @@ function onObservation(
   if (begunAgain.length > 0) {
     const state = { ...forgetSteps(before, begunAgain), isExplained: false }
     const [next, effects] = onObservation(state, { type: 'observed', outcomes })
-    const told = tell('Another incident was opened: its steps begin again.')
-    return [next, [told, ...effects, { do: 'save' }]]
+    // Before the first incident there was nothing to forget.
+    const told = begunAgain.some((id) => before.passed.has(id))
+      ? [tell('Another incident was opened: its steps begin again.')]
+      : []
+    return [next, [...told, ...effects, { do: 'save' }]]
   }
   const state = before
   const { progress, fresh } = applyObservation({ ...state, trouble: undefined }, outcomes)

@@ -356,4 +356,6 @@ test('another incident begins without what the previous one has earned, whose re
   expect(state.isExplained).toBe(false)
   expect(printed(effects).join('\n')).toContain('Another incident was opened')
   expect(kindsOf(effects)).toContain('save')
+  const first = play(start(undefined, of), '', { ...next, begunAgain: ids })
+  expect(printed(first.effects).join('\n')).not.toContain('Another incident')
 })

@@ -5,6 +5,7 @@ import {
   type GuideLab,
   pointsOf,
   reopened,
+  showStep,
   startProgress,
 } from '../../course/lab-progress.ts'
 import { readLab } from '../../grading/lab-definition.ts'
@@ -36,6 +37,13 @@ test('the next incident begins without what the previous one has earned, and oth
   expect(pointsOf(next).points).toBe(definition.steps[0]?.points)
   expect([...next.outcomes.keys()]).toEqual([kept])
   expect(pointsOf(forgetSteps(earned, [])).points).toBe(100)
+})
+
+test('the step in view stays seen when its incident is opened', () => {
+  const begun = showStep(startProgress(lab, undefined, new Map()), 0)
+  const [inView = ''] = ids
+  expect(forgetSteps(begun, ids)).toMatchObject({ shown: new Set([inView]), place: 'step' })
+  expect(forgetSteps({ ...begun, place: 'intro' }, ids).shown).toEqual(new Set())
 })
 
 test('the end stays shown when the lab is opened again, but not on a new cluster', () => {
