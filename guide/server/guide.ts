@@ -69,9 +69,10 @@ export class PageGuide implements GuideHandler {
   readonly #dataplane: DataplaneView
   readonly #incidents = new IncidentView()
   readonly #stepPackets = new StepPacketView()
-  /** The step whose packet was drawn last, and whether the nodes have changed since. */
+  /** The step whose packet was drawn last, whether the nodes have changed since, and whether one is being drawn. */
   #drawnStep = ''
   #isDrawingOld = false
+  #isDrawing = false
   readonly #work = new LongWork(() => this.#tell())
   /** Progress lines, which the pages show, too, during long work. */
   readonly #shown: Progress
@@ -411,30 +412,52 @@ export class PageGuide implements GuideHandler {
     if (passed.length > 0) this.#dataplane.passed(passed)
     this.#hub.push('timeline', this.#dataplane.timeline())
     this.#hub.push('incident', await this.#incidents.see(snapshot, latest.nodes))
-    await this.#drawStepPacket(isNew)
+    this.#drawStepPacket(isNew)
     return isNew || passed.length > 0 ? 'changed' : 'unchanged'
   }
 
   /**
-   * Draws the packet of the shown step where that, or what the nodes hold, has changed: at the first read that finds no further
-   * change, because it takes a read of its own, which would delay the verdicts.
+   * Draws the packet of the shown step where that, or what the nodes hold, has changed: beside the reads, and at the first that finds
+   * no further change, because it takes a longer read of its own, for which no verdict waits.
    */
-  async #drawStepPacket(isNew: boolean): Promise<void> {
+  #drawStepPacket(isNew: boolean): void {
     const { place } = this.#progress
     const step = place === 'step' ? shownStepId(this.#progress) : place
     const { number } = this.#definition
     const shown = `${number}/${step}`
-    if (shown === this.#drawnStep) {
-      this.#isDrawingOld ||= isNew
-      if (isNew || !this.#isDrawingOld) return
+    if (shown !== this.#drawnStep) this.#isDrawingOld = true
+    else if (isNew) {
+      this.#isDrawingOld = true
+      return
     }
+    if (!this.#isDrawingOld || this.#isDrawing) return
     this.#drawnStep = shown
     this.#isDrawingOld = false
+    if (!this.#stepPackets.has(number, step)) {
+      this.#hub.push('stepPacket', null)
+      return
+    }
+    this.#isDrawing = true
+    void this.#drawPacket(number, step).then(
+      (isDrawn) => {
+        this.#isDrawing = false
+        if (isDrawn) this.#drawStepPacket(false)
+        else this.#isDrawingOld = true
+      },
+      (error) => {
+        this.#isDrawing = false
+        this.#trouble = troubleOf(error)
+        this.#tell()
+      },
+    )
+  }
+
+  /** Pushes the drawing of a step's packet. Resolves to false if the nodes can't be read, for which the next read tells why. */
+  async #drawPacket(lab: number, step: string): Promise<boolean> {
     // Only a thorough read has the routes, which choose interfaces and addresses.
-    const push = this.#stepPackets.has(number, step)
-      ? this.#stepPackets.see(number, step, await thoroughSnapshot(this.#cluster))
-      : null
-    this.#hub.push('stepPacket', push)
+    const snapshot = await thoroughSnapshot(this.#cluster).catch(() => undefined)
+    if (snapshot) this.#hub.push('stepPacket', this.#stepPackets.see(lab, step, snapshot))
+    return snapshot !== undefined
   }
 
   /** Does long work, then reads the nodes. */

@@ -156,6 +156,8 @@ test('two pages show the same', async () => {
 test('a step turns green by itself after a program that the guide knows nothing of, and tells it once', async () => {
   const member =
     (await guide.onNode(NODE, 'ipset list KUBE-CLUSTER-IP | grep -m1 ,tcp:')).split(' ')[0] ?? ''
+  await goTo('sets')
+  await passed('sets').waitFor()
   const heard = await announcements()
   const times: number[] = []
   const rounds = 4
