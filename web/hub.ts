@@ -1,11 +1,17 @@
-import type { WebSocket } from 'ws'
+/** What a connected page has of a web socket. */
+export interface PushReceiver {
+  readonly bufferedAmount: number
+  send(text: string): void
+  terminate(): void
+  on(event: 'close', onClose: () => void): unknown
+}
 
 /** Maximum number of unsent bytes for a page that does not read; its connection is then closed, and it reconnects. */
 export const MOST_WAITING = 16 * 2 ** 20
 
 /** The connected pages. Each push goes to all of them, and the latest push of each name to a new one. */
 export class Hub<Pushes extends object> {
-  readonly #pages = new Set<WebSocket>()
+  readonly #pages = new Set<PushReceiver>()
   readonly #latest: Partial<Pushes> = {}
   /** The text that was sent last of each name, to detect a change. */
   readonly #sent = new Map<keyof Pushes, string>()
@@ -42,7 +48,7 @@ export class Hub<Pushes extends object> {
     }
   }
 
-  join(page: WebSocket): void {
+  join(page: PushReceiver): void {
     for (const [name, push] of Object.entries(this.#latest))
       page.send(JSON.stringify({ [name]: push }))
     this.#pages.add(page)

@@ -82,21 +82,13 @@ export const answeredThrough: EvidenceCheck = async (context) => {
   const { snapshot, live } = context
   const node = emptyingNode(context)
   const { name, address, nodePort, healthPort } = node
-  const status = `curl -s -o /dev/null -w '%{http_code}' --max-time 3 http://${address}:${healthPort} || true`
-  const { stdout } = await live.readOnNode(name, status)
-  expectThat(stdout.trim() === '503', {
-    node: name,
-    inspect: askHealth(node),
-    expected: 'status 503 at the health check port: no Pod of this node is ready',
-    actual: stdout.trim() === '000' ? 'no answer' : `status ${stdout.trim()}`,
-  })
   const pods = new Set(
     snapshot.items.flatMap(({ kind, spec, status }) =>
       kind === 'Pod' && !spec?.hostNetwork ? (status?.podIP ?? []) : [],
     ),
   )
   const requests = await lateRequests(context, WORD)
-  return expectFound(
+  const answered = expectFound(
     requests.findLast(({ client }) => !pods.has(client)),
     {
       inspect: `kubectl logs -l app=shop --prefix | grep ${WORD}`,
@@ -104,6 +96,15 @@ export const answeredThrough: EvidenceCheck = async (context) => {
       next: onNode('$CONTROL', `curl -s --max-time 3 http://${address}:${nodePort}/?${WORD}`),
     },
   )
+  const status = `curl -s -o /dev/null -w '%{http_code}' --max-time 3 http://${address}:${healthPort} || true`
+  const { stdout } = await live.onNode(name, status)
+  expectThat(stdout.trim() === '503', {
+    node: name,
+    inspect: askHealth(node),
+    expected: 'status 503 at the health check port: no Pod of this node is ready',
+    actual: stdout.trim() === '000' ? 'no answer' : `status ${stdout.trim()}`,
+  })
+  return answered
 }
 
 const askHealth = ({ address, healthPort }: EmptyingNode) =>

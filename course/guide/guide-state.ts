@@ -122,19 +122,19 @@ function onEnd(state: GuideState): Next {
 }
 
 function onObservation(
-  before: GuideState,
+  state: GuideState,
   { outcomes, begunAgain = [] }: Extract<GuideEvent, { type: 'observed' }>,
 ): Next {
-  if (begunAgain.length > 0) {
-    const state = { ...forgetSteps(before, begunAgain), isExplained: false }
-    const [next, effects] = onObservation(state, { type: 'observed', outcomes })
-    // Before the first incident there was nothing to forget.
-    const told = begunAgain.some((id) => before.passed.has(id))
-      ? [tell('Another incident was opened: its steps begin again.')]
-      : []
-    return [next, [...told, ...effects, { do: 'save' }]]
-  }
-  const state = before
+  if (begunAgain.length === 0) return onOutcomes(state, outcomes)
+  const forgotten = { ...forgetSteps(state, begunAgain), isExplained: false }
+  const [next, effects] = onOutcomes(forgotten, outcomes)
+  // Before the first incident there was nothing to forget.
+  const isAnother = begunAgain.some((id) => state.passed.has(id))
+  const told = isAnother ? [tell('Another incident was opened: its steps begin again.')] : []
+  return [next, [...told, ...effects, { do: 'save' }]]
+}
+
+function onOutcomes(state: GuideState, outcomes: readonly StepOutcome[]): Next {
   const { progress, fresh } = applyObservation({ ...state, trouble: undefined }, outcomes)
   const effects: GuideEffect[] = fresh.length > 0 ? [{ do: 'save' }] : []
   if (state.place !== 'step') return [progress, effects]

@@ -62,8 +62,7 @@ export function stepSection(step: TemplateStep): string {
 
 ${asks === 'predict' ? quoteOf(step) : ''}\`\`\`bash
 ✎ the commands
-make check-${step.lab} STEP=${id}
-\`\`\`
+${asks === 'question' ? '' : `make check-${step.lab} STEP=${id}\n`}\`\`\`
 
 ${asks === 'question' ? quoteOf(step) : ''}**What you saw.** ✎ What the commands printed, and what follows from it.
 

@@ -101,11 +101,14 @@ export function strategicMerge(
   return mergeObject(typeName, target, patch) ?? {}
 }
 
+const byName = ([one]: [string, unknown], [other]: [string, unknown]): number =>
+  one < other ? -1 : 1
+
 /** A value as text, which is the same for equal values. */
 function comparable(value: Json | undefined): string {
   if (typeof value !== 'object' || value === null) return `${JSON.stringify(value)}`
   return JSON.stringify(value, (_, part: Json) =>
-    isJsonObject(part) ? Object.fromEntries(Object.entries(part).sort()) : part,
+    isJsonObject(part) ? Object.fromEntries(Object.entries(part).sort(byName)) : part,
   )
 }
 

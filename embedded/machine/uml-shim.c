@@ -125,7 +125,7 @@ int sigaction(int signal, const struct sigaction *given, struct sigaction *previ
 
 	if (!host)
 		host = dlsym((void *)-1L /* RTLD_NEXT */, "sigaction");
-	/* Any other handler is that of a process of the guest, which has no code of this library (userspace_tramp, up to 6.11). */
+	/* Any other handler is that of a process of the guest, which has no code of this library (userspace_tramp, up to 6.12). */
 	if (signal != SIGSEGV || !given || (kernel_handler && given->handler != kernel_handler))
 		return host(signal, given, previous);
 	kernel_handler = given->handler;

@@ -34,7 +34,7 @@ import { OUTSIDE } from '../../host/outside.ts'
 import { plainText } from '../../host/plain-text.ts'
 import type { Progress } from '../../host/progress.ts'
 import { handIn } from '../../instructors/submission/hand-in.ts'
-import { Hub } from '../../web/hub.ts'
+import { Hub, type PushReceiver } from '../../web/hub.ts'
 import type { ActionArguments, ActionName, ProgressPush, Pushes, Reply } from '../protocol.ts'
 import { CommandLog } from './command-log.ts'
 import { DataplaneView } from './dataplane-view.ts'
@@ -46,7 +46,7 @@ import { findPaths, pictureOf } from './packet-paths.ts'
 import { Runs } from './runs.ts'
 import type { GuideHandler } from './server.ts'
 import { HOST, shellAt } from './shell-command.ts'
-import { StepPacketView } from './step-packet-view.ts'
+import { StepPacketDrawing } from './step-packet-view.ts'
 import { Terminals } from './terminals.ts'
 
 /** Verdicts that are older than this are shown with their time. */
@@ -68,11 +68,7 @@ export class PageGuide implements GuideHandler {
   readonly #watch: Watch
   readonly #dataplane: DataplaneView
   readonly #incidents = new IncidentView()
-  readonly #stepPackets = new StepPacketView()
-  /** The step whose packet was drawn last, whether the nodes have changed since, and whether one is being drawn. */
-  #drawnStep = ''
-  #isDrawingOld = false
-  #isDrawing = false
+  readonly #stepPacket: StepPacketDrawing
   readonly #work = new LongWork(() => this.#tell())
   /** Progress lines, which the pages show, too, during long work. */
   readonly #shown: Progress
@@ -97,6 +93,11 @@ export class PageGuide implements GuideHandler {
     this.#variables = join(cacheFolder, 'guide', `${cluster.driver}-${cluster.name}.sh`)
     this.#dataplane = new DataplaneView(cluster.capabilities.hasOutside, this.#commands)
     this.#watch = new Watch(cluster, () => this.#readNodes())
+    this.#stepPacket = new StepPacketDrawing(
+      () => thoroughSnapshot(cluster),
+      (push) => this.#hub.push('stepPacket', push),
+      (error) => this.#tellTrouble(error),
+    )
     this.#records = new LabRecords(cluster)
     // `make check-N` in another terminal.
     const { folder } = new CompleteChecks(cluster.driver, cluster.name)
@@ -142,7 +143,7 @@ export class PageGuide implements GuideHandler {
     return action(input)
   }
 
-  join(page: WebSocket): void {
+  join(page: PushReceiver): void {
     this.#hub.join(page)
   }
 
@@ -394,10 +395,14 @@ export class PageGuide implements GuideHandler {
       return await this.#show(snapshot, fresh, readAt)
     } catch (error) {
       const runs = await this.#cluster.running().catch(() => false)
-      this.#trouble = troubleOf(runs ? error : notUp(this.#cluster))
-      this.#tell()
+      this.#tellTrouble(runs ? error : notUp(this.#cluster))
       return 'unread'
     }
+  }
+
+  #tellTrouble(error: unknown): void {
+    this.#trouble = troubleOf(error)
+    this.#tell()
   }
 
   /** Pushes the changes of the nodes' state. `passed`: steps that have just passed; `readAt`: when the read began. */
@@ -412,52 +417,10 @@ export class PageGuide implements GuideHandler {
     if (passed.length > 0) this.#dataplane.passed(passed)
     this.#hub.push('timeline', this.#dataplane.timeline())
     this.#hub.push('incident', await this.#incidents.see(snapshot, latest.nodes))
-    this.#drawStepPacket(isNew)
-    return isNew || passed.length > 0 ? 'changed' : 'unchanged'
-  }
-
-  /**
-   * Draws the packet of the shown step where that, or what the nodes hold, has changed: beside the reads, and at the first that finds
-   * no further change, because it takes a longer read of its own, for which no verdict waits.
-   */
-  #drawStepPacket(isNew: boolean): void {
     const { place } = this.#progress
-    const step = place === 'step' ? shownStepId(this.#progress) : place
-    const { number } = this.#definition
-    const shown = `${number}/${step}`
-    if (shown !== this.#drawnStep) this.#isDrawingOld = true
-    else if (isNew) {
-      this.#isDrawingOld = true
-      return
-    }
-    if (!this.#isDrawingOld || this.#isDrawing) return
-    this.#drawnStep = shown
-    this.#isDrawingOld = false
-    if (!this.#stepPackets.has(number, step)) {
-      this.#hub.push('stepPacket', null)
-      return
-    }
-    this.#isDrawing = true
-    void this.#drawPacket(number, step).then(
-      (isDrawn) => {
-        this.#isDrawing = false
-        if (isDrawn) this.#drawStepPacket(false)
-        else this.#isDrawingOld = true
-      },
-      (error) => {
-        this.#isDrawing = false
-        this.#trouble = troubleOf(error)
-        this.#tell()
-      },
-    )
-  }
-
-  /** Pushes the drawing of a step's packet. Resolves to false if the nodes can't be read, for which the next read tells why. */
-  async #drawPacket(lab: number, step: string): Promise<boolean> {
-    // Only a thorough read has the routes, which choose interfaces and addresses.
-    const snapshot = await thoroughSnapshot(this.#cluster).catch(() => undefined)
-    if (snapshot) this.#hub.push('stepPacket', this.#stepPackets.see(lab, step, snapshot))
-    return snapshot !== undefined
+    const shown = place === 'step' ? shownStepId(this.#progress) : place
+    this.#stepPacket.follow(this.#definition.number, shown, isNew)
+    return isNew || passed.length > 0 ? 'changed' : 'unchanged'
   }
 
   /** Does long work, then reads the nodes. */

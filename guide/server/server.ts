@@ -3,6 +3,7 @@
 import { join } from 'node:path'
 import type { WebSocket } from 'ws'
 import { projectRoot } from '../../host/layout.ts'
+import type { PushReceiver } from '../../web/hub.ts'
 import type { PageFiles } from '../../web/page-files.ts'
 import { type PageServer, servePage } from '../../web/page-server.ts'
 import { ACTIONS, type ActionName } from '../protocol.ts'
@@ -12,7 +13,7 @@ export interface GuideHandler {
   /** Performs an action of the page and returns its reply, if it has one. Throws Error with a sentence for the learner. */
   perform(name: ActionName, input: unknown): Promise<object | undefined>
   /** Adds a page that receives pushes. */
-  join(page: WebSocket): void
+  join(page: PushReceiver): void
   /** Connects a page to a terminal; false if the id is unknown. */
   attach(terminal: string, page: WebSocket): boolean
 }

@@ -7,7 +7,7 @@ import { lintCourse } from '../../course/lint/lint-course.ts'
 
 const course = await readCourse()
 
-/** The course whose lab's text has so many more words. */
+/** The course whose lab's text has more words, as many as given. */
 const longer = (folder: string, words: number) => ({
   ...course,
   labs: course.labs.map((lab) => {

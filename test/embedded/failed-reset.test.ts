@@ -1,7 +1,6 @@
 // A reset that fails late: the lab's notes are gone by then, so the page forgets what they proved.
 
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import type { WebSocket } from 'ws'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { LabBench } from '../../course/lab-bench.ts'
 import { readLab } from '../../grading/lab-definition.ts'
@@ -25,8 +24,12 @@ afterAll(async () => {
 /** The progress that a page is shown that joins now. */
 function shownProgress(): ProgressPush | undefined {
   const sent: Partial<Pushes>[] = []
-  const page = { send: (text: string) => sent.push(JSON.parse(text)), on: () => page }
-  guide.join(page as unknown as WebSocket)
+  guide.join({
+    bufferedAmount: 0,
+    send: (text) => sent.push(JSON.parse(text)),
+    terminate() {},
+    on() {},
+  })
   return sent.flatMap(({ progress }) => progress ?? []).at(-1)
 }
 
