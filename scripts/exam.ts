@@ -2,9 +2,15 @@
 
 import { randomInt } from 'node:crypto'
 import { runningCluster } from '../cluster/select.ts'
+import { wrapLines } from '../course/guide/terminal-text.ts'
 import { beginExam, examLength, nextOfExam, readExam } from '../course/incident/exam.ts'
-import type { Exam } from '../course/incident/exam-note.ts'
-import { describePart, examHeading, examResult } from '../course/incident/exam-report.ts'
+import type { Exam, ExamPart } from '../course/incident/exam-note.ts'
+import {
+  examHeading,
+  examResult,
+  handedInLines,
+  partLines,
+} from '../course/incident/exam-report.ts'
 import { describeIncident } from '../course/incident/incident.ts'
 import type { IncidentNote } from '../course/incident/incident-note.ts'
 import { loadKeyFacts } from '../course/incident/key-facts.ts'
@@ -14,6 +20,8 @@ import { main, Refusal } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 import { isOn } from '../host/switches.ts'
 import { incidents } from '../labs/08-incidents/incidents/all.ts'
+
+const { columns } = process.stdout
 
 await main(async () => {
   const { SEED, N } = process.env
@@ -36,7 +44,7 @@ await main(async () => {
   }
   if (!isNext) return showExam(bench, known)
   const { exam, part, note } = await nextOfExam(bench, known)
-  if (part) await printHandedIn(part)
+  if (part) printHandedIn(part)
   if (note) printOpen(exam, note)
   else await printExamResult(exam)
 })
@@ -46,26 +54,25 @@ async function showExam(bench: LabBench, exam: Exam): Promise<void> {
   if (exam.endedAt) return printExamResult(exam)
   const note = await currentNote(bench)
   if (note && note.openedAt === exam.openedAt) return printOpen(exam, note)
-  console.log(examHeading(exam))
-  console.log(
-    'Its incident is not open any more, and earns no points: make exam NEXT=1 goes on, make exam SEED=… begins another exam.',
-  )
+  console.log(examHeading(exam, columns))
+  const text =
+    'Its incident is not open any more, and earns no points: make exam NEXT=1 goes on, make exam SEED=… begins another exam.'
+  for (const line of wrapLines(text, columns ?? 100)) console.log(line)
 }
 
 function printOpen(exam: Exam, note: IncidentNote): void {
   const again = `Hand in and go on: make exam NEXT=1, repaired or not.`
-  console.log(`\n${examHeading(exam)}`)
-  for (const part of exam.parts) console.log(`  ${describePart(part)}`)
-  console.log(`\n${describeIncident(note, incidents, { columns: process.stdout.columns, again })}`)
+  console.log(`\n${examHeading(exam, columns)}`)
+  for (const line of partLines(exam.parts, columns)) console.log(line)
+  console.log(`\n${describeIncident(note, incidents, { columns, again })}`)
 }
 
 /** What the incident was, now that it can be told. */
-async function printHandedIn(part: Parameters<typeof describePart>[0]): Promise<void> {
+function printHandedIn(part: ExamPart): void {
   const incident = incidents.find(({ id }) => id === part.id)
-  console.log(`\nHanded in: ${describePart(part)}`)
-  console.log(`\nThe cause: ${incident?.cause}.\n${incident?.debrief}`)
+  console.log(`\n${handedInLines(part, incident, columns).join('\n')}`)
 }
 
 async function printExamResult(exam: Exam): Promise<void> {
-  console.log(`\n${examResult(exam, await loadKeyFacts()).join('\n')}`)
+  console.log(`\n${examResult(exam, await loadKeyFacts(), columns).join('\n')}`)
 }

@@ -3,6 +3,7 @@
 import { chalk } from 'zx/core'
 import { readLab } from '../../grading/lab-definition.ts'
 import { typedWord } from '../../host/shell-word.ts'
+import { wrapLines } from '../guide/terminal-text.ts'
 import { type Exam, type ExamPart, examPoints } from './exam-note.ts'
 import type { FactTable } from './key-facts.ts'
 
@@ -27,18 +28,49 @@ export function describePart({ id, points, of, seconds, hints, wrong, ...part }:
   return `${id.padEnd(24)} ${score}  ${describeSeconds(seconds)}${flaws.length > 0 ? `  (${flaws.join(', ')})` : ''}`
 }
 
+const WIDTH = 100
+
+/** A text as lines that fit; the second and later ones are indented by `hanging`. */
+const laidOut = (text: string, columns: number, hanging = ''): string[] =>
+  wrapLines(text, Math.min(columns, WIDTH), '', hanging)
+
+/** The incidents that were handed in, numbered, as lines. */
+export const partLines = (parts: readonly ExamPart[], columns = WIDTH): string[] =>
+  parts.flatMap((part, index) =>
+    wrapLines(describePart(part), Math.min(columns, WIDTH), `  ${index + 1}. `),
+  )
+
+/** What an incident was, now that it can be told, as lines. */
+export function handedInLines(
+  part: ExamPart,
+  incident: { cause: string; debrief: string } | undefined,
+  columns = WIDTH,
+): string[] {
+  const head = laidOut(`Handed in: ${describePart(part)}`, columns, '  ')
+  if (!incident) return head
+  const { cause, debrief } = incident
+  return [
+    ...head,
+    '',
+    ...[`The cause: ${cause}.`, ...debrief.split('\n')].flatMap((text) => laidOut(text, columns)),
+  ]
+}
+
 /** Where an exam stands: which incident is open, and the time since it began. */
 export function examHeading(
   { seed, hard, of, parts, startedAt, endedAt }: Exam,
-  now = Date.now(),
+  columns = WIDTH,
 ): string {
-  const seconds = Math.round(((endedAt ? Date.parse(endedAt) : now) - Date.parse(startedAt)) / 1000)
+  const seconds = Math.round(
+    ((endedAt ? Date.parse(endedAt) : Date.now()) - Date.parse(startedAt)) / 1000,
+  )
   const place = endedAt
     ? countedNoun(of, 'incident')
     : `incident ${Math.min(parts.length + 1, of)} of ${of}`
-  return chalk.bold(
-    `Exam, seed ${seed}, ${place}${hard ? ', without a list of causes' : ''}: ${describeSeconds(seconds)}`,
-  )
+  const text = `Exam, seed ${seed}, ${place}${hard ? ', without a list of causes' : ''}: ${describeSeconds(seconds)}`
+  return laidOut(text, columns)
+    .map((line) => chalk.bold(line))
+    .join('\n')
 }
 
 /** The steps that teach what an incident needed, for those that did not earn all points; each once, with its title. */
@@ -55,20 +87,27 @@ export function stepsToRead(parts: readonly ExamPart[], table: FactTable): strin
 }
 
 /** The result: every incident, the sum, and which steps of which labs to read again. */
-export function examResult(exam: Exam, table: FactTable): string[] {
+export function examResult(exam: Exam, table: FactTable, columns = WIDTH): string[] {
   const { parts, seed, hard, of } = exam
   const { points, most } = examPoints(parts)
   const percent = most === 0 ? 0 : Math.round((points / most) * 100)
   const reading = stepsToRead(parts, table)
   return [
-    examHeading(exam),
-    ...parts.map((part, index) => `  ${index + 1}. ${describePart(part)}`),
+    examHeading(exam, columns),
+    ...partLines(parts, columns),
     `  ${'together'.padEnd(27)} ${`${points}/${most}`.padStart(7)}  ${percent}%`,
     '',
     ...(reading.length > 0
-      ? [chalk.bold('Read again:'), ...reading.map((place) => `  ${place}`)]
-      : ['Nothing to read again: every incident earned all of its points.']),
+      ? [
+          chalk.bold('Read again:'),
+          ...reading.flatMap((place) => wrapLines(place, Math.min(columns, WIDTH), '  ', '    ')),
+        ]
+      : laidOut('Nothing to read again: every incident earned all of its points.', columns)),
     '',
-    `The same exam again: make exam SEED=${typedWord(seed)} N=${of}${hard ? ' HARD=1' : ''}. Another one: make exam SEED=…`,
+    ...laidOut(
+      `The same exam again: make exam SEED=${typedWord(seed)} N=${of}${hard ? ' HARD=1' : ''}.`,
+      columns,
+    ),
+    'Another one: make exam SEED=…',
   ]
 }

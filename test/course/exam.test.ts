@@ -5,7 +5,13 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { drawExam, examLength } from '../../course/incident/exam.ts'
 import type { Exam, ExamPart } from '../../course/incident/exam-note.ts'
-import { describePart, examResult, stepsToRead } from '../../course/incident/exam-report.ts'
+import {
+  describePart,
+  examResult,
+  handedInLines,
+  partLines,
+  stepsToRead,
+} from '../../course/incident/exam-report.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
 import { keyFacts } from '../../labs/08-incidents/incidents/key-facts.ts'
 
@@ -64,7 +70,7 @@ describe('the result', () => {
     expect(text[0]).toBe('Exam, seed 7, 2 incidents, without a list of causes: 12 min 5 s')
     expect(text[1]).toContain('85/100  1 min 5 s  (2 hints, 1 wrong diagnosis)')
     expect(text[3]).toMatch(/together +185\/200 +93%/)
-    expect(text.at(-1)).toContain('make exam SEED=7 N=2 HARD=1')
+    expect(text.at(-2)).toContain('make exam SEED=7 N=2 HARD=1')
   })
 
   test('sends to the labs of incidents that did not earn everything, and to no others', () => {
@@ -78,6 +84,21 @@ describe('the result', () => {
       '(cause not named, not repaired)',
     )
     expect(lines(part('untracked')).join()).toContain('Nothing to read again')
+  })
+
+  test.each([60, 80])('fits a terminal of %i columns, whole words', (columns) => {
+    const flaws = { diagnosed: false, repaired: false, hints: 2, wrong: 3, seconds: 725 }
+    const worst = incidents.map(({ id }) => part(id, { ...flaws, points: 0 }))
+    const parts = worst.slice(0, 10)
+    const known = (one: ExamPart) => incidents.find(({ id }) => id === one.id)
+    const shown = [
+      ...examResult(exam(...parts), keyFacts, columns),
+      ...partLines(parts, columns),
+      ...worst.flatMap((one) => handedInLines(one, known(one), columns)),
+    ].flatMap((line) => stripVTControlCharacters(line).split('\n'))
+    expect(shown.filter((line) => line.length > columns)).toEqual([])
+    for (const { debrief } of incidents)
+      expect(shown.join(' ').replace(/\s+/g, ' ')).toContain(debrief.replace(/\s+/g, ' '))
   })
 
   test('names each step once', () => {
