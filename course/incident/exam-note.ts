@@ -52,3 +52,15 @@ export function examPoints(parts: readonly ExamPart[]): { points: number; most: 
   const sum = (of: (part: ExamPart) => number) => parts.reduce((total, part) => total + of(part), 0)
   return { points: sum(({ points }) => points), most: sum(({ of }) => of) }
 }
+
+/**
+ * How long its incidents took, in seconds: those that were handed in, and the open one until `now`. The minutes in which the machine
+ * prepares an incident are nobody's work.
+ */
+export function examSeconds(
+  { parts, openedAt }: { parts: readonly ExamPart[]; openedAt?: string | undefined },
+  now = Date.now(),
+): number {
+  const open = openedAt === undefined ? 0 : Math.round((now - Date.parse(openedAt)) / 1000)
+  return parts.reduce((total, { seconds }) => total + seconds, Math.max(0, open))
+}

@@ -4,7 +4,7 @@ import { chalk } from 'zx/core'
 import { readLab } from '../../grading/lab-definition.ts'
 import { typedWord } from '../../host/shell-word.ts'
 import { wrapLines } from '../guide/terminal-text.ts'
-import { type Exam, type ExamPart, examPoints } from './exam-note.ts'
+import { type Exam, type ExamPart, examPoints, examSeconds } from './exam-note.ts'
 import type { FactTable } from './key-facts.ts'
 
 /** Seconds as people read them: `8 min 5 s`. */
@@ -52,18 +52,15 @@ export function handedInLines(
   return [
     ...head,
     '',
-    ...[`The cause: ${cause}.`, ...debrief.split('\n')].flatMap((text) => laidOut(text, columns)),
+    ...laidOut(`The cause: ${cause}.`, columns),
+    ...laidOut(debrief.replaceAll('\n', ' '), columns),
   ]
 }
 
-/** Where an exam stands: which incident is open, and the time since it began. */
-export function examHeading(
-  { seed, hard, of, parts, startedAt, endedAt }: Exam,
-  columns = WIDTH,
-): string {
-  const seconds = Math.round(
-    ((endedAt ? Date.parse(endedAt) : Date.now()) - Date.parse(startedAt)) / 1000,
-  )
+/** Where an exam stands: which incident is open, and how long the learner has worked on all of them. */
+export function examHeading(exam: Exam, columns = WIDTH): string {
+  const { seed, hard, of, parts, endedAt } = exam
+  const seconds = examSeconds(exam)
   const place = endedAt
     ? countedNoun(of, 'incident')
     : `incident ${Math.min(parts.length + 1, of)} of ${of}`

@@ -1,7 +1,7 @@
 // The exam of lab 8 in a submission or on a running cluster, and what a class missed in it.
 
 import type { Capture } from '../../cluster/capture-folder.ts'
-import { type Exam, examIn, examPoints } from '../../course/incident/exam-note.ts'
+import { type Exam, examIn, examPoints, examSeconds } from '../../course/incident/exam-note.ts'
 import { describePart, describeSeconds } from '../../course/incident/exam-report.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import { groupBy } from '../../dataplane/collections.ts'
@@ -43,17 +43,16 @@ export function describeExam({
   maxPoints,
   parts,
   of,
-  startedAt,
   endedAt,
 }: ExamResult): string {
   const handedIn = endedAt ? `${of} incidents` : `${parts.length} of ${of} incidents handed in`
-  const seconds = endedAt ? (Date.parse(endedAt) - Date.parse(startedAt)) / 1000 : undefined
+  const seconds = endedAt ? examSeconds({ parts }) : undefined
   return [
     `seed ${inOneLine(seed)}`,
     `${points}/${maxPoints} points`,
     handedIn,
     ...(hard ? ['without a list of causes'] : []),
-    ...(seconds === undefined ? [] : [describeSeconds(Math.round(seconds))]),
+    ...(seconds === undefined ? [] : [describeSeconds(seconds)]),
   ].join(', ')
 }
 

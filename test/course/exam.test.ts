@@ -4,7 +4,7 @@ import { stripVTControlCharacters } from 'node:util'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { drawExam, examLength } from '../../course/incident/exam.ts'
-import type { Exam, ExamPart } from '../../course/incident/exam-note.ts'
+import { type Exam, type ExamPart, examSeconds } from '../../course/incident/exam-note.ts'
 import {
   describePart,
   examResult,
@@ -65,9 +65,15 @@ describe('the result', () => {
   const lines = (...parts: ExamPart[]) =>
     examResult(exam(...parts), keyFacts).map(stripVTControlCharacters)
 
+  test('counts the time of its incidents, and not that in which the machine prepared them', () => {
+    const open = { parts: [part('weight-zero')], openedAt: '2026-11-24T10:12:05.000Z' }
+    expect(examSeconds(open, Date.parse('2026-11-24T10:13:05.000Z'))).toBe(125)
+    expect(examSeconds({ parts: open.parts })).toBe(65)
+  })
+
   test('has the time, every incident, the sum, and how the same exam is begun again', () => {
     const text = lines(part('weight-zero', { points: 85, hints: 2, wrong: 1 }), part('untracked'))
-    expect(text[0]).toBe('Exam, seed 7, 2 incidents, without a list of causes: 12 min 5 s')
+    expect(text[0]).toBe('Exam, seed 7, 2 incidents, without a list of causes: 2 min 10 s')
     expect(text[1]).toContain('85/100  1 min 5 s  (2 hints, 1 wrong diagnosis)')
     expect(text[3]).toMatch(/together +185\/200 +93%/)
     expect(text.at(-2)).toContain('make exam SEED=7 N=2 HARD=1')

@@ -79,7 +79,7 @@ test('the class report has each result and the incidents that were not solved', 
   classSchema.parse(result)
   const summary = classSummary(result)
   expect(summary).toContain(
-    'seed 2026, 105/200 points, 2 incidents, without a list of causes, 12 min 5 s',
+    'seed 2026, 105/200 points, 2 incidents, without a list of causes, 2 min 10 s',
   )
   expect(summary).toContain('seed 2026, 100/100 points, 1 of 2 incidents handed in')
   expect(summary).toContain('local-policy not solved by 1 of 2')
