@@ -193,7 +193,7 @@ const deleteWeighed: SolutionStep = {
 const setTemplates = (value: 0 | 1): SolutionStep =>
   exec(['$NODE', `"sysctl -w net.ipv4.vs.expire_quiescent_template=${value}"`])
 const comeAgain = (word: string): SolutionStep =>
-  inPod('client', `curl -s -o /dev/null "http://$SHOP/?${word}"`)
+  inPod('client', `curl -s --max-time 3 -o /dev/null "http://$SHOP/?${word}"`)
 
 /** What is played only where the kernel has IPVS. */
 const whereIpvs = ({ commands, play }: SolutionStep): SolutionStep => ({
