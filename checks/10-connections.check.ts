@@ -3,6 +3,7 @@
 import { defineLab } from '../grading/define-lab.ts'
 import { incidentAsks, incidentRepaired } from './08-incidents/lab-incident.ts'
 import * as affinity from './10-connections/affinity.ts'
+import * as invalidPackets from './10-connections/invalid-packets.ts'
 import * as localPolicy from './10-connections/local-policy.ts'
 import * as pinned from './10-connections/pinned.ts'
 import * as realServers from './10-connections/real-servers.ts'
@@ -54,6 +55,11 @@ export default defineLab(10, ({ step }) => {
     predict: realServers.fateOfRealServer,
     evidence: realServers.templateDecided,
     question: realServers.whoAnsweredLoyal,
+  })
+  step('invalid', invalidPackets.rulesDropInvalid, {
+    predict: invalidPackets.answerToInvalid,
+    evidence: invalidPackets.packetsOutOfWindow,
+    question: invalidPackets.whereItWasDropped,
   })
   step('incident', incidentRepaired, incidentAsks)
 })

@@ -20,6 +20,8 @@ import {
 } from '../../course/typed-commands.ts'
 import { CONTROL_PLANE } from '../../grading/snapshot.ts'
 import { projectRoot } from '../../host/layout.ts'
+import { programText } from '../../host/program-text.ts'
+import { shellWord } from '../../host/shell-word.ts'
 import { waitFor } from '../../host/wait.ts'
 
 const LAB = 10
@@ -169,6 +171,79 @@ const deletePinned: SolutionStep = {
     await startDeletion(bench, name)
     await answersOn(bench, name)
   },
+}
+
+/** Waits for requests of the client over one connection: on a busy machine the first ones take their time. */
+const requestsArrive = (word: string): SolutionStep => ({
+  commands: [],
+  play: async (bench) => {
+    await pinnedPod(bench, word)
+  },
+})
+
+const AHEAD = 'labs/10-connections/out-of-window.pl'
+const aheadProgram = programText(AHEAD)
+const INVALID = '-m conntrack --ctstate INVALID -m comment --comment lab-10-invalid'
+
+/** What the text types after the step in IPVS mode, which is not played where the kernel has none. */
+const backToRules: SolutionStep = {
+  commands: [],
+  play: async (bench) => {
+    await endDeleted(bench)
+    await bench.mode('iptables')
+    await bench.flush()
+    await programmed(bench)
+  },
+}
+
+/** The learner's rule on every node: it accepts INVALID packets. */
+const letPass: SolutionStep = {
+  commands: [
+    `for N in $NODES; do make exec NODE=$N CMD="iptables -I FORWARD $INVALID -j ACCEPT"; done`,
+  ],
+  play: (bench) => bench.onEveryNode(`iptables -I FORWARD ${INVALID} -j ACCEPT`),
+}
+
+/** A rule that only counts those for the client, instead of the one that accepts. */
+const onlyCount: SolutionStep = {
+  commands: [
+    'for N in $NODES; do make exec NODE=$N CMD="iptables -D FORWARD $INVALID -j ACCEPT; iptables -I FORWARD -d $CLIENT $INVALID"; done',
+  ],
+  play: async (bench) => {
+    const { CLIENT } = await readVariables(bench)
+    await bench.onEveryNode(
+      `iptables -D FORWARD ${INVALID} -j ACCEPT; iptables -I FORWARD -d ${CLIENT} ${INVALID}`,
+    )
+  },
+}
+
+/**
+ * A packet to the client outside of the window, from the Pod that has its connection, until one had this outcome: on a busy machine no
+ * request may come while the Pods wait for one.
+ */
+const sendAhead = (outcome: 'reset' | 'unanswered'): SolutionStep => ({
+  commands: [
+    `for P in $(kubectl get pods -l app=shop -o name); do kubectl exec $P -- perl -e "$(cat ${AHEAD})" $CLIENT 1000000; done`,
+  ],
+  play: async (bench) => {
+    const { CLIENT } = await readVariables(bench)
+    const send = `perl -e ${shellWord(aheadProgram)} ${CLIENT} 1000000`
+    await waitFor(`a packet that is ${outcome}`, 90_000, async () => {
+      const pods = (await shopPods(bench)).filter(({ metadata }) => !metadata?.deletionTimestamp)
+      const told = await Promise.all(
+        pods.map(({ metadata }) => bench.inPod(metadata?.name ?? '', send)),
+      )
+      return told.some((text) => text.includes(`: ${outcome}`)) ? true : undefined
+    })
+  },
+})
+
+/** The node whose rule has counted an INVALID packet for the client: those behind it did not get it. */
+async function droppingNode(bench: LabBench): Promise<string> {
+  for (const node of await bench.cluster.nodes())
+    if (/^ *[1-9]/.test(await bench.onNode(node, 'iptables -nvxL FORWARD | grep lab-10-invalid')))
+      return node
+  return ''
 }
 
 const LOCAL = { spec: { type: 'LoadBalancer', externalTrafficPolicy: 'Local' } }
@@ -379,8 +454,25 @@ export const solution: LabSolution = {
         answer('weight', 'the-deleted-pod', 'the-deleted-pod'),
       ),
     ),
+    invalid: typing(
+      predictAt('invalid', 'answer-with-a-reset', 'answer-with-a-reset'),
+      backToRules,
+      hold('window', END_CURL),
+      requestsArrive('window'),
+      letPass,
+      sendAhead('reset'),
+      onlyCount,
+      sendAhead('unanswered'),
+      answer(
+        'invalid',
+        `"$(for N in $NODES; do make -s exec NODE=$N CMD="iptables -nvxL FORWARD" | grep -q '^ *[1-9].*lab-10-invalid' && echo $N; done)"`,
+        droppingNode,
+      ),
+    ),
     incident: solveIncident(LAB),
   },
+
+  comments: [`lab-${LAB}`],
 
   async leave(bench) {
     const nodes = await bench.client.core.listNode()

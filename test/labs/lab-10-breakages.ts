@@ -59,5 +59,13 @@ export const breakages = listBreakages<BreakageEnvironment, Options>({
       repair: (environment) => weigh(environment, 0),
     },
   },
+  invalid: {
+    'a rule accepts INVALID packets': () =>
+      'iptables -I FORWARD -m conntrack --ctstate INVALID -j ACCEPT',
+    'the rule that counts them is missing': () =>
+      deleteRules('filter', '-A FORWARD .*lab-10-invalid'),
+    'the rule that drops them is missing': () =>
+      deleteRules('filter', '-A KUBE-FORWARD .*--ctstate INVALID'),
+  },
   incident: { 'an endpoint is missing in the rules of its shop': forgotten },
 })

@@ -68,7 +68,7 @@ describe('step by step', () => {
       const { outcomes } = await judge(spec, own.source, { only: [id] })
       expect(verdictsOf(outcomes)).toEqual(passed([{ id }]))
     },
-    120_000,
+    240_000,
   )
 })
 
