@@ -51,22 +51,29 @@ const WITH_CONNECTIONS: Record<string, string> = {
   ...ESSENTIAL,
   'ipvsadm-list': '[ ! -e /proc/net/ip_vs ] || ipvsadm -Ln',
 }
-const THOROUGH: Record<string, string> = {
+const WITH_ROUTES: Record<string, string> = {
   ...ESSENTIAL,
   'ip-route': 'ip route',
+  'ipvsadm-stats': '[ ! -e /proc/net/ip_vs ] || ipvsadm -Ln --stats --exact',
+}
+const THOROUGH: Record<string, string> = {
+  ...WITH_ROUTES,
   conntrack: `command -v conntrack >/dev/null && conntrack -L | head -n ${CONNTRACK_LINES}`,
-  'ipvsadm-stats': 'ipvsadm -Ln --stats --exact',
   'kernel-modes': 'kernel_modes',
   versions:
     'uname -r; echo "kube-proxy writes to iptables $backend"; iptables --version; ipset --version 2>&1 | head -n 1; ipvsadm --version 2>&1 | head -n 1; conntrack --version',
 }
 
-/** How much to read: `essential` for grading, `with connections` of virtual servers for the page, `thorough` for a capture. */
-export type ReportDepth = 'essential' | 'with connections' | 'thorough'
+/**
+ * How much to read: `essential` for grading, `with connections` of virtual servers for the page, `with routes` for the path of a
+ * packet, `thorough` for a capture.
+ */
+export type ReportDepth = 'essential' | 'with connections' | 'with routes' | 'thorough'
 
 const SECTIONS: Record<ReportDepth, Record<string, string>> = {
   essential: ESSENTIAL,
   'with connections': WITH_CONNECTIONS,
+  'with routes': WITH_ROUTES,
   thorough: THOROUGH,
 }
 

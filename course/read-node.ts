@@ -97,7 +97,7 @@ function chosenPort(
 
 /** The files and the state of a node of a live cluster, read with one exec. Throws Refusal with every error in its output. */
 export async function readLiveNode(cluster: Cluster, node: string, destination: string) {
-  const { files } = await readNode(cluster, node, 'thorough')
+  const { files } = await readNode(cluster, node, 'with routes')
   return { files, state: readable(node, files, familyOf(destination)) }
 }
 
@@ -131,9 +131,9 @@ export function recordedPacket(
   return { packet, node, state: recordedNode(capture, requested, familyOf(packet.destination)) }
 }
 
-/** A running cluster with everything that determines a packet's path, also routes. Throws as takeCapture does. */
-export async function thoroughSnapshot(cluster: Cluster): Promise<Snapshot> {
-  return new Snapshot(await takeCapture(cluster, await kubeClient(cluster), 'thorough'))
+/** A running cluster with what determines a packet's path: routes choose interfaces and addresses. Throws as takeCapture does. */
+export async function snapshotWithRoutes(cluster: Cluster): Promise<Snapshot> {
+  return new Snapshot(await takeCapture(cluster, await kubeClient(cluster), 'with routes'))
 }
 
 function readable(

@@ -7,8 +7,10 @@ import { kubeClient } from '../cluster/kube-client.ts'
 import { runOnNode } from '../cluster/node-script.ts'
 import { programText } from '../host/program-text.ts'
 
-/** The shortest pause between two reads during activity; where a read takes longer, so does the pause: half of the time is for other work. */
+/** The shortest pause between two reads during activity. */
 const BUSY_PAUSE_MS = 350
+/** Longer reads are followed by a longer pause: this part of their time, so that a third of all time is for other work. */
+const BUSY_PAUSE_PART = 0.5
 /** The duration of activity after its last sign: the time in which a program on a node has its effect. */
 const BUSY_MS = 700
 /**
@@ -71,7 +73,7 @@ export class Watch {
       if (observed === 'changed') this.#signAt = now
       // A program may have its effect during the read, however long that takes.
       const isBusy = began - Math.max(this.#signAt, this.#programAt) < BUSY_MS
-      if (isBusy) await this.#until(Math.max(BUSY_PAUSE_MS, now - began), this.#over.signal)
+      if (isBusy) await this.#until(busyPauseMs(now - began), this.#over.signal)
       else if (observed === 'unread') await this.#until(UNREAD_PAUSE_MS)
       else
         await this.#untilProgram(quietPauseMs(now - this.#signAt, reportsPrograms(this.#cluster)))
@@ -100,6 +102,13 @@ export class Watch {
     waiting.abort()
   }
 }
+
+/**
+ * The pause after a read that took so long, during activity. A change that a read has just missed waits for the rest of it, this pause
+ * and the next read: with reads of 0.7 s 1.75 s.
+ */
+export const busyPauseMs = (readMs: number): number =>
+  Math.max(BUSY_PAUSE_MS, readMs * BUSY_PAUSE_PART)
 
 /** The pause after so long without a sign. It grows: what a program does long after it was started is no further sign. */
 export const quietPauseMs = (quietMs: number, reportsPrograms: boolean): number =>

@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util'
 import { readCaptureFolder } from '../cluster/capture-folder.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { pathOn } from '../course/node-paths.ts'
-import { livePacket, recordedPacket, thoroughSnapshot } from '../course/read-node.ts'
+import { livePacket, recordedPacket, snapshotWithRoutes } from '../course/read-node.ts'
 import { drawTrace, explainTrace } from '../dataplane/trace/draw.ts'
 import { stoppingPlace } from '../dataplane/trace/stopping-place.ts'
 import { tracePacket, traceToJson } from '../dataplane/trace.ts'
@@ -53,7 +53,7 @@ await main(async () => {
   const { packet, state } = found
   if (svg) {
     const snapshot = cluster
-      ? await thoroughSnapshot(cluster)
+      ? await snapshotWithRoutes(cluster)
       : new Snapshot(readCaptureFolder(capture ?? ''))
     const path = pathOn(snapshot, found.node, state, packet)
     const picture = journeyFile(path, `${from} → ${to}`)

@@ -246,8 +246,8 @@ static int start_forker(void)
  * Every process of the guest begins as a fork of the kernel (start_userspace, see above). That takes the longer the more the kernel has
  * mapped, even where nothing of it is copied (dup_mmap of the host takes each mapping out of a copy of the list). So a process
  * that was forked from the kernel before it had mapped much, the forker, forks them for it: they are children of the kernel
- * (CLONE_PARENT), which traces them as before. With it, a process starts in two thirds of the time. Without it, after it was killed
- * for instance, the kernel forks them itself.
+ * (CLONE_PARENT), which traces them as before. With it, lab 2 takes five sixths of the time. Without it, after it was killed for
+ * instance, the kernel forks them itself.
  */
 int clone(int (*run)(void *), void *stack, int flags, void *argument, ...)
 {

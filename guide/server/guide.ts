@@ -19,7 +19,7 @@ import {
 import { type LabRecord, LabRecords } from '../../course/lab-records.ts'
 import { LabSession, safeReason } from '../../course/lab-session.ts'
 import { resetLab } from '../../course/lab-solution.ts'
-import { thoroughSnapshot } from '../../course/read-node.ts'
+import { snapshotWithRoutes } from '../../course/read-node.ts'
 import type { RoomSeat } from '../../course/room-seat.ts'
 import { type Observed, Watch } from '../../course/watch.ts'
 import { learnerName } from '../../grading/class-key.ts'
@@ -94,7 +94,7 @@ export class PageGuide implements GuideHandler {
     this.#dataplane = new DataplaneView(cluster.capabilities.hasOutside, this.#commands)
     this.#watch = new Watch(cluster, () => this.#readNodes())
     this.#stepPacket = new StepPacketDrawing(
-      () => thoroughSnapshot(cluster),
+      () => snapshotWithRoutes(cluster),
       (push) => this.#hub.push('stepPacket', push),
       (error) => this.#tellTrouble(error),
     )

@@ -3,7 +3,7 @@
 import type { Cluster } from '../../cluster/driver.ts'
 import { copyPackets, type LinkPacket, packetOnItsWay } from '../../course/link-packets.ts'
 import { pathOn, pathsOn } from '../../course/node-paths.ts'
-import { podName, readLiveNode, resolveRoute, thoroughSnapshot } from '../../course/read-node.ts'
+import { podName, readLiveNode, resolveRoute, snapshotWithRoutes } from '../../course/read-node.ts'
 import { familyOf, parseEndpoint, printEndpoint } from '../../dataplane/ip-address.ts'
 import { parseIpvsadmStats } from '../../dataplane/ipvsadm-save.ts'
 import { type Packet, parsePacket } from '../../dataplane/trace.ts'
@@ -33,7 +33,7 @@ export async function findPaths(
   { from, to, node: requested, send }: ActionArguments<'path'>,
 ): Promise<ActionReplies['path']> {
   const { cluster } = live
-  const snapshot = await thoroughSnapshot(cluster)
+  const snapshot = await snapshotWithRoutes(cluster)
   // Throws for a node that does not exist.
   if (requested !== undefined) snapshot.node(requested)
   const route = await resolveRoute(cluster, from, to, requested ?? nodeWith(snapshot, from, to))

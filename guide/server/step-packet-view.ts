@@ -12,7 +12,7 @@ import { drawn } from './packet-paths.ts'
 
 /**
  * When the packet of the shown step is drawn: where the step, or what the nodes hold, has changed; beside the reads of the guide, and
- * at the first that finds no further change, because it takes a longer read of its own, for which no verdict waits.
+ * at the first that finds no further change, because it takes a read of its own, for which no verdict waits.
  */
 export class StepPacketDrawing {
   readonly #view = new StepPacketView()
@@ -24,8 +24,8 @@ export class StepPacketDrawing {
   #isDrawing = false
 
   /**
-   * `read` reads the nodes thoroughly: only that has the routes, which choose interfaces and addresses. Where it rejects, the packet
-   * is drawn after the guide's next read, which tells why. `onTrouble` is called with what a drawing throws.
+   * `read` reads the nodes with their routes. Where it rejects, the packet is drawn after the guide's next read, which tells why.
+   * `onTrouble` is called with what a drawing throws.
    */
   constructor(
     read: () => Promise<Snapshot>,
@@ -88,7 +88,7 @@ export class StepPacketView {
     return this.#packets[`${lab}/${step}`] !== undefined
   }
 
-  /** The push for a step, from a snapshot that was read thoroughly; null if it has no packet, or one that can not be sent yet. */
+  /** The push for a step, from a snapshot with routes; null if it has no packet, or one that can not be sent yet. */
   see(lab: number, step: string, snapshot: Snapshot): StepPacketPush | null {
     const key = `${lab}/${step}`
     if (key !== this.#key) this.#before = undefined

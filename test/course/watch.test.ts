@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { KubeConfig } from '@kubernetes/client-node'
 import { expect, test } from 'vitest'
 import type { KubeClient } from '../../cluster/driver.ts'
-import { quietPauseMs, Watch, watchObjects } from '../../course/watch.ts'
+import { busyPauseMs, quietPauseMs, Watch, watchObjects } from '../../course/watch.ts'
 import { waitFor } from '../../host/wait.ts'
 import { madeCluster, PLAIN } from '../cluster/made-cluster.ts'
 
@@ -23,6 +23,10 @@ test('the pause between two reads grows while nothing happens, less far where st
       reports ? 20_000 : 5000,
     ])
   }
+})
+
+test('during activity a third of the time is for other work, and a change waits for two reads and a half at most', () => {
+  expect([10, 700, 4000].map(busyPauseMs)).toEqual([350, 350, 2000])
 })
 
 test('a watch of the API that ends begins again, each time without one listener more', async () => {

@@ -1,4 +1,4 @@
-// When the packet of a step is drawn: the thorough reads are answered by hand, so that the test chooses their order.
+// When the packet of a step is drawn: its reads are answered by hand, so that the test chooses their order.
 
 import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -29,7 +29,7 @@ beforeEach(() => {
   )
 })
 
-/** Answers a thorough read, and waits for what follows. */
+/** Answers a read, and waits for what follows. */
 async function answer(read: number): Promise<void> {
   reads[read]?.resolve(snapshot)
   await turn()
