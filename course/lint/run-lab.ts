@@ -15,7 +15,13 @@ import { type AskedQuote, type Fence, partsInOrder, readLabText } from '../lab-t
 import { openLab, playSteps } from '../play-lab.ts'
 import type { LintMessage } from './course-files.ts'
 import { FenceShell, learnerEnvironment } from './fence-shell.ts'
-import { MOST_POINTS, type Player, playUnthinking, unthinkingLine } from './thoughtless.ts'
+import {
+  hasUnthinkingLimits,
+  MOST_POINTS,
+  type Player,
+  playUnthinking,
+  unthinkingLine,
+} from './thoughtless.ts'
 
 /** The commands of a fence, with `A='…'` replaced by the answers that the reference solution computes. */
 function withAnswers(commands: string, { steps }: LabSolution): string {
@@ -102,10 +108,10 @@ async function runLab(spec: LabSpec, bench: LabBench): Promise<LintMessage[]> {
   const solved = await passesSolved(spec, bench)
   await resetLab(spec.lab, bench)
   const typed = await typesText(spec, bench)
-  const unthinking = [
-    ...(await earnsLittle('thoughtless', spec, bench)),
-    ...(await earnsLittle('make-only', spec, bench)),
-  ]
+  const unthinking: LintMessage[] = []
+  if (hasUnthinkingLimits(spec.lab.number))
+    for (const player of ['thoughtless', 'make-only'] as const)
+      unthinking.push(...(await earnsLittle(player, spec, bench)))
   return [...unsolved, ...solved, ...typed, ...unthinking]
 }
 

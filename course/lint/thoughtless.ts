@@ -6,6 +6,7 @@ import { openCluster } from '../../grading/live-cluster.ts'
 import { pointsWith } from '../../grading/report.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { timeoutScale } from '../../host/wait.ts'
+import { INCIDENT_LAB } from '../incident/shop.ts'
 import type { LabBench } from '../lab-bench.ts'
 import { resetLab } from '../lab-solution.ts'
 import { type Fence, readLabText } from '../lab-text.ts'
@@ -15,6 +16,12 @@ import { FenceShell, learnerEnvironment } from './fence-shell.ts'
 export type Player = 'thoughtless' | 'make-only'
 
 export const MOST_POINTS: Readonly<Record<Player, number>> = { thoughtless: 40, 'make-only': 25 }
+
+/**
+ * Whether the limits apply to a lab. Not to that of incidents: its text goes through one whose cause it gives away, and those that a
+ * learner is graded on have no text to run.
+ */
+export const hasUnthinkingLimits = (lab: number): boolean => lab !== INCIDENT_LAB
 
 const RUNS: Readonly<Record<Player, (line: string) => boolean>> = {
   thoughtless: (line) => !line.startsWith('make answer '),

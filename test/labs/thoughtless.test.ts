@@ -6,6 +6,7 @@ import type { Cluster } from '../../cluster/driver.ts'
 import { selectCluster } from '../../cluster/select.ts'
 import { LabBench } from '../../course/lab-bench.ts'
 import {
+  hasUnthinkingLimits,
   MOST_POINTS,
   type Player,
   playUnthinking,
@@ -19,7 +20,9 @@ import { timeoutScale } from '../../host/wait.ts'
 const { LAB, TEXTS } = process.env
 /** The main lab. */
 const USUAL = 2
-const all = listLabs().map(({ number }) => number)
+const all = listLabs()
+  .map(({ number }) => number)
+  .filter(hasUnthinkingLimits)
 const numbers = LAB ? [Number(LAB)] : TEXTS === 'all' ? all : [USUAL]
 const MINUTES = 12
 
