@@ -311,7 +311,7 @@ const makeCareful: SolutionStep = {
   commands: [
     `kubectl uncordon $AT && kubectl patch deployment shop --patch-file ${MANIFESTS}/careful.yaml`,
     `kubectl scale deployment shop --replicas=2 && ${ROLLOUT}`,
-    "kubectl delete pod --grace-period=1 $(kubectl get pods -l app=shop -o jsonpath='{.items[?(@.metadata.deletionTimestamp)].metadata.name}')",
+    "kubectl get pods -l app=shop -o jsonpath='{.items[?(@.metadata.deletionTimestamp)].metadata.name}' | xargs -r kubectl delete pod --grace-period=1",
   ],
   play: async (bench) => {
     const { AT } = await readVariables(bench)
