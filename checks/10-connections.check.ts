@@ -3,6 +3,7 @@
 import { defineLab } from '../grading/define-lab.ts'
 import { incidentAsks, incidentRepaired } from './08-incidents/lab-incident.ts'
 import * as affinity from './10-connections/affinity.ts'
+import * as fullTable from './10-connections/full-table.ts'
 import * as invalidPackets from './10-connections/invalid-packets.ts'
 import * as localPolicy from './10-connections/local-policy.ts'
 import * as pinned from './10-connections/pinned.ts'
@@ -60,6 +61,11 @@ export default defineLab(10, ({ step }) => {
     predict: invalidPackets.answerToInvalid,
     evidence: invalidPackets.packetsOutOfWindow,
     question: invalidPackets.whereItWasDropped,
+  })
+  step('full', fullTable.tableHasRoom, {
+    predict: fullTable.newConnectionAtFull,
+    evidence: fullTable.newConnectionsWaited,
+    question: fullTable.answeredAtFull,
   })
   step('incident', incidentRepaired, incidentAsks)
 })

@@ -182,8 +182,11 @@ const requestsArrive = (word: string): SolutionStep => ({
 })
 
 const AHEAD = 'labs/10-connections/out-of-window.pl'
+const FILL = 'labs/10-connections/fill-conntrack.pl'
 const aheadProgram = programText(AHEAD)
+const fillTable = `perl -e ${shellWord(programText(FILL))}`
 const INVALID = '-m conntrack --ctstate INVALID -m comment --comment lab-10-invalid'
+const EMPTY = 'conntrack -D -d 203.0.113.1 >/dev/null 2>&1 || true'
 
 /** What the text types after the step in IPVS mode, which is not played where the kernel has none. */
 const backToRules: SolutionStep = {
@@ -244,6 +247,37 @@ async function droppingNode(bench: LabBench): Promise<string> {
     if (/^ *[1-9]/.test(await bench.onNode(node, 'iptables -nvxL FORWARD | grep lab-10-invalid')))
       return node
   return ''
+}
+
+/** New connections of the client, two in a second at most; the file has the time that each one took to open. */
+const openConnections: SolutionStep = {
+  commands: [
+    `kubectl exec client -- sh -c "for N in \\$(seq 600); do curl -s -o /dev/null -w '%{time_connect}\\n' http://$SHOP/?fresh\\$N; sleep 0.5; done >/tmp/fresh 2>&1 &"`,
+  ],
+  play: async (bench) => {
+    const { SHOP } = await readVariables(bench)
+    await bench.inPod(
+      'client',
+      `for N in $(seq 600); do curl -s -o /dev/null -w '%{time_connect}\\n' http://${SHOP}/?fresh$N; sleep 0.5; done >/tmp/fresh 2>&1 &`,
+    )
+  },
+}
+
+/** Fills the table of the client's node for twelve seconds, and waits for the connection that waited meanwhile. */
+const fill: SolutionStep = {
+  commands: [`make exec NODE=$NODE CMD="perl -e '$(cat ${FILL})'"`],
+  play: async (bench) => {
+    await pinnedPod(bench, 'stays')
+    const { NODE } = await readVariables(bench)
+    await bench.onNode(NODE, fillTable)
+    await waitFor('the connection that waited', 60_000, async () => {
+      const slow = await bench.inPod('client', "awk '$1 > 4' /tmp/fresh")
+      return slow === '' ? undefined : true
+    })
+    // The probes of the Pods on this node got no entry either: until they are ready again, kube-proxy writes its rules.
+    await bench.rolledOut('Deployment', 'shop')
+    await programmed(bench)
+  },
 }
 
 const LOCAL = { spec: { type: 'LoadBalancer', externalTrafficPolicy: 'Local' } }
@@ -469,6 +503,13 @@ export const solution: LabSolution = {
         droppingNode,
       ),
     ),
+    full: typing(
+      predictAt('full', 'silence', 'silence'),
+      hold('stays', END_CURL),
+      openConnections,
+      fill,
+      answer('full', 'over-kept-connections', 'over-kept-connections'),
+    ),
     incident: solveIncident(LAB),
   },
 
@@ -477,6 +518,7 @@ export const solution: LabSolution = {
   async leave(bench) {
     const nodes = await bench.client.core.listNode()
     await Promise.all([
+      bench.onEveryNode(EMPTY),
       ...nodes.items
         .filter(({ spec }) => spec?.unschedulable)
         .map(({ metadata }) => setSchedulable(bench, metadata?.name ?? '', true)),

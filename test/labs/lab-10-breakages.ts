@@ -25,6 +25,10 @@ const weigh = ({ shop, leaving }: BreakageEnvironment, weight: number) =>
 const left = () =>
   `chain=$(iptables-save -t nat | sed -n 's/^-A \\(KUBE-SVC-[A-Z0-9]*\\) .*default.shop -> .*/\\1/p' | head -n 1)
 iptables -t nat -A "$chain" -j RETURN`
+/** An entry as fill-conntrack.pl adds them, which nothing has removed. */
+export const LEFT_ENTRY =
+  'conntrack -A -p tcp -s 198.51.100.1 -d 203.0.113.1 --sport 1024 --dport 80 --state ESTABLISHED -t 600 -u SEEN_REPLY,ASSURED'
+
 export const breakages = listBreakages<BreakageEnvironment, Options>({
   shop: { 'an endpoint is missing in the rules': forgotten },
   terminating: {
@@ -66,6 +70,13 @@ export const breakages = listBreakages<BreakageEnvironment, Options>({
       deleteRules('filter', '-A FORWARD .*lab-10-invalid'),
     'the rule that drops them is missing': () =>
       deleteRules('filter', '-A KUBE-FORWARD .*--ctstate INVALID'),
+  },
+  full: {
+    'an endpoint is missing in the rules': forgotten,
+    'the table still has entries of the program': {
+      break: () => LEFT_ENTRY,
+      repair: () => 'conntrack -D -d 203.0.113.1',
+    },
   },
   incident: { 'an endpoint is missing in the rules of its shop': forgotten },
 })

@@ -7,7 +7,7 @@ import { evaluate } from '../../grading/evaluate.ts'
 import { allPodsWithLabel } from '../../grading/expect-object.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
 import { waitFor } from '../../host/wait.ts'
-import { type BreakageEnvironment, breakages } from './lab-10-breakages.ts'
+import { type BreakageEnvironment, breakages, LEFT_ENTRY } from './lab-10-breakages.ts'
 import { LabTest, passed, testUnsolved, verdictsOf } from './own-cluster.ts'
 
 const own = await LabTest.of(10)
@@ -80,8 +80,12 @@ test('at the end every step holds, and a capture of it fails none', async () => 
   expect([...verdicts].sort()).toEqual(['not applicable', 'passed'])
 })
 
-test('the reset leaves no Pod of shop, and no node that takes none', async () => {
+test('the reset leaves no Pod of shop, no node that takes none, and no entry that fills a table', async () => {
+  const [node = ''] = await own.cluster.nodes()
+  await own.bench.onNode(node, LEFT_ENTRY)
   await solution.leave?.(own.bench)
+  const left = await own.bench.onNode(node, 'conntrack -L -d 203.0.113.1 2>/dev/null')
+  expect(left).toBe('')
   const snapshot = await own.snapshot()
   expect(allPodsWithLabel(snapshot, 'shop')).toEqual([])
   expect(JSON.stringify(snapshot.items)).not.toContain('"unschedulable":true')

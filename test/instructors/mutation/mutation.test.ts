@@ -35,7 +35,7 @@ const ALARMS_EVERY = 13
  * of lab 10's incidents, whose causes are in Deployments, which a capture has not.
  */
 const NOT_IN_CAPTURES = [
-  ...['1 families', '10 incident', '10 invalid', '2 conntrack', '5 bound'],
+  ...['1 families', '10 full', '10 incident', '10 invalid', '2 conntrack', '5 bound'],
   ...['6 change', '6 entries', '6 lookup', '6 measured', '6 own-sync', '6 sets'],
   ...['7 fails', '7 nft-maps', '7 nft-tables', '7 retried'],
   '9 ended',
