@@ -53,20 +53,30 @@ interface Minutes {
   parts: { id: string; minutes: number }[]
 }
 
+const withTotal = (parts: Minutes['parts']): Minutes => ({
+  total: parts.reduce((sum, { minutes }) => sum + minutes, 0),
+  parts,
+})
+
 /** The minutes to state for a lab: its own where the model agrees, else the model's; undefined if it can't be read. */
 function minutesOf({ folder, sources }: LabFiles): Minutes | undefined {
   const files = filesOfLab(folder)
   try {
     const lab = parseLab(sources[files.definition] ?? '', files.definition)
     const text = parseLabText(sources[files.text] ?? '', files.text)
-    const parts = effortOfParts(text, lab).map(({ part, effort }) => ({
-      id: part.id,
-      minutes: isTrueTo(effort, part.minutes) ? part.minutes : effort.minutes,
-    }))
     const effort = effortOf(text, lab)
-    const whole = isTrueTo(effort, lab.minutes) ? lab.minutes : effort.minutes
-    const total = parts.length > 0 ? parts.reduce((sum, { minutes }) => sum + minutes, 0) : whole
-    return { total, parts }
+    if (lab.parts.length === 0)
+      return { total: isTrueTo(effort, lab.minutes) ? lab.minutes : effort.minutes, parts: [] }
+    const efforts = effortOfParts(text, lab)
+    const kept = withTotal(
+      efforts.map(({ part, effort }) => ({
+        id: part.id,
+        minutes: isTrueTo(effort, part.minutes) ? part.minutes : effort.minutes,
+      })),
+    )
+    if (isTrueTo(effort, kept.total)) return kept
+    // Each part is true to the model, but all of them differ from it in the same direction.
+    return withTotal(efforts.map(({ part, effort }) => ({ id: part.id, minutes: effort.minutes })))
   } catch {
     // The linter reports it.
     return undefined
