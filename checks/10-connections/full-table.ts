@@ -99,13 +99,13 @@ interface Gap {
   to: TimedRequest
 }
 
-const numberOf = ({ marker }: TimedRequest) => Number(marker.slice(NEW.length))
+const requestNumber = ({ marker }: TimedRequest) => Number(marker.slice(NEW.length))
 
 /** The longest time between two successive answers over new connections. What is before the first request of a series is no gap. */
 function longestGap(requests: readonly TimedRequest[]): Gap | undefined {
   const gaps = requests.flatMap((to, index): Gap[] => {
     const from = requests[index - 1]
-    return from && numberOf(to) > 1 ? [{ from, to }] : []
+    return from && requestNumber(to) > 1 ? [{ from, to }] : []
   })
   const length = ({ from, to }: Gap) => to.at - from.at
   return gaps.sort((one, other) => length(other) - length(one))[0]
@@ -116,7 +116,9 @@ const hasWaited = (requests: readonly TimedRequest[], { from, to }: Gap) =>
   requests.some(
     (late) =>
       late.at >= to.at &&
-      requests.some((before) => before.at <= from.at && numberOf(before) === numberOf(late) - 1),
+      requests.some(
+        (before) => before.at <= from.at && requestNumber(before) === requestNumber(late) - 1,
+      ),
   )
 
 const gapNote = z.looseObject({ seconds: z.number(), waited: z.boolean(), kept: z.number() })
