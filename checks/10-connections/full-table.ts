@@ -191,7 +191,7 @@ export function newConnectionAtFull(context: CheckContext): Truth {
 export function answeredAtFull(context: CheckContext): Truth {
   const { kept } = gapIn(context)
   return {
-    accepts: [kept > 0 ? 'over-kept-connections' : 'none'],
+    accepts: ['over-kept-connections'],
     inspect: SHOW_LOGS,
     wrong: [
       {

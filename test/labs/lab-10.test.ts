@@ -6,7 +6,7 @@ import { shopClient, shopService } from '../../checks/10-connections/shop.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { allPodsWithLabel } from '../../grading/expect-object.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
-import { waitFor } from '../../host/wait.ts'
+import { timeoutScale, waitFor } from '../../host/wait.ts'
 import { type BreakageEnvironment, breakages, LEFT_ENTRY } from './lab-10-breakages.ts'
 import { LabTest, passed, testUnsolved, verdictsOf } from './own-cluster.ts'
 
@@ -68,7 +68,7 @@ describe('step by step', () => {
       const { outcomes } = await judge(spec, own.source, { only: [id] })
       expect(verdictsOf(outcomes)).toEqual(passed([{ id }]))
     },
-    240_000,
+    120_000 * timeoutScale(),
   )
 })
 
