@@ -128,12 +128,14 @@ bundle: $(NODE_MODULES) ## Write the offline archive to dist/: it runs the labs 
 	@$(RUN) scripts/bundle.ts
 
 ##@ Project
-test: $(NODE_MODULES) ## Lint, check types and run all tests
+test: $(NODE_MODULES) ## Lint, check types and run the tests, of the labs those of lab 2 (TESTS=all: all tests, for over an hour)
 	@$(RUN) scripts/test.ts
 test-fast: $(NODE_MODULES) ## Lint, types, layers and the tests that start no program: for quick feedback
 	@$(RUN) scripts/test.ts --fast
-test-incidents: $(NODE_MODULES) ## Cause and repair every incident of lab 8 (make test runs a quarter of them, chosen by SEED=)
-	@INCIDENTS=all node_modules/.bin/vitest run test/labs/lab-8.test.ts
+test-lab: $(NODE_MODULES) ## Play a lab on a cluster of its own: solved, each step broken, its text, scores without a thought (LAB=3)
+	@$(RUN) scripts/test-lab.ts "$$LAB"
+test-incidents: $(NODE_MODULES) ## Cause and repair every incident of lab 8, as make test-lab LAB=8 does
+	@$(RUN) scripts/test-lab.ts 8
 test-bundle: bundle ## Solve and grade a lab from the offline archive in an empty root, without a network, as an ordinary user (LAB=2)
 	@node_modules/.bin/vitest run --config vitest.kind.config.ts test/offline
 lint-labs: $(NODE_MODULES) ## Check the course's files for mistakes (BOOT=1 also runs every lab; FIX=1 corrects minutes; LAB=2)
@@ -169,4 +171,4 @@ $(NODE_MODULES): package.json package-lock.json
 	@$(RUN)
 	@sh scripts/install.sh && touch $@
 FORCE:
-.PHONY: FORCE guide room raise-hand room-answer leave-room hint answer incident exam measure up down status doctor env shell exec aliases capture trace migration ipvs iptables nftables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-fast test-incidents lint-labs record-solved new-lab new-step e2e-kind slides present bundle test-bundle bench release help
+.PHONY: FORCE guide room raise-hand room-answer leave-room hint answer incident exam measure up down status doctor env shell exec aliases capture trace migration ipvs iptables nftables userspace flush-nat kube-proxy-logs web tools submit grade-class test-grader test test-fast test-lab test-incidents lint-labs record-solved new-lab new-step e2e-kind slides present bundle test-bundle bench release help

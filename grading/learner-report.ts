@@ -1,7 +1,7 @@
-import wrapAnsi from 'wrap-ansi'
 import { chalk } from 'zx/core'
 import type { DifferenceText } from '../dataplane/compare.ts'
 import { plainText, shortened } from '../host/plain-text.ts'
+import { wrapLines } from '../host/wrap-lines.ts'
 import type { StepOutcome } from './failure.ts'
 import { listLabs, type StepDefinition } from './lab-definition.ts'
 import { learningLines } from './learning-lines.ts'
@@ -30,10 +30,10 @@ export function learnerReport(report: Report): string {
   const width = Math.max(...report.steps.map(({ id }) => id.length))
   let opened = false
   for (const step of report.steps) {
-    lines.push(stepLine(step, width))
-    lines.push(...askedBy(step).map((line) => chalk.dim(`    ${line}`)))
+    lines.push(...stepLines(step, width))
+    lines.push(...askedBy(step).flatMap((line) => indented(line).map((part) => chalk.dim(part))))
     if (report.steps.length === 1)
-      lines.push(...learningLines(step.learning).map((line) => `    ${line}`))
+      lines.push(...learningLines(step.learning).flatMap((line) => indented(line)))
     lines.push(...measuredLines(step))
     if (!step.finding) continue
     if (!opened) lines.push(...findingLines(report.lab, step.id, step.finding))
@@ -84,7 +84,7 @@ export function measuredLines({
 }: {
   measured?: readonly string[] | undefined
 }): string[] {
-  return measured.map((line) => `    ${plainText(line)}`)
+  return measured.flatMap((line) => indented(plainText(line)))
 }
 
 function circumstances({ source, versions }: Report): string[] {
@@ -110,13 +110,21 @@ function colour(verdict: Verdict, text: string): string {
   return chalk.dim(text)
 }
 
-function stepLine(step: StepReport, width: number): string {
+/** The columns of the terminal; without one no line is wrapped. */
+const columns = (): number => process.stdout.columns || Number.POSITIVE_INFINITY
+
+/** A text below its step, on a terminal within its width. */
+const indented = (text: string): string[] =>
+  text.length + 4 <= columns() ? [`    ${text}`] : wrapLines(text, columns(), '    ')
+
+function stepLines(step: StepReport, width: number): string[] {
   const { verdict, id, title, points, maxPoints } = step
   const counted = verdict !== 'not applicable' && verdict !== 'could not check'
   const score = counted ? `${points}/${maxPoints}` : '–'
   const verdictText =
     verdict === 'passed' || verdict === 'failed' ? '' : ` (${step.reason ?? verdict})`
-  return `${colour(verdict, MARKS[verdict])} ${id.padEnd(width)}  ${score.padStart(5)}  ${title}${chalk.dim(plainText(verdictText))}`
+  const head = `${colour(verdict, MARKS[verdict])} ${id.padEnd(width)}  ${score.padStart(5)}  `
+  return wrapLines(`${title}${chalk.dim(plainText(verdictText))}`, columns(), head)
 }
 
 /** A finding as labelled texts, from the node to the next command. Commands are `whole`. */
@@ -149,9 +157,8 @@ export function findingLines(lab: number, step: string, finding: Finding): strin
 
 /** A label and its text, wrapped at words, on a narrow terminal within its width. */
 function labelled(label: string, text: string): string[] {
-  const room = (process.stdout.columns || Number.POSITIVE_INFINITY) - TEXT_INDENT
-  const lines = wrapAnsi(text, Math.max(20, Math.min(TEXT_WIDTH, room))).split('\n')
-  return lines.map((part, index) => `    ${(index === 0 ? label : '').padEnd(9)} ${part}`)
+  const width = Math.max(TEXT_INDENT + 20, Math.min(TEXT_INDENT + TEXT_WIDTH, columns()))
+  return wrapLines(text, width, `    ${label.padEnd(9)} `)
 }
 
 /** The lines of a finding's first differences, and the number of further ones. */

@@ -2,7 +2,6 @@
 
 import { randomInt } from 'node:crypto'
 import { runningCluster } from '../cluster/select.ts'
-import { wrapLines } from '../course/guide/terminal-text.ts'
 import { beginExam, examLength, nextOfExam, readExam } from '../course/incident/exam.ts'
 import type { Exam, ExamPart } from '../course/incident/exam-note.ts'
 import {
@@ -19,6 +18,7 @@ import { LabBench } from '../course/lab-bench.ts'
 import { main, Refusal } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 import { isOn } from '../host/switches.ts'
+import { wrapLines } from '../host/wrap-lines.ts'
 import { incidents } from '../labs/08-incidents/incidents/all.ts'
 
 const { columns } = process.stdout

@@ -4,6 +4,7 @@
 import MarkdownIt, { type Token } from 'markdown-it'
 import stringWidth from 'string-width'
 import wrapAnsi from 'wrap-ansi'
+import { CODE_SPACE, wrapLines } from '../../host/wrap-lines.ts'
 
 /** The styles of inline text. */
 export type Style = Record<'strong' | 'emphasis' | 'code' | 'dim', (text: string) => string>
@@ -27,21 +28,6 @@ const COLUMN_GAP = 2
 const NARROWEST_COLUMN = 9
 
 const markdown = new MarkdownIt({ html: true })
-/** Stands for a space of inline code while text is wrapped: it is one column wide, and no text contains it. */
-const CODE_SPACE = '\ue000'
-
-/** Wraps a text at words, which stay whole, as inline code does; the second and later lines are indented by `hanging`. */
-export function wrapLines(
-  text: string,
-  width: number,
-  first = '',
-  hanging = ' '.repeat(stringWidth(first)),
-): string[] {
-  const room = Math.max(8, width - stringWidth(hanging))
-  const lines = wrapAnsi(text, room).replaceAll(CODE_SPACE, ' ').split('\n')
-  return lines.map((line, index) => (index === 0 ? first : hanging) + line)
-}
-
 /** Labelled parts, one per line, with their texts in a second column if the width permits. */
 export function layoutParts(parts: readonly Part[], width: number, style: Style): string[] {
   const column = width < 60 ? 2 : LABEL

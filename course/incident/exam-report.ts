@@ -3,7 +3,7 @@
 import { chalk } from 'zx/core'
 import { readLab } from '../../grading/lab-definition.ts'
 import { typedWord } from '../../host/shell-word.ts'
-import { wrapLines } from '../guide/terminal-text.ts'
+import { wrapLines } from '../../host/wrap-lines.ts'
 import { type Exam, type ExamPart, examPoints, examSeconds } from './exam-note.ts'
 import type { FactTable } from './key-facts.ts'
 

@@ -1,6 +1,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { fail, type StepOutcome } from '../../grading/failure.ts'
 import { gradeWith, keepEvidence, loadSpec } from '../../grading/grader.ts'
@@ -130,34 +131,62 @@ describe('the report as text', () => {
     expect(healthy.notes).toBeUndefined()
   })
 
+  /** Runs `look` as on a terminal of that many columns. */
+  async function atWidth(columns: number, look: () => Promise<void>): Promise<void> {
+    const was = Object.getOwnPropertyDescriptor(process.stdout, 'columns') ?? {
+      value: undefined,
+      configurable: true,
+    }
+    Object.defineProperty(process.stdout, 'columns', { value: columns, configurable: true })
+    try {
+      await look()
+    } finally {
+      Object.defineProperty(process.stdout, 'columns', was)
+    }
+  }
+
   test.each([
     [40, 40],
     [60, 60],
     [0, 114],
+  ])('the sentences of a finding fit a terminal of %i columns (0: none)', (columns, widest) =>
+    atWidth(columns, async () => {
+      const { steps } = await failingReport()
+      const finding = steps.flatMap((step) => step.finding ?? [])[0]
+      if (!finding) throw new Error('no step has failed')
+      const lines = findingLines(99, 'bad', {
+        ...finding,
+        differences: [],
+        why: 'a word '.repeat(40).trim(),
+      })
+      const widths = lines.filter((line) => line.includes('a word')).map((line) => line.length)
+      expect(Math.max(...widths)).toBeLessThanOrEqual(widest)
+      expect(Math.max(...widths)).toBeGreaterThan(widest - 7)
+    }),
+  )
+
+  test.each([
+    [60, 60],
+    [0, 250],
   ])(
-    'the sentences of a finding fit a terminal of %i columns (0: none)',
-    async (columns, widest) => {
-      const was = Object.getOwnPropertyDescriptor(process.stdout, 'columns') ?? {
-        value: undefined,
-        configurable: true,
-      }
-      Object.defineProperty(process.stdout, 'columns', { value: columns, configurable: true })
-      try {
-        const { steps } = await failingReport()
-        const finding = steps.flatMap((step) => step.finding ?? [])[0]
-        if (!finding) throw new Error('no step has failed')
-        const lines = findingLines(99, 'bad', {
-          ...finding,
-          differences: [],
-          why: 'a word '.repeat(40).trim(),
-        })
-        const widths = lines.filter((line) => line.includes('a word')).map((line) => line.length)
+    'titles, questions and what was measured fit a terminal of %i columns (0: none)',
+    (columns, widest) =>
+      atWidth(columns, async () => {
+        const report = await failingReport()
+        const [step] = report.steps
+        if (!step) throw new Error('no step')
+        const long = 'a word '.repeat(30).trim()
+        const asking = { ...step, verdict: 'not yet', title: long, question: long } as const
+        const text = stripVTControlCharacters(
+          learnerReport({ ...report, steps: [{ ...asking, measured: [long] }] }),
+        )
+        const widths = text
+          .split('\n')
+          .filter((line) => line.includes('a word'))
+          .map((line) => line.length)
         expect(Math.max(...widths)).toBeLessThanOrEqual(widest)
-        expect(Math.max(...widths)).toBeGreaterThan(widest - 7)
-      } finally {
-        Object.defineProperty(process.stdout, 'columns', was)
-      }
-    },
+        expect(Math.max(...widths)).toBeGreaterThan(widest - 40)
+      }),
   )
 
   test('the line of a step that was just judged has its points without what help has cost', () => {

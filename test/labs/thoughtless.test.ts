@@ -1,5 +1,5 @@
 // A player who runs every command of a lab's text and answers nothing gets few points, one who runs only its make targets fewer.
-// LAB=3 for another lab; TEXTS=all plays all labs.
+// `make test-lab LAB=3` plays one lab; without LAB all labs are played.
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Cluster } from '../../cluster/driver.ts'
@@ -17,13 +17,11 @@ import { listLabs, readLab } from '../../grading/lab-definition.ts'
 import { silent } from '../../host/progress.ts'
 import { timeoutScale } from '../../host/wait.ts'
 
-const { LAB, TEXTS } = process.env
-/** The main lab. */
-const USUAL = 2
+const { LAB } = process.env
 const all = listLabs()
   .map(({ number }) => number)
   .filter(hasUnthinkingLimits)
-const numbers = LAB ? [Number(LAB)] : TEXTS === 'all' ? all : [USUAL]
+const numbers = LAB ? [Number(LAB)] : all
 const MINUTES = 12
 
 describe.each(numbers)('lab %i', (number) => {
