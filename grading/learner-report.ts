@@ -21,6 +21,7 @@ const BLOCK_LINES_SHOWN = 6
 const TEXT_WIDTH = 100
 const TEXT_INDENT = 14
 const NOTE_WIDTH = 300
+const WIDEST_MEASURED = 136
 
 /** A report as text: a line per step, the first failure in full, the score. Works without colour and without a terminal. */
 export function learnerReport(report: Report): string {
@@ -84,7 +85,7 @@ export function measuredLines({
 }: {
   measured?: readonly string[] | undefined
 }): string[] {
-  return measured.flatMap((line) => indented(plainText(line)))
+  return measured.flatMap((line) => indented(plainText(line), WIDEST_MEASURED))
 }
 
 function circumstances({ source, versions }: Report): string[] {
@@ -113,9 +114,11 @@ function colour(verdict: Verdict, text: string): string {
 /** The columns of the terminal; without one no line is wrapped. */
 const columns = (): number => process.stdout.columns || Number.POSITIVE_INFINITY
 
-/** A text below its step, on a terminal within its width. */
-const indented = (text: string): string[] =>
-  text.length + 4 <= columns() ? [`    ${text}`] : wrapLines(text, columns(), '    ')
+/** A text below its step, within the width of the terminal, and within `widest` columns. */
+const indented = (text: string, widest = columns()): string[] => {
+  const width = Math.min(columns(), widest)
+  return text.length + 4 <= width ? [`    ${text}`] : wrapLines(text, width, '    ')
+}
 
 function stepLines(step: StepReport, width: number): string[] {
   const { verdict, id, title, points, maxPoints } = step

@@ -10,6 +10,7 @@ import {
   CLOSED_KEY,
   COST,
   closedNote,
+  describeSeconds,
   incidentCommand,
 } from '../../course/incident/incident-note.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
@@ -164,9 +165,8 @@ function showDebrief(context: CheckContext, { incident, note }: OpenIncident): v
   notes.keep(CLOSED_KEY, { at })
   const { hints, wrong } = incidentEffort(context)
   const seconds = Math.round((Date.parse(at) - Date.parse(note.openedAt)) / 1000)
-  const time = `${Math.floor(seconds / 60)} min ${seconds % 60} s`
   show([
-    `Repaired in ${time}. Hints: ${hints}, wrong diagnoses: ${wrong}; each costs ${COST} of the points of the diagnosis.`,
-    ...incident.debrief.split('\n'),
+    `Repaired in ${describeSeconds(seconds)}. Hints: ${hints}, wrong diagnoses: ${wrong}; each costs ${COST} of the points of the diagnosis.`,
+    incident.debrief.replaceAll('\n', ' '),
   ])
 }

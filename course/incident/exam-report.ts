@@ -5,13 +5,8 @@ import { readLab } from '../../grading/lab-definition.ts'
 import { typedWord } from '../../host/shell-word.ts'
 import { wrapLines } from '../../host/wrap-lines.ts'
 import { type Exam, type ExamPart, examPoints, examSeconds } from './exam-note.ts'
+import { describeSeconds } from './incident-note.ts'
 import type { FactTable } from './key-facts.ts'
-
-/** Seconds as people read them: `8 min 5 s`. */
-export function describeSeconds(seconds: number): string {
-  const minutes = Math.floor(seconds / 60)
-  return minutes === 0 ? `${seconds} s` : `${minutes} min ${seconds % 60} s`
-}
 
 const countedNoun = (count: number, what: string) =>
   `${count} ${what}${count === 1 ? '' : what.endsWith('s') ? 'es' : 's'}`

@@ -101,3 +101,9 @@ export function unseal(text: string): IncidentSecret | undefined {
 /** A solved incident in the history, also sealed. */
 export const solvedMark = (id: string): string =>
   createHash('sha256').update(`solved incident ${id}`).digest('hex').slice(0, 12)
+
+/** Seconds as people read them: `8 min 5 s`. */
+export function describeSeconds(seconds: number): string {
+  const minutes = Math.floor(seconds / 60)
+  return minutes === 0 ? `${seconds} s` : `${minutes} min ${seconds % 60} s`
+}

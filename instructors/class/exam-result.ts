@@ -2,7 +2,8 @@
 
 import type { Capture } from '../../cluster/capture-folder.ts'
 import { type Exam, examIn, examPoints, examSeconds } from '../../course/incident/exam-note.ts'
-import { describePart, describeSeconds } from '../../course/incident/exam-report.ts'
+import { describePart } from '../../course/incident/exam-report.ts'
+import { describeSeconds } from '../../course/incident/incident-note.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import { groupBy } from '../../dataplane/collections.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
