@@ -24,15 +24,18 @@ const starting = [
   'embedded/test/apiserver/kubectl-*.test.ts',
 ]
 
-/** What plays labs other than lab 2 as learners do, for minutes each: `make test-lab LAB=3`, and every lab in continuous integration. */
-const playing = [
-  'test/labs/lab-!(2).test.ts',
-  'test/labs/thoughtless.test.ts',
-  'test/room/browser/real-learners.test.ts',
-  'test/guide/browser/{work,firefox,lab-2}.test.ts',
+/** What plays labs as learners do, for minutes each: `make test-lab LAB=3`. The text of lab 2 is in every run: test/labs/guide.test.ts. */
+const playing = ['test/labs/lab-*.test.ts', 'test/labs/thoughtless.test.ts']
+
+/** What else takes minutes on a kernel: `make test-long`. Continuous integration plays the labs and runs these beside `make test`. */
+const long = [
+  'test/guide/browser/!(incident).test.ts',
+  'test/room/browser/*.test.ts',
+  'test/embedded/{kernel-end,leaving-ipvs,migration,stopped-clients,together}.test.ts',
+  'embedded/test/kube-proxy/{cleanup,trace-kernel,userspace}.test.ts',
 ]
 
-/** `make test-fast` sets TESTS=fast. TEXTS=all is the older name of TESTS=all. */
+/** `make test-fast` sets TESTS=fast, `make test-long` TESTS=long. TEXTS=all is the older name of TESTS=all. */
 const { TEXTS, TESTS = TEXTS } = process.env
 /** What a command names runs. */
 const namesFiles = process.argv.slice(2).some((word) => /(^|[/.])test([/.]|$)/.test(word))
@@ -40,7 +43,7 @@ const namesFiles = process.argv.slice(2).some((word) => /(^|[/.])test([/.]|$)/.t
 /** Left out. What needs a container engine or the offline archive has a configuration of its own, vitest.kind.config.ts. */
 const left = [
   'test/{kind-e2e,offline}/**',
-  ...(TESTS === 'all' || namesFiles ? [] : playing),
+  ...(TESTS === 'all' || TESTS === 'long' || namesFiles ? [] : [...playing, ...long]),
   ...(TESTS === 'fast' ? [...starting, ...booting.map((folder) => `${folder}/**`)] : []),
 ]
 
@@ -74,7 +77,7 @@ const grading: ViteUserConfig['test'] = {
 }
 
 const testing: ViteUserConfig['test'] = {
-  include: ['test/**/*.test.ts', 'embedded/test/**/*.test.ts'],
+  include: TESTS === 'long' ? long : ['test/**/*.test.ts', 'embedded/test/**/*.test.ts'],
   exclude: left,
   maxWorkers: FILES_AT_ONCE,
   // Files share what they import, which costs a second of each one's processor time otherwise; so a test that changes the
