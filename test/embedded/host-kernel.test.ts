@@ -121,7 +121,7 @@ afterAll(async () => {
   await cluster.down(silent)
 })
 
-describe.skipIf(trouble)('on this machine', { timeout: 120_000 }, () => {
+describe.skipIf(trouble)('on this machine', () => {
   /** What root of a guest may try; prints what it reaches or changes. `folder` is one of this machine's. */
   const attempts = (folder: string) => `exec 2>&1
 [ ! -e ${folder} ] || echo "reaches ${folder}"
@@ -244,7 +244,7 @@ echo end`
   })
 })
 
-describe.skipIf(trouble)('mode nftables in the kernel', { timeout: 120_000 }, () => {
+describe.skipIf(trouble)('mode nftables in the kernel', () => {
   /** The kernel numbers tables as they are made. */
   const table = async () =>
     /"family": "ip", "name": "kube-proxy", "handle": \d+/.exec(
@@ -368,7 +368,7 @@ describe('what forbids namespaces', () => {
   })
 })
 
-describe.skipIf(trouble)('IPv6 beside mode nftables', { timeout: 120_000 }, () => {
+describe.skipIf(trouble)('IPv6 beside mode nftables', () => {
   /** What kube-proxy's proxier for IPv6 writes on a node without any IPv6 Service, a set of IPVS mode, and rules of somebody else. */
   const earlierMode = `ip6tables-restore <<'END'
 *nat
@@ -430,7 +430,7 @@ ipset create KUBE-6-CLUSTER-IP hash:ip,port family inet6`
   })
 })
 
-describe.skipIf(trouble)('where AppArmor forbids namespaces', { timeout: 60_000 }, () => {
+describe.skipIf(trouble)('where AppArmor forbids namespaces', () => {
   /**
    * Runs a command as user 1000 where no further user namespace can be had (the kernel counts them, user_namespaces(7)), and
    * AppArmor's setting is there to be read; that setting alone is not real.

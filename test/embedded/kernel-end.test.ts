@@ -1,7 +1,7 @@
 import { existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, describe, expect, test, vi } from 'vitest'
 import { $ } from 'zx'
 import { notUp } from '../../cluster/driver.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
@@ -124,7 +124,13 @@ describe('a cluster whose kernel ends reports why', () => {
     await $({ quiet: true, nothrow: true })`kill -STOP ${pids}`
   }
 
+  afterEach(() => {
+    vi.unstubAllEnvs()
+  })
   afterAll(() => cluster.down(progress))
+
+  /** How long the latest start took. */
+  let startMs = 20_000
 
   /** What a command says of the end, in one line, and the next `make up`, which starts a new cluster. */
   async function expectNote(
@@ -142,7 +148,9 @@ describe('a cluster whose kernel ends reports why', () => {
       expect(text).not.toContain('Call Trace')
     }
     expect(readFileSync(log, 'utf8')).toMatch(content)
+    const begun = performance.now()
     await cluster.up(progress)
+    startMs = performance.now() - begun
     expect(notes.at(-1)).toMatch(reason)
     expect((await cluster.exec(`${cluster.name}-worker`, ['echo', 'here'])).stdout).toBe('here\n')
   }
@@ -210,17 +218,17 @@ describe('a cluster whose kernel ends reports why', () => {
   })
 
   test('a kernel that hangs after its boot ends the start at its deadline, and nothing is left', async () => {
-    // The deadline of 180 s becomes one of 18 s.
-    vi.stubEnv('LAB_TIMEOUT_SCALE', '0.1')
+    // A few times what a start takes here, of the deadline of 180 s.
+    const scale = Math.max(0.1, (3 * startMs) / 180_000)
+    vi.stubEnv('LAB_TIMEOUT_SCALE', `${scale}`)
     let stopped: Promise<void> | undefined
     const start = (text: string) => {
       if (text.startsWith('Creating the network')) stopped = hang()
     }
     await expect(cluster.up({ ...progress, start })).rejects.toThrow(
-      /^The cluster was not ready within 18 s\. The console/,
+      /^The cluster was not ready within \d+ s\. The console/,
     )
     await stopped
-    vi.unstubAllEnvs()
     await ended()
     await expect.poll(kernels).toEqual([])
   })

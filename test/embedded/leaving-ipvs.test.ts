@@ -127,7 +127,7 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
       (await traffic()).answered.every((count) => count > 10),
     )
     shell = new FenceShell(projectRoot, learnerEnvironment(cluster.name))
-  }, 180_000)
+  })
   afterAll(async () => {
     shell?.end()
     vi.unstubAllEnvs()

@@ -104,7 +104,7 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
       const { items } = await client.core.listNamespacedPod({ namespace: 'default' })
       return items.every(({ status }) => status?.containerStatuses?.[0]?.ready === true)
     })
-  }, 120_000)
+  })
   afterAll(async () => {
     vi.unstubAllEnvs()
     await cluster.down(silent)

@@ -15,6 +15,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ensurePackages, hostKernelTrouble } from '../../embedded/index.ts'
 import { cacheFolder, projectRoot } from '../../host/layout.ts'
 import { silent } from '../../host/progress.ts'
+import { timeoutScale } from '../../host/wait.ts'
 
 const USER = 1000
 /** Program and words of a command as that user. */
@@ -55,7 +56,7 @@ beforeAll(async () => {
     })
   spawnSync('chown', ['-hR', `${USER}:${USER}`, checkout])
   chownSync(checkout, USER, USER)
-}, 120_000)
+})
 afterAll(() => {
   if (checkout) rmSync(checkout, { recursive: true })
 })
@@ -73,7 +74,7 @@ function run(script: string, env: Record<string, string> = {}, ...args: string[]
         cwd: checkout,
         env: { ...process.env, ...own, ...env },
         encoding: 'utf8',
-        timeout: 200_000,
+        timeout: 100_000 * timeoutScale(),
       },
     },
   )
@@ -85,7 +86,7 @@ const processesOfUser = () =>
     .stdout.split('\n')
     .filter((line) => line.includes(checkout))
 
-describe.skipIf(whyNot)(`user ${USER}`, { timeout: 240_000 }, () => {
+describe.skipIf(whyNot)(`user ${USER}`, () => {
   test('starts a cluster, is root of its nodes only, and plays lab 7 with mode nftables to its end', () => {
     const up = run('scripts/up.ts')
     expect(up, up.text).toMatchObject({ status: 0 })

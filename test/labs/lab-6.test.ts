@@ -15,6 +15,7 @@ import { LabNotes, writeNotes } from '../../grading/lab-notes.ts'
 import { stateOf } from '../../grading/snapshot.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { silent } from '../../host/progress.ts'
+import { timeoutScale } from '../../host/wait.ts'
 import { madeRun } from '../grading/made-measurement.ts'
 import { LabTest, testUnsolved } from './own-cluster.ts'
 
@@ -33,40 +34,48 @@ const keepRun = (kept: Measurement) =>
 
 testUnsolved(own)
 
-test("kube-proxy's own figures are those that a learner reads on a node, and the rules are counted as the node has them", async () => {
-  await keepRun(madeRun([10, 30, 60, 100]))
-  await solution.steps['own-sync']?.play?.(own.bench)
-  const outcome = await own.judged('own-sync')
-  expect(outcome?.verdict, outcome?.reason).toBe('passed')
-  expect(outcome?.learning?.prediction?.because).toMatch(/ ms \(\d+ syncs\)/)
-  const [node] = (await own.snapshot()).nodes
-  const chains = [...((node && stateOf(node).iptables.get('nat')?.values()) ?? [])]
-  const rules = chains
-    .filter(({ name }) => name.startsWith('KUBE-'))
-    .reduce((sum, chain) => sum + chain.rules.length, 0)
-  expect(outcome?.learning?.answered?.text).toBe(String(rules))
-  await resetLab(lab, own.bench)
-}, 300_000)
+test(
+  "kube-proxy's own figures are those that a learner reads on a node, and the rules are counted as the node has them",
+  async () => {
+    await keepRun(madeRun([10, 30, 60, 100]))
+    await solution.steps['own-sync']?.play?.(own.bench)
+    const outcome = await own.judged('own-sync')
+    expect(outcome?.verdict, outcome?.reason).toBe('passed')
+    expect(outcome?.learning?.prediction?.because).toMatch(/ ms \(\d+ syncs\)/)
+    const [node] = (await own.snapshot()).nodes
+    const chains = [...((node && stateOf(node).iptables.get('nat')?.values()) ?? [])]
+    const rules = chains
+      .filter(({ name }) => name.startsWith('KUBE-'))
+      .reduce((sum, chain) => sum + chain.rules.length, 0)
+    expect(outcome?.learning?.answered?.text).toBe(String(rules))
+    await resetLab(lab, own.bench)
+  },
+  300_000 * timeoutScale(),
+)
 
-test('both modes are measured on one node, and the files are where the text names them', async () => {
-  const { folder } = await measureHere(own.cluster, own.bench.client, silent, {
-    env: { MAX: '100', ENDPOINTS: '2' },
-    effort: { visits: 2, rounds: 6, blocks: 6, changes: 6 },
-  })
-  const files = [
-    'scale.svg',
-    'scale.txt',
-    'scale.json',
-    'iptables-mode/iptables-save',
-    'ipvs-mode/ipvsadm-save',
-  ]
-  expect(folder).toBe(`.evidence/${own.cluster.name}/lab-6`)
-  expect(files.filter((file) => !existsSync(join(projectRoot, folder, file)))).toEqual([])
-  const kept = new LabNotes(lab.number, await own.snapshot()).read(MEASUREMENT, measurement)
-  if (!kept) throw new Error('the cluster holds no run')
-  run = kept
-  expect(run.ipvs.map(({ services }) => services)).toEqual([10, 30, 60, 100])
-}, 300_000)
+test(
+  'both modes are measured on one node, and the files are where the text names them',
+  async () => {
+    const { folder } = await measureHere(own.cluster, own.bench.client, silent, {
+      env: { MAX: '100', ENDPOINTS: '2' },
+      effort: { visits: 2, rounds: 6, blocks: 6, changes: 6 },
+    })
+    const files = [
+      'scale.svg',
+      'scale.txt',
+      'scale.json',
+      'iptables-mode/iptables-save',
+      'ipvs-mode/ipvsadm-save',
+    ]
+    expect(folder).toBe(`.evidence/${own.cluster.name}/lab-6`)
+    expect(files.filter((file) => !existsSync(join(projectRoot, folder, file)))).toEqual([])
+    const kept = new LabNotes(lab.number, await own.snapshot()).read(MEASUREMENT, measurement)
+    if (!kept) throw new Error('the cluster holds no run')
+    run = kept
+    expect(run.ipvs.map(({ services }) => services)).toEqual([10, 30, 60, 100])
+  },
+  300_000 * timeoutScale(),
+)
 
 describe('one thing altered', () => {
   const last = 3

@@ -100,7 +100,7 @@ test('requests from outside that one node drops cost the grade', async () => {
   expect(await readLog()).not.toContain('FAILED')
   await own.bench.onNode(node.name, `iptables -t mangle -I ${rule}`)
   await expect
-    .poll(readLog, { timeout: 30_000 })
+    .poll(readLog)
     .toMatch(new RegExp(`^FAILED \\S+ new ${target.replaceAll('.', '\\.')}: `, 'm'))
   await own.bench.onNode(node.name, `iptables -t mangle -D ${rule}`)
   // The count was kept when it was complete.
@@ -119,7 +119,7 @@ test('a request that is lost is shown with its client, target and time', async (
   await own.bench.onNode(node, `iptables -I ${rule}`)
   const { length } = await readLog()
   await expect
-    .poll(async () => (await readLog()).slice(length), { timeout: 15_000 })
+    .poll(async () => (await readLog()).slice(length))
     .toMatch(/^FAILED \d\d:\d\d:\d\d new 10\.96\.\S+:80: /m)
   await own.bench.onNode(node, `iptables -D ${rule}`)
 })

@@ -80,7 +80,7 @@ test('after a change from IPVS to iptables mode it fails once, because IPVS chai
   for (const table of ['nat', 'mangle']) expect(await chainsOf(worker, table)).toEqual([])
   expect(await chainsOf(worker, 'filter')).toEqual(['KUBE-FIREWALL'])
   expect(await setsOf(worker)).toEqual(ipv6)
-}, 120_000)
+})
 
 test('the rules of the mode that runs are removed, too, and kube-proxy writes them again when it misses its canary', async () => {
   // Longer than the clean-up takes on a busy machine: rules that are written during it would refuse it.
@@ -95,7 +95,7 @@ test('the rules of the mode that runs are removed, too, and kube-proxy writes th
     async () => nodes.differences(await nodes.state(worker2), worker2, 'iptables').length === 0,
   )
   expect(log.join('\n')).toContain('iptables canary deleted')
-}, 180_000)
+})
 
 test('of its other options, only --version is known', async () => {
   expect((await kubeProxy(worker2, '--version')).stdout).toBe('Kubernetes v1.34.0\n')

@@ -106,9 +106,7 @@ describe('a kernel that lacks ip_vs', () => {
   })
 })
 
-describe.sequential('one cluster, iptables, then ipvs, then iptables again', {
-  timeout: 90_000,
-}, () => {
+describe.sequential('one cluster, iptables, then ipvs, then iptables again', () => {
   test('iptables mode programs what is predicted, on every node', async () => {
     nodes.configure((text) => text.replaceAll('syncPeriod: 0s', `syncPeriod: ${CLOCK_SECONDS}s`))
     const running = await nodes.restartProxies()

@@ -97,9 +97,7 @@ function faultsOf({ flow, trace, moved, answers }: Sent): object | undefined {
   return Object.keys(faults).length === 0 ? undefined : { flow: flow.name, ...faults }
 }
 
-describe.sequential('the trace names the rules and the ends of real packets', {
-  timeout: 200_000,
-}, () => {
+describe.sequential('the trace names the rules and the ends of real packets', () => {
   test.each(['iptables', 'ipvs'] as const)('in %s mode', async (mode) => {
     const sent = await sendAll(mode)
     expect(sent.length).toBeGreaterThanOrEqual(40)

@@ -250,7 +250,7 @@ describe('ending', () => {
     cluster.create('early', worker, shell('trap "" TERM; while :; do sleep 0.1; done'))
     const uid = cluster.pod('early')?.metadata.uid
     await created
-    await expect.poll(left, { timeout: 10_000 }).not.toContain(uid)
+    await expect.poll(left).not.toContain(uid)
   })
 })
 

@@ -11,6 +11,7 @@ import { learnerEnvironment } from '../../../course/lint/fence-shell.ts'
 import { notesName, readConfigMap } from '../../../grading/lab-notes.ts'
 import { projectRoot, roomMemberFolder, START } from '../../../host/layout.ts'
 import { silent } from '../../../host/progress.ts'
+import { timeoutScale } from '../../../host/wait.ts'
 import { forgetMember } from '../../../room/learner/member.ts'
 import { GuideBrowser } from '../../guide/browser/guide-browser.ts'
 import { RoomBrowser } from './room-browser.ts'
@@ -49,7 +50,7 @@ beforeAll(async () => {
   guide = await GuideBrowser.open(ADA, 2, { ROOM: room.word, LEARNER: 'ada' })
   ada = await guide.page()
   others = await Promise.all([BOB, CAROL].map((name) => selectCluster('embedded', name)))
-}, 600_000)
+}, 600_000 * timeoutScale())
 
 afterAll(async () => {
   await guide?.end()
