@@ -1,3 +1,4 @@
+import { finished } from 'node:stream/promises'
 import { setTimeout as delay } from 'node:timers/promises'
 import { programText } from '../../host/program-text.ts'
 import {
@@ -136,6 +137,19 @@ function command(
 /** The time to wait for the output that shows that a program serves; after it, the container counts as running. */
 const servingDeadlineMs = 5000
 
+/**
+ * The end of a process whose outputs are being read, once they are read to their end: the frames of its last output and of its end may
+ * arrive together, and what waits for the end runs before the output is passed on.
+ */
+export async function endAfterOutput({
+  stdout,
+  stderr,
+  exited,
+}: Pick<GuestProcess, 'stdout' | 'stderr' | 'exited'>): Promise<ProcessEnd> {
+  const [end] = await Promise.all([exited, finished(stdout), finished(stderr)])
+  return end
+}
+
 async function startProcess(
   node: NodeContext,
   context: ContainerContext,
@@ -169,7 +183,7 @@ async function startProcess(
       take('stdout', text.slice(first.length + 1))
     })
   })
-  const { exited } = process
+  const exited = endAfterOutput(process)
   const state = (await Promise.race([firstLine, exited.then(() => 'ended')])).trim()
   if (state === 'ended') throw new Error('the container ended while it was set up')
   if (state === missing) {

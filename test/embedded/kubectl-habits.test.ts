@@ -106,7 +106,7 @@ describe.each([false, true])('kubectl, SPDY: %s', (spdy) => {
         spdy,
       },
     )
-    expect(text).toContain('printed\n')
+    expect(text, text).toContain('printed\n')
   })
 
   test('exec -it starts with the size of the terminal', async () => {
