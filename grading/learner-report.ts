@@ -112,11 +112,11 @@ function colour(verdict: Verdict, text: string): string {
 }
 
 /** The columns of the terminal; without one no line is wrapped. */
-const columns = (): number => process.stdout.columns || Number.POSITIVE_INFINITY
+const terminalColumns = (): number => process.stdout.columns || Number.POSITIVE_INFINITY
 
 /** A text below its step, within the width of the terminal, and within `widest` columns. */
-const indented = (text: string, widest = columns()): string[] => {
-  const width = Math.min(columns(), widest)
+const indented = (text: string, widest = terminalColumns()): string[] => {
+  const width = Math.min(terminalColumns(), widest)
   return text.length + 4 <= width ? [`    ${text}`] : wrapLines(text, width, '    ')
 }
 
@@ -127,7 +127,7 @@ function stepLines(step: StepReport, width: number): string[] {
   const verdictText =
     verdict === 'passed' || verdict === 'failed' ? '' : ` (${step.reason ?? verdict})`
   const head = `${colour(verdict, MARKS[verdict])} ${id.padEnd(width)}  ${score.padStart(5)}  `
-  return wrapLines(`${title}${chalk.dim(plainText(verdictText))}`, columns(), head)
+  return wrapLines(`${title}${chalk.dim(plainText(verdictText))}`, terminalColumns(), head)
 }
 
 /** A finding as labelled texts, from the node to the next command. Commands are `whole`. */
@@ -160,7 +160,7 @@ export function findingLines(lab: number, step: string, finding: Finding): strin
 
 /** A label and its text, wrapped at words, on a narrow terminal within its width. */
 function labelled(label: string, text: string): string[] {
-  const width = Math.max(TEXT_INDENT + 20, Math.min(TEXT_INDENT + TEXT_WIDTH, columns()))
+  const width = Math.max(TEXT_INDENT + 20, Math.min(TEXT_INDENT + TEXT_WIDTH, terminalColumns()))
   return wrapLines(text, width, `    ${label.padEnd(9)} `)
 }
 
