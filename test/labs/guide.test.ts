@@ -137,13 +137,21 @@ describe('lab 2 with the guide open, continued at step 13', () => {
     expect(lines(outputs.get('masquerade') ?? '', /"GET/)).toHaveLength(4)
   })
 
-  test('in step 18 the rule counts one packet, and IPVS lists one more connection', () => {
-    const output = outputs.get('conntrack') ?? ''
-    const numbers = lines(output, /KUBE-MARK-MASQ.*KUBE-CLUSTER-IP/).map((line) =>
-      Number.parseInt(line.trim(), 10),
-    )
+  test('in step 18 the rule counts one packet, and IPVS lists one more connection', async () => {
+    const counted = (output: string) =>
+      lines(output, /KUBE-MARK-MASQ.*KUBE-CLUSTER-IP/).map((line) =>
+        Number.parseInt(line.trim(), 10),
+      )
+    let output = outputs.get('conntrack') ?? ''
+    const [before = 0, after = 0] = counted(output)
+    // kube-proxy has written its chains anew in between, as it does at every sync. The text says what to do: another request.
+    if (after < before) {
+      const { task } = await typedAt(readLab(2), 'conntrack')
+      output = await typeAll(task.filter(({ commands }) => commands.includes('LOOK=')))
+    }
     const listed = lines(output, /^\d+$/).map(Number)
-    for (const [before = 0, after = 0] of [numbers, listed]) expect(after - before).toBe(1)
+    for (const [earlier = 0, later = 0] of [counted(output), listed])
+      expect(later - earlier).toBe(1)
   })
 
   test('the guide ends with the score, and make without an error', async () => {
