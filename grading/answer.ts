@@ -52,10 +52,18 @@ export function sameAnswer(answer: string, accepted: string): boolean {
   )
 }
 
-/** The forms of answers. The examples are not the answer to any question. */
-const FORMS: readonly { description: string; is(text: string): boolean }[] = [
+const isNumber = (text: string) => numberIn(text) !== undefined
+
+/** The forms of answers, told by the accepted ones (`is`), and what is taken as one. The examples are not the answer to any question. */
+const FORMS: readonly {
+  description: string
+  is(text: string): boolean
+  fits?(text: string): boolean
+}[] = [
   { description: 'an address such as 192.0.2.1', is: (text) => ADDRESS.test(text) },
-  { description: 'a number such as 0.2, 20% or 1/5', is: (text) => numberIn(text) !== undefined },
+  // A fraction is a wrong answer then, not another form.
+  { description: 'a whole number', is: (text) => /^\d+$/.test(text), fits: isNumber },
+  { description: 'a number such as 0.2, 20% or 1/5', is: isNumber },
   { description: 'a name that begins with KUBE-', is: (text) => CHAIN_OR_SET.test(text) },
 ]
 
@@ -66,7 +74,9 @@ export function answerForm(
   const form = FORMS.find(
     ({ is }) => accepts.length > 0 && accepts.every((accepted) => is(plain(accepted))),
   )
-  return form && { description: form.description, fits: (text) => form.is(plain(text)) }
+  if (!form) return undefined
+  const { description, is, fits = is } = form
+  return { description, fits: (text) => fits(plain(text)) }
 }
 
 const plain = (text: string) => text.replace(QUOTES, '').trim().toLowerCase().replace(/\s+/g, ' ')

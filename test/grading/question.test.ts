@@ -113,6 +113,7 @@ describe('a question', () => {
   })
 
   test.each([
+    ['2', 'banana', 'a whole number'],
     ['0.25', 'banana', 'a number such as'],
     ['10.96.0.1', '12', 'an address such as'],
     ['KUBE-SVC-A', '12', 'a name that begins with KUBE-'],
