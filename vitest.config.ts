@@ -37,8 +37,8 @@ const long = [
 
 /** `make test-fast` sets TESTS=fast, `make test-long` TESTS=long. TEXTS=all is the older name of TESTS=all. */
 const { TEXTS, TESTS = TEXTS } = process.env
-/** What a command names runs. */
-const namesFiles = process.argv.slice(2).some((word) => /(^|[/.])test([/.]|$)/.test(word))
+/** A file that a command names runs. */
+const namesFiles = process.argv.slice(2).some((word) => word.endsWith('.test.ts'))
 
 /** Left out. What needs a container engine or the offline archive has a configuration of its own, vitest.kind.config.ts. */
 const left = [

@@ -15,7 +15,7 @@ await main(async () => {
     ...(number === 2 ? ['test/labs/guide.test.ts', 'test/guide/browser/lab-2.test.ts'] : []),
     ...(hasUnthinkingLimits(number) ? ['test/labs/thoughtless.test.ts'] : []),
   ]
-  const env = { ...process.env, LAB: `${number}`, INCIDENTS: 'all' }
+  const env = { ...process.env, LAB: `${number}`, INCIDENTS: 'all', TESTS: 'all' }
   const run = $({ stdio: 'inherit', nothrow: true, verbose: false, env })
   const { exitCode } = await run`node_modules/.bin/vitest run ${files}`
   return exitCode === 0 ? 0 : 1

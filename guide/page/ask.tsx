@@ -1,8 +1,11 @@
-import { useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import type { AskBlock, StepContent, StepProgress } from '../protocol.ts'
 import { performAction } from './connection.ts'
 import { CodeText, Form, Sure } from './controls.tsx'
 import { now } from './store.ts'
+
+/** What a reader does who looks elsewhere in the text. */
+const MOVES = ['wheel', 'touchmove', 'pointerdown', 'keydown'] as const
 
 const TITLES = { predict: 'Predict.', question: 'Question.', recall: 'Do you remember?' }
 
@@ -20,6 +23,20 @@ export const isPredictionOpen = (
 export function Ask({ asked }: { asked: AskBlock }) {
   const { what, id, ask } = asked
   const [told, setTold] = useState<{ isGood: boolean; lines: string[] }>()
+  const toldBox = useRef<HTMLDivElement>(null)
+  // Below a long text the reply would be out of sight, and the verdict below takes room when it comes.
+  useEffect(() => {
+    const [box, text] = [toldBox.current, toldBox.current?.closest('article')]
+    if (!box || !text) return
+    const observer = new ResizeObserver(() => box.scrollIntoView({ block: 'nearest' }))
+    observer.observe(text)
+    const stop = () => observer.disconnect()
+    for (const move of MOVES) text.addEventListener(move, stop, { once: true, passive: true })
+    return () => {
+      stop()
+      for (const move of MOVES) text.removeEventListener(move, stop)
+    }
+  }, [told])
   const done = what === 'recall' ? undefined : now().progress?.steps.find((step) => step.id === id)
   const isClosed =
     what === 'predict'
@@ -48,7 +65,7 @@ export function Ask({ asked }: { asked: AskBlock }) {
         <AskForm asked={asked} send={send} />
       )}
       {told && (
-        <div role="status" class={told.isGood ? 'told' : 'told wrong'}>
+        <div ref={toldBox} role="status" class={told.isGood ? 'told' : 'told wrong'}>
           {told.lines.map((line) => (
             <p key={line}>
               <CodeText text={line} />

@@ -86,8 +86,10 @@ export function Header({ state }: { state: PageState }) {
           <progress max={progress.of} value={progress.kept} aria-label="Points" />
           {/* Before the nodes are read for the first time, nothing is known, and 0 would be wrong. */}
           <span>
-            <strong>{progress.labs.length === 0 ? '…' : progress.kept}</strong> / {progress.of}{' '}
-            points
+            <strong>
+              {progress.labs.length === 0 && progress.kept === 0 ? '…' : progress.kept}
+            </strong>{' '}
+            / {progress.of} points
           </span>
           {progress.points < progress.kept && (
             <span

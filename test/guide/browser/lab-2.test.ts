@@ -70,6 +70,10 @@ async function answerWrong(answer: string): Promise<string> {
   await ask.getByRole('button', { name: 'Answer' }).click()
   const told = ask.locator('.told.wrong')
   await told.waitFor({ timeout: 60_000 * timeoutScale() })
+  // It is in sight also when the verdict has taken its room.
+  const below =
+    "const end = (selector) => document.querySelector(selector).getBoundingClientRect().bottom; end('.told.wrong') - end('article.text')"
+  await expect.poll(() => page.evaluate(below)).toBeLessThanOrEqual(1)
   return (await told.textContent()) ?? ''
 }
 
