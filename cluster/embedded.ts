@@ -22,6 +22,7 @@ import {
   unexpectedEnd,
 } from '../embedded/index.ts'
 import { cacheFolder, clusterFolder, projectRoot, requireNewName, START } from '../host/layout.ts'
+import { runningProcess } from '../host/live-process.ts'
 import { Refusal, reasonOf } from '../host/main.ts'
 import { plainText } from '../host/plain-text.ts'
 import type { Progress } from '../host/progress.ts'
@@ -79,6 +80,7 @@ export class EmbeddedCluster implements Cluster {
       packages,
       kernel: choice.kernel,
       kubeProxy: process.env.KUBE_PROXY,
+      owner: runningProcess(Number(process.env.CLUSTER_OWNER)),
     }
     try {
       await this.#startDaemon(options, progress)

@@ -3,6 +3,7 @@
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { clusterFolder } from '../host/layout.ts'
+import { isLive } from '../host/live-process.ts'
 import { explainSystemError } from '../host/system-trouble.ts'
 import { timeoutScale } from '../host/wait.ts'
 import { type Ending, startControlPlane } from './control-plane.ts'
@@ -66,23 +67,21 @@ function endForMemory(reason: string): void {
   shutDown(1, `the kernel ${reason}`)
 }
 
-/** No command can find a daemon whose folder was removed or belongs to another one, so it ends by itself. */
+/** No command can find a daemon whose folder was removed or belongs to another one, so it ends by itself; so it does with its owner. */
 const checkIntervalMs = 3000
-function endWithFolder(name: string): void {
+function endWithFolder({ name, owner }: DaemonOptions): void {
   setInterval(() => {
     if (daemonOf(name) !== process.pid) shutDown(1, 'the folder of this cluster was removed')
+    if (owner && !isLive(owner))
+      shutDown(0, `process ${owner.pid}, which it was started for, has ended`)
   }, checkIntervalMs).unref()
 }
 
-async function start({
-  name,
-  packages,
-  kernel: kernelName,
-  kubeProxy,
-}: DaemonOptions): Promise<void> {
+async function start(options: DaemonOptions): Promise<void> {
+  const { name, packages, kernel: kernelName, kubeProxy } = options
   const directory = clusterFolder(name)
   becomeDaemon(name)
-  endWithFolder(name)
+  endWithFolder(options)
   // Last, so that the next command finds this process until it has ended. A failed start keeps its log.
   endings.push(() => {
     if (ready && death !== undefined && daemonOf(name) === process.pid) noteEnd(name, death)

@@ -112,6 +112,8 @@ export interface DaemonOptions {
   kernel: KernelName
   /** A genuine kube-proxy to run instead of ours. */
   kubeProxy?: string
+  /** The process that the cluster was started for: the cluster ends with it, however it ends. */
+  owner?: NotedProcess | undefined
   /** What the daemon inherits and closes. */
   inherited: InheritedDescriptor[]
 }

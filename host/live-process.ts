@@ -47,11 +47,17 @@ function isThere(pid: number): boolean {
 /** Whether that process still runs. */
 export const isLive = ({ pid, startTime }: NotedProcess) => processStartTime(pid) === startTime
 
+/** A running process as it is told from a later one with the same ID; undefined if it does not run. */
+export function runningProcess(pid: number): NotedProcess | undefined {
+  const startTime = processStartTime(pid)
+  return startTime === undefined ? undefined : { pid, startTime }
+}
+
 /** Records one of our processes in a file, with more about it, so that a later command finds it. */
 export function noteProcess(file: string, pid: number, more: object = {}): void {
-  const startTime = processStartTime(pid)
-  if (startTime === undefined) return
-  writeFileSync(`${file}.new`, `${JSON.stringify({ pid, startTime, ...more })}\n`, { mode: 0o600 })
+  const running = runningProcess(pid)
+  if (!running) return
+  writeFileSync(`${file}.new`, `${JSON.stringify({ ...running, ...more })}\n`, { mode: 0o600 })
   renameSync(`${file}.new`, file)
 }
 

@@ -14,6 +14,7 @@ const parts = {
 }
 
 await main(async () => {
+  process.env.CLUSTER_OWNER ??= `${process.pid}`
   const chosen = process.argv.slice(2)
   for (const [name, measure] of Object.entries(parts))
     if (chosen.length === 0 || chosen.includes(name)) await measure()

@@ -21,6 +21,7 @@ await main(async () => {
   const isRun = values.run || isOn('BOOT')
   const numbers =
     positionals.length > 0 ? positionals.map(labNumber) : listLabs().map(({ number }) => number)
+  process.env.CLUSTER_OWNER ??= `${process.pid}`
   if (isOn('FIX')) await fixMinutes()
   const course = await readCourse()
   const written = lintCourse(course)

@@ -29,6 +29,7 @@ await main(async () => {
     throw new Refusal(
       `"${stem}" is not the name of a recording: write it as in FILE=lab-8-embedded-ipvs.`,
     )
+  process.env.CLUSTER_OWNER ??= `${process.pid}`
   const cluster = await selectCluster('embedded', process.env.NAME || 'record-solved', { lab })
   const ranBefore = await cluster.running()
   const progress = createProgress()

@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -243,6 +244,16 @@ describe('a cluster whose kernel ends reports why', () => {
     end()
     await waitFor('the daemon to end', 15_000, async () => processStartTime(daemon) === undefined)
     await expect.poll(kernels).toEqual([])
+  })
+
+  test('a cluster ends with the process that it was started for', async () => {
+    const owner = spawn('sleep', ['600'])
+    vi.stubEnv('CLUSTER_OWNER', `${owner.pid}`)
+    await cluster.up(progress)
+    owner.kill('SIGKILL')
+    await ended()
+    await expect.poll(kernels).toEqual([])
+    expect(existsSync(folder)).toBe(false)
   })
 
   test('a kernel that cannot boot is reported in one sentence that names its console', async () => {
