@@ -43,12 +43,18 @@ export function StepState({ lab, index, step, done, busy, asOf, hasIncident }: S
         <span class="soft">
           step {index + 1} · {done.kept}/{step.points} points
           {isKept && ', kept'}
-          {asOf !== undefined &&
-            ` · as of ${new Date(asOf).toLocaleTimeString()}, the nodes are read again`}
         </span>
         <StepNavigation lab={lab} at={step.id} ready={isPassed || isKept} />
       </div>
-      <p class="claim">{step.title}.</p>
+      <p class="claim">
+        {step.title}.{/* Not beside the buttons: they would move whenever a read takes long. */}
+        {asOf !== undefined && (
+          <span class="soft as-of" title="The nodes are read again">
+            {' '}
+            As of {new Date(asOf).toLocaleTimeString()}
+          </span>
+        )}
+      </p>
       <div class="details">
         {done.held && isPassed && (
           <p class="soft">This step had already passed when you opened it.</p>
@@ -67,11 +73,10 @@ export function StepState({ lab, index, step, done, busy, asOf, hasIncident }: S
         )}
         {!isPassed && !done.unsent && (
           <>
-            {done.waitsFor ? (
-              <WaitsFor lab={lab} steps={done.waitsFor} />
-            ) : (
+            {done.waitsFor && <WaitsFor lab={lab} steps={done.waitsFor} />}
+            {!done.waitsFor && done.reason !== undefined && (
               <p>
-                <CodeText text={done.reason ?? ''} />
+                <CodeText text={done.reason} />
               </p>
             )}
             {done.finding && <FindingView finding={done.finding} />}

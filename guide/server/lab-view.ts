@@ -189,7 +189,7 @@ function stepProgress(
 ): StepProgress {
   const { held, hints } = progress
   const outcome = outcomeOf(progress, step.id)
-  const { verdict, reason, waitsFor, measured, failure } = outcome ?? {}
+  const { verdict, reason, waitsFor, measured, failure, unanswered } = outcome ?? {}
   const points = verdict === 'passed' ? pointsWith(step.points, outcome) : 0
   return {
     id: step.id,
@@ -199,11 +199,12 @@ function stepProgress(
     unsent: outcome?.unsent === true && !isDone(outcome),
     hints: texts.slice(0, hints.get(step.id) ?? 0),
     verdict,
-    finding: failure && findingFor(step, failure),
-    reason,
+    // The field in the text asks already: the finding would repeat the question and offer Run for `make answer … A='…'`.
+    finding: failure && !unanswered ? findingFor(step, failure) : undefined,
+    reason: unanswered ? undefined : reason,
     waitsFor,
     measured,
-    unanswered: outcome?.unanswered,
+    unanswered,
     predicted: outcome?.learning?.prediction?.text,
     answered: outcome?.learning?.answered !== undefined || outcome?.learning?.gaveUp === true,
     gaveUp: outcome?.learning?.gaveUp === true,

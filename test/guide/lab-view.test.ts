@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest'
+import { startProgress } from '../../course/lab-progress.ts'
 import { readLabText } from '../../course/lab-text.ts'
+import type { StepOutcome } from '../../grading/failure.ts'
 import { listLabs, readLab } from '../../grading/lab-definition.ts'
-import { labContent } from '../../guide/server/lab-view.ts'
+import { labContent, progressPush } from '../../guide/server/lab-view.ts'
 
 /** What the page shows before the first step of a lab, as HTML. */
 function introOf(number: number): string {
@@ -26,4 +28,44 @@ test('the page introduces a lab in its own words, and keeps what is true of the 
   expect(introOf(4)).toContain('The kernel needs IPVS')
   expect(introOf(5)).toMatch(/<em>Reset<\/em> starts over; it also deletes every rule/)
   expect(introOf(6)).toContain('what a median is')
+})
+
+test('a step that only waits for a prediction or an answer has no finding: the text has the field', () => {
+  const definition = readLab(2)
+  const steps = definition.steps.map((step) => ({
+    definition: step,
+    task: '',
+    seen: '',
+    hints: [],
+    solution: [],
+  }))
+  const begun = startProgress(
+    { definition, intro: '', outro: '', card: '', steps },
+    undefined,
+    new Map(),
+  )
+  const detail = {
+    expected: 'your prediction: how many?',
+    actual: 'none yet',
+    inspect: "make answer LAB=2 Q=sets A='…'",
+  }
+  const shown = (outcome: Partial<StepOutcome>) => {
+    const outcomes = new Map([
+      ['sets', { id: 'sets', verdict: 'failed', failure: detail, ...outcome } as const],
+    ])
+    const { steps } = progressPush({ ...begun, outcomes }, new Map(), {
+      labs: [],
+      minutes: 0,
+      paused: false,
+      busy: undefined,
+      trouble: undefined,
+      asOf: undefined,
+    })
+    return steps.find(({ id }) => id === 'sets')
+  }
+  for (const unanswered of ['prediction', 'answer'] as const)
+    expect(
+      shown({ verdict: 'not yet', unanswered, reason: `waits for your ${unanswered}` }),
+    ).toMatchObject({ unanswered, finding: undefined, reason: undefined })
+  expect(shown({})?.finding).toMatchObject({ expected: detail.expected })
 })
