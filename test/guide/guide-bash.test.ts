@@ -1,6 +1,6 @@
 // The guide's own bash in a real terminal: its marks, and the variables that follow the cluster.
 
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -87,7 +87,26 @@ test('the variables of the labs follow the cluster, and a value of the learnerâ€
   expect(await enter('[[ $WEB == 10.96.* ]]')).toEqual({ status: 0 })
   expect(await enter('WEB=mine')).toEqual({ status: 0 })
   expect(await enter('[ "$WEB" = mine ]')).toEqual({ status: 0 })
+  // The prompt is there already: the next command has the new address.
   writeVariables(variables, 'WEB=10.96.9.9\n')
-  await enter('true')
   expect(await enter('[ "$WEB" = 10.96.9.9 ]')).toEqual({ status: 0 })
+})
+
+test('what the guide does before a command changes neither $? nor $_, and a trap of the learnerâ€™s own stays', async () => {
+  const id = await terminals.open('host')
+  const enter = (line: string) => terminals.enter(id, line, () => true)
+  expect(await enter('false; [ $? = 1 ]')).toEqual({ status: 0 })
+  expect(await enter('mkdir made && cd $_ && [[ $PWD == */made ]]')).toEqual({ status: 0 })
+  writeFileSync(join(folder, '.bashrc'), 'trap "seen=mine" DEBUG\n')
+  const other = await terminals.open('host')
+  expect(await terminals.enter(other, '[ "$seen" = mine ]', () => true)).toEqual({ status: 0 })
+})
+
+test('the short commands of `make aliases` are there before the learner defines them', async () => {
+  writeFileSync(join(folder, 'Makefile'), 'exec:\n\t@echo "$$CMD" >ran\n')
+  const id = await terminals.open('host')
+  const enter = (line: string) => terminals.enter(id, line, () => true)
+  expect(await enter('cd /; ipt KUBE-SERVICES')).toEqual({ status: 0 })
+  expect(readFileSync(join(folder, 'ran'), 'utf8')).toBe('iptables -t nat -nvL KUBE-SERVICES\n')
+  expect(await enter('ips() { return 5; }; ips')).toEqual({ status: 5 })
 })
