@@ -140,6 +140,22 @@ test(
   300_000 * timeoutScale(),
 )
 
+test('the header has one row at 1366 pixels, also with the longest numbers', async () => {
+  const narrow = await guide.page({ viewport: { width: 1366, height: 768 } })
+  const score = narrow.locator('header.top .score')
+  await score.getByText('points').first().waitFor()
+  await score.evaluate((element) => {
+    const [points, ...others] = element.querySelectorAll(':scope > span')
+    for (const other of others) other.remove()
+    if (points) points.textContent = '100 / 100 points kept · 95 hold now 1 h 28 min'
+  })
+  const rows = await narrow
+    .locator('header.top')
+    .evaluate((header) => [header.clientHeight, header.querySelector('button')?.offsetHeight ?? 0])
+  expect(rows[0]).toBeLessThan(2 * (rows[1] ?? 0))
+  await narrow.context().close()
+})
+
 test('two pages show the same', async () => {
   const other = await guide.page()
   await goTo('sets')
