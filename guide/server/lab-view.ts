@@ -126,12 +126,19 @@ const inPage = (intro: string): string =>
     })
     .join('\n\n')
 
+/** A text that names another step by the number that the page's list of steps shows, not by its id. */
+const withNumbers = (text: string, steps: readonly { definition: StepDefinition }[]): string =>
+  text.replace(/\bstep(\s+)`([\w-]+)`/g, (named, space: string, id: string) => {
+    const index = steps.findIndex(({ definition }) => definition.id === id)
+    return index === -1 ? named : `step${space}${index + 1}`
+  })
+
 /** The constant content of a lab, in the learner's names. `places` are those of terminals. */
 export function labContent({ definition, intro, steps }: GuideLab, places: string[]): LabContent {
   return {
     number: definition.number,
     title: definition.title,
-    intro: blocksOf(inPage(intro), (what, ask) => {
+    intro: blocksOf(withNumbers(inPage(intro), steps), (what, ask) => {
       const recall = definition.recall?.find((one) => one.ask === ask)
       return what === 'recall' && recall
         ? { kind: 'ask', what, id: recall.id, ask, choices: recall.choices, many: false }
@@ -142,9 +149,9 @@ export function labContent({ definition, intro, steps }: GuideLab, places: strin
       title: step.title,
       points: step.points,
       why: step.why,
-      task: blocksOf(task, askedBy(step)),
-      seen: blocksOf(seen, askedBy(step)),
-      onward: blocksOf(onward ?? '', askedBy(step)),
+      task: blocksOf(withNumbers(task, steps), askedBy(step)),
+      seen: blocksOf(withNumbers(seen, steps), askedBy(step)),
+      onward: blocksOf(withNumbers(onward ?? '', steps), askedBy(step)),
       hints: hints.length,
       question: step.question?.ask,
     })),

@@ -1,9 +1,22 @@
 import { expect, test } from 'vitest'
-import { startProgress } from '../../course/lab-progress.ts'
+import { type GuideLab, startProgress } from '../../course/lab-progress.ts'
 import { readLabText } from '../../course/lab-text.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
 import { listLabs, readLab } from '../../grading/lab-definition.ts'
 import { labContent, progressPush } from '../../guide/server/lab-view.ts'
+
+/** A lab of which each step has the same text. */
+function labOf(number: number, task = ''): GuideLab {
+  const definition = readLab(number)
+  const steps = definition.steps.map((step) => ({
+    definition: step,
+    task,
+    seen: '',
+    hints: [],
+    solution: [],
+  }))
+  return { definition, intro: task, outro: '', card: '', steps }
+}
 
 /** What the page shows before the first step of a lab, as HTML. */
 function introOf(number: number): string {
@@ -31,19 +44,7 @@ test('the page introduces a lab in its own words, and keeps what is true of the 
 })
 
 test('a step that only waits for a prediction or an answer has no finding: the text has the field', () => {
-  const definition = readLab(2)
-  const steps = definition.steps.map((step) => ({
-    definition: step,
-    task: '',
-    seen: '',
-    hints: [],
-    solution: [],
-  }))
-  const begun = startProgress(
-    { definition, intro: '', outro: '', card: '', steps },
-    undefined,
-    new Map(),
-  )
+  const begun = startProgress(labOf(2), undefined, new Map())
   const detail = {
     expected: 'your prediction: how many?',
     actual: 'none yet',
@@ -68,4 +69,14 @@ test('a step that only waits for a prediction or an answer has no finding: the t
       shown({ verdict: 'not yet', unanswered, reason: `waits for your ${unanswered}` }),
     ).toMatchObject({ unanswered, finding: undefined, reason: undefined })
   expect(shown({})?.finding).toMatchObject({ expected: detail.expected })
+})
+
+test('a text names another step by its number in the list of steps', () => {
+  const text =
+    'As in\nstep `web`, and step `iptables-list`; step `unknown` and the Service `web` stay.'
+  const { intro, steps } = labContent(labOf(2, text), [])
+  const html =
+    '<p>As in\nstep 1, and step 2; step <code>unknown</code> and the Service <code>web</code> stay.</p>\n'
+  expect(intro).toEqual([{ kind: 'html', html }])
+  expect(steps[4]?.task).toEqual([{ kind: 'html', html }])
 })
