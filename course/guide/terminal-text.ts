@@ -70,6 +70,19 @@ function layoutBlocks(tokens: readonly Token[], width: number, style: Style): st
   return lines
 }
 
+const ASKS = /^\*\*(Predict|Question|Recall)\.\*\*/
+
+/** What a text asks: its choices and its command are lines of their own, as in the source. */
+function keepLinesOfAsking(inside: readonly Token[]): void {
+  for (const { content, children } of inside) {
+    if (!ASKS.test(content)) continue
+    for (const [at, part] of (children ?? []).entries()) {
+      const next = children?.slice(at + 1).find(({ type, content }) => type !== 'text' || content)
+      if (part.type === 'softbreak' && next?.type === 'code_inline') part.type = 'hardbreak'
+    }
+  }
+}
+
 function layoutBlock(
   token: Token,
   inside: readonly Token[],
@@ -97,6 +110,9 @@ function layoutBlock(
       })
     case 'table_open':
       return layoutTable(tableCells(inside, style), width, style)
+    case 'blockquote_open':
+      keepLinesOfAsking(inside)
+      return layoutBlocks(inside, width, style)
     case 'inline':
       return wrapLines(inlineText(token, style), width)
     case 'hr':

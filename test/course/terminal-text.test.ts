@@ -55,6 +55,13 @@ test('words stay whole and lines are filled again', () => {
     expect(row).not.toMatch(/\bSer$|^vices/)
 })
 
+test('what a text asks has its choices and its command in lines of their own', () => {
+  const command = "make answer LAB=2 Q=web A='…'"
+  const asked = `> **Predict.** Which one\n> is it?\n> \`rr\` · \`wrr\`\n> \`${command}\``
+  expect(rowsOf(asked, 80)).toEqual(['Predict. Which one is it?', 'rr · wrr', command])
+  expect(rowsOf('> As in\n> `ipvs`.', 80)).toEqual(['As in ipvs.'])
+})
+
 test('marks become styles, and no mark is left', () => {
   expect(rowsOf('**What** you _saw_: `make`', 80, STYLED)).toEqual([
     '\x1b[1mWhat\x1b[22m you \x1b[3msaw\x1b[23m: \x1b[36mmake\x1b[39m',
