@@ -6,6 +6,7 @@ import { incidentAsks, incidentRepaired } from './08-incidents/lab-incident.ts'
 import * as cleanUp from './09-leaving-ipvs/clean-up.ts'
 import { nothingLostAnywhere } from './09-leaving-ipvs/clients.ts'
 import * as inventory from './09-leaving-ipvs/inventory.ts'
+import { cleanedByKubeProxy, leftByCleanup } from './09-leaving-ipvs/kube-proxy-cleanup.ts'
 import { changeFromIpvs, keepChange } from './09-leaving-ipvs/migration.ts'
 import * as nodes from './09-leaving-ipvs/nodes.ts'
 import * as second from './09-leaving-ipvs/second-kube-proxy.ts'
@@ -34,5 +35,6 @@ export default defineLab(9, ({ step, liveStep, question, observe }) => {
   liveStep('ended', cleanUp.nothingNeedsIpvs, { predict: cleanUp.connectionsThatNeedIpvs })
   step('clean', cleanUp.onlyNewModeIsLeft)
   step('lossless', cleanUp.onlyNewModeIsLeft, { evidence: nothingLostAnywhere })
+  step('cleanup', cleanedByKubeProxy, { predict: leftByCleanup })
   step('incident', incidentAfterIpvs, incidentAsks)
 })

@@ -16,7 +16,8 @@ import { changeFromIpvs, changeToNftables, modeChange } from './migration.ts'
 
 const needsIpvs = programText('labs/09-leaving-ipvs/needs-ipvs.sh')
 
-const hasDummy = (node: NodeView) =>
+/** True if kube-ipvs0 is there with an address. */
+export const hasDummy = (node: NodeView) =>
   stateOf(node).links.some(({ name, addresses }) => name === DUMMY_LINK && addresses.length > 0)
 
 /** Question: the source address of a node's own request to the ClusterIP of orders while kube-ipvs0 has it. */

@@ -1,5 +1,7 @@
 // The reference solution of lab 9, played by `make solve-9` and, without a terminal, by `make lab-9`.
 
+import { execInPod } from '../../cluster/context/pod-exec.ts'
+import { kubeProxy, listKubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { modeLacks } from '../../cluster/kube-proxy/module-check.ts'
 import { deployWeb } from '../../course/deploy-web.ts'
 import { solveIncident } from '../../course/incident/solve-incident.ts'
@@ -197,6 +199,33 @@ async function kindOnCanary(bench: LabBench): Promise<string> {
   return (await bench.onNode(await canaryOf(bench), chains)).trim() === '0' ? 'none' : 'stale'
 }
 
+/** Leaves IPVS mode's traces on every node again, and cleans one of them with kube-proxy's own program. */
+const cleanup: SolutionStep = {
+  commands: [
+    '[ $FROM != ipvs ] || { make ipvs && make iptables; }',
+    'PROXY=$(kubectl -n kube-system get pods -l k8s-app=kube-proxy --field-selector spec.nodeName=$FIRST -o name)',
+    '[ $FROM != ipvs ] || kubectl -n kube-system exec $PROXY -- kube-proxy --cleanup || true',
+    '[ $FROM != ipvs ] || kubectl -n kube-system delete $PROXY',
+  ],
+  play: async (bench) => {
+    if ((await change(bench)).from !== 'ipvs') return
+    await bench.mode('ipvs')
+    await bench.mode('iptables')
+    const node = await canaryOf(bench)
+    const { pod = '' } =
+      (await listKubeProxyPods(bench.client)).find((one) => one.node === node) ?? {}
+    await execInPod(
+      bench.client,
+      { namespace: kubeProxy.namespace, name: pod },
+      ['kube-proxy', '--cleanup'],
+      {
+        timeoutMs: 60_000,
+      },
+    )
+    await bench.replaceKubeProxyPod(node)
+  },
+}
+
 const shopIncident = solveIncident(LAB)
 const incident: SolutionStep = {
   ...shopIncident,
@@ -235,6 +264,10 @@ export const solution: LabSolution = {
     ),
     clean,
     lossless: { commands: [] },
+    cleanup: {
+      ...typing(predictAt('cleanup', 'sets-of-ipv6', 'sets-of-ipv6'), cleanup),
+      cleanup: flush,
+    },
     incident,
   },
 

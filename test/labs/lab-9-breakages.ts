@@ -81,4 +81,16 @@ export const breakages = listBreakages<BreakageEnvironment, Options>({
     },
     'a node has lost a rule of another Service': lostRule,
   },
+  cleanup: {
+    'the node has a virtual server again': {
+      break: `ipvsadm -A -t ${METRICS} -s rr`,
+      repair: 'ipvsadm -C',
+      shows: /1 virtual server/,
+    },
+    'the node has kube-ipvs0 again': {
+      break: 'ip link add kube-ipvs0 type dummy; ip address add 10.96.0.10/32 dev kube-ipvs0',
+      repair: 'ip link del kube-ipvs0',
+      shows: /kube-ipvs0/,
+    },
+  },
 })

@@ -63,12 +63,14 @@ describe('step by step', () => {
     '$id: fails unsolved and for each single breakage, passes solved',
     async ({ id }) => {
       if (!isReached.has(id)) expect((await own.judged(id))?.verdict).toBe('failed')
-      await solution.steps[id]?.play?.(own.bench)
+      const { play, cleanup } = solution.steps[id] ?? {}
+      await play?.(own.bench)
       const broken = breakages.filter(({ step }) => step === id)
       if (broken.length > 0) await settled()
       for (const breakage of broken) await expectFailure(breakage)
       const { outcomes } = await judge(spec, own.source, { only: [id] })
       expect(verdictsOf(outcomes)).toEqual(passed([{ id }]))
+      await cleanup?.play?.(own.bench)
     },
   )
 })
