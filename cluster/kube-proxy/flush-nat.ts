@@ -40,6 +40,8 @@ interface NodeReading {
  * A new kube-proxy rewrites the shared chains in its first sync; until then they jump to chains that are to be removed.
  */
 const firstSyncMs = 45_000
+/** A new kube-proxy, whose Pod runs already, answers after this time at the latest. */
+const firstAnswerMs = 10_000
 
 /**
  * Removes the leftovers of other modes from every node, and reads the node again to verify it. Every node is read before
@@ -82,7 +84,7 @@ async function flushNode(
     timeoutMs: 120_000,
     noted: true,
   })
-  const after = await planNode(cluster, node)
+  const after = await readAnswering(cluster, node)
   if (isEmptyFlush(after.plan)) return report
   const left = describeFlush(after.plan).join(', ')
   throw new KubeProxyError(
@@ -98,23 +100,38 @@ const isSettled = ({ plan }: NodeReading) =>
  * still be removed; the report lists those that stay.
  */
 async function readSettled(cluster: NodeAccess, node: string): Promise<NodeReading> {
-  let reading = await planNode(cluster, node)
+  let reading = await readAnswering(cluster, node)
   await isMetWithin(firstSyncMs, async () => {
-    if (!isSettled(reading)) reading = await planNode(cluster, node)
+    if (!isSettled(reading)) reading = await readAnswering(cluster, node)
     return isSettled(reading)
   })
   return reading
 }
 
-/** Plans the removal of leftovers from a node's report. Throws KubeProxyError if they cannot be determined. */
-async function planNode(cluster: NodeAccess, node: string): Promise<NodeReading> {
+/** Waits for a kube-proxy that does not answer yet. Throws KubeProxyError if it never does. */
+async function readAnswering(cluster: NodeAccess, node: string): Promise<NodeReading> {
+  let reading: NodeReading | undefined
+  await isMetWithin(firstAnswerMs, async () => {
+    reading = await planNode(cluster, node)
+    return reading !== undefined
+  })
+  if (reading) return reading
+  throw new KubeProxyError(
+    `kube-proxy on ${node} does not report which mode runs, so what other modes left is not known: see \`make kube-proxy-logs\`.`,
+  )
+}
+
+/**
+ * Plans the removal of leftovers from a node's report; undefined if its kube-proxy does not answer. Throws KubeProxyError if they cannot
+ * be determined.
+ */
+async function planNode(cluster: NodeAccess, node: string): Promise<NodeReading | undefined> {
   const { files, failures } = await readNode(cluster, node, 'essential')
   const mode = files.get('proxyMode')?.trim()
+  if (mode === undefined) return undefined
   if (mode !== 'iptables' && mode !== 'ipvs' && mode !== 'nftables')
     throw new KubeProxyError(
-      mode === undefined
-        ? `kube-proxy on ${node} does not report which mode runs, so nothing was removed: see \`make kube-proxy-logs\`.`
-        : `kube-proxy on ${node} runs mode "${mode}"; only leftovers of iptables, ipvs and nftables are removed.`,
+      `kube-proxy on ${node} runs mode "${mode}"; only leftovers of iptables, ipvs and nftables are removed.`,
     )
   const { state, faults } = readCapturedNode(files)
   const [fault] = faults

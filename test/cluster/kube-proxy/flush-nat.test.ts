@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { Cluster } from '../../../cluster/driver.ts'
 import { flushNat } from '../../../cluster/kube-proxy/flush-nat.ts'
 import { silent } from '../../../host/progress.ts'
@@ -12,7 +12,10 @@ let folder: string
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'flush-nat-'))
 })
-afterEach(() => rmSync(folder, { recursive: true }))
+afterEach(() => {
+  vi.unstubAllEnvs()
+  rmSync(folder, { recursive: true })
+})
 
 const leftovers = '*nat\n:PREROUTING ACCEPT [0:0]\n:KUBE-SEP-AAAAAAAAAAAAAAAA - [0:0]\nCOMMIT\n'
 
@@ -53,5 +56,20 @@ test('what stays is named with the reason', async () => {
   const cluster = nodeWith(`echo 'iptables-restore: line 3 failed' >&2; exit 1`)
   await expect(flushNat(cluster, { progress: silent })).rejects.toThrow(
     'node still has nat: 1 chain of mode "iptables" (iptables-restore: line 3 failed): run `make flush-nat` again.',
+  )
+})
+
+test('a kube-proxy that has just started is waited for, and one that never answers is named', async () => {
+  const cluster = nodeWith(removed)
+  // http_get is a program of perl. It fails until it was asked twice.
+  const answersLate = '[ -e "$FOLDER/asked" ] && echo ipvs || { : >"$FOLDER/asked"; exit 1; }'
+  writeFileSync(join(folder, 'perl'), `#!/bin/sh\n${answersLate}\n`)
+  const [report] = await flushNat(cluster, { progress: silent })
+  expect(report).toMatchObject({ removed: ['nat: 1 chain'] })
+
+  vi.stubEnv('LAB_TIMEOUT_SCALE', '0.1')
+  writeFileSync(join(folder, 'perl'), '#!/bin/sh\nexit 1\n')
+  await expect(flushNat(cluster, { progress: silent })).rejects.toThrow(
+    'kube-proxy on node does not report which mode runs, so what other modes left is not known: see `make kube-proxy-logs`.',
   )
 })
