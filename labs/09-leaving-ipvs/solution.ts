@@ -10,7 +10,7 @@ import type { LabSolution, SolutionStep } from '../../course/lab-solution.ts'
 import { answers, flush, predictions, typing } from '../../course/typed-commands.ts'
 import { notesName } from '../../grading/lab-notes.ts'
 import { programText } from '../../host/program-text.ts'
-import { waitFor } from '../../host/wait.ts'
+import { timeoutScale, waitFor } from '../../host/wait.ts'
 import { balancedAddress, endOutside, startOutside } from './outside-client.ts'
 import {
   moveToFirst,
@@ -199,6 +199,9 @@ async function kindOnCanary(bench: LabBench): Promise<string> {
   return (await bench.onNode(await canaryOf(bench), chains)).trim() === '0' ? 'none' : 'stale'
 }
 
+/** For kube-proxy --cleanup, which starts a program for each set. */
+const CLEANUP_MS = 120_000
+
 /** Leaves IPVS mode's traces on every node again, and cleans one of them with kube-proxy's own program. */
 const cleanup: SolutionStep = {
   commands: [
@@ -218,9 +221,7 @@ const cleanup: SolutionStep = {
       bench.client,
       { namespace: kubeProxy.namespace, name: pod },
       ['kube-proxy', '--cleanup'],
-      {
-        timeoutMs: 60_000,
-      },
+      { timeoutMs: CLEANUP_MS * timeoutScale() },
     )
     await bench.replaceKubeProxyPod(node)
   },
