@@ -38,7 +38,7 @@ const NOT_IN_CAPTURES = [
   ...['1 families', '10 full', '10 incident', '10 invalid', '2 conntrack', '5 bound'],
   ...['6 change', '6 entries', '6 lookup', '6 measured', '6 own-sync', '6 sets'],
   ...['7 fails', '7 nft-maps', '7 nft-tables', '7 retried'],
-  '9 ended',
+  ...['9 cleanup', '9 ended'],
 ]
 
 let goods: GoodCapture[]
