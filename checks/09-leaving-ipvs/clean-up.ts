@@ -17,7 +17,7 @@ import { changeFromIpvs, changeToNftables, modeChange } from './migration.ts'
 const needsIpvs = programText('labs/09-leaving-ipvs/needs-ipvs.sh')
 
 /** True if kube-ipvs0 is there with an address. */
-export const hasDummy = (node: NodeView) =>
+export const holdsServiceAddresses = (node: NodeView) =>
   stateOf(node).links.some(({ name, addresses }) => name === DUMMY_LINK && addresses.length > 0)
 
 /** Question: the source address of a node's own request to the ClusterIP of orders while kube-ipvs0 has it. */
@@ -25,7 +25,7 @@ export async function sourceOfNode(context: CheckContext): Promise<Truth> {
   const { to } = changeFromIpvs(context)
   const { nodes, live, snapshot } = context
   expectMode(context, to, {})
-  const node = expectFound(nodes.find(hasDummy), {
+  const node = expectFound(nodes.find(holdsServiceAddresses), {
     inspect: 'ip -brief address show kube-ipvs0',
     expected: 'kube-ipvs0 with its addresses, as IPVS mode left it',
     actual: 'it is gone: the question is about the time before',

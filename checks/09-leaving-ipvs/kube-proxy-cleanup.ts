@@ -6,7 +6,7 @@ import { type CheckContext, onceSeen, type Truth } from '../../grading/check-con
 import { expectMode } from '../../grading/expect-node.ts'
 import { expectFound, expectThat, onNode } from '../../grading/failure.ts'
 import { type NodeView, stateOf } from '../../grading/snapshot.ts'
-import { hasDummy } from './clean-up.ts'
+import { holdsServiceAddresses } from './clean-up.ts'
 import { changeFromIpvs } from './migration.ts'
 
 /** The sets of IPVS mode on a node, of IPv6 or of IPv4. */
@@ -46,11 +46,11 @@ function cleanedNode(context: CheckContext): NodeView {
 export const cleanedByKubeProxy = onceSeen('cleanup', async (context: CheckContext) => {
   const node = cleanedNode(context)
   const { virtualServers } = stateOf(node)
-  expectThat(virtualServers.length === 0 && !hasDummy(node), {
+  expectThat(virtualServers.length === 0 && !holdsServiceAddresses(node), {
     node: node.name,
     inspect: onNode(node.name, 'ipvsadm -Ln; ip -brief link show kube-ipvs0'),
     expected: 'no virtual server and no kube-ipvs0, as kube-proxy --cleanup leaves the node',
-    actual: `${counted(virtualServers.length, 'virtual server')}${hasDummy(node) ? ', and kube-ipvs0' : ''}`,
+    actual: `${counted(virtualServers.length, 'virtual server')}${holdsServiceAddresses(node) ? ', and kube-ipvs0' : ''}`,
   })
   return { node: node.name }
 })
