@@ -41,7 +41,7 @@ export function IncidentPanel({ state: { incident, progress, lab } }: { state: P
           ) : (
             <Repair incident={incident} progress={progress} />
           )}
-          <IncidentVerdicts progress={progress} lab={lab} />
+          {/* Right below the button that was paid for, not below the verdicts, where it was out of view. */}
           {incident.hints.length > 0 && (
             <ol class="hints" aria-label="Hints">
               {incident.hints.map((hint) => (
@@ -51,6 +51,7 @@ export function IncidentPanel({ state: { incident, progress, lab } }: { state: P
               ))}
             </ol>
           )}
+          <IncidentVerdicts progress={progress} lab={lab} />
         </>
       ) : (
         <p>

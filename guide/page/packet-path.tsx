@@ -21,11 +21,13 @@ export function PacketPathView({ state: { dataplane, path, stepPacket } }: { sta
   const ask = async (send: boolean) => {
     if (isBusy !== undefined) return
     setBusy(send ? 'send' : 'look')
+    // What is typed during the look-up stays.
+    change({ from, to })
     const reply = await performAction('path', { from, to, node: node || undefined, send })
     setBusy(undefined)
     // A path of another packet would stand below the reason.
     if (!reply) return change({ found: undefined })
-    change({ from, to, found: { ...reply, asked: `${Date.now()}` } })
+    change({ found: { ...reply, asked: `${Date.now()}` } })
     const [first] = reply.paths
     if (first) say(first.stop ? `The packet stops: ${first.stop.words}` : 'The packet arrives.')
   }
