@@ -29,6 +29,11 @@ export class Prompt {
     this.#silentMs = expectsMarks ? MARKS_MS : SILENT_MS
   }
 
+  /** The shell waits for a command. */
+  get isThere(): boolean {
+    return this.#isThere
+  }
+
   /**
    * The shell shows its prompt (`isMark`), or has switched bracketed paste on. True if that ends a command whose end was not marked:
    * the learner has replaced the prompt commands of the shell.

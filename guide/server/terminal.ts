@@ -69,6 +69,10 @@ export class Terminal {
   #hasMarks = false
   /** The line that is being typed; undefined where it was edited in a way that only the shell understands. */
   #line: string | undefined = ''
+  /** Lines that pages have typed while a command ran: the shell takes them before any that is typed later. */
+  readonly #ahead: string[] = []
+  /** The command that has started last, if the shell tells it. */
+  #latest = ''
 
   constructor(
     place: string,
@@ -114,9 +118,16 @@ export class Terminal {
   async enter(line: string, isWanted: () => boolean): Promise<EndedCommand> {
     await this.#prompt.wait()
     if (this.#hasEnded || this.#isClosed || !isWanted()) return {}
+    const ahead = this.#ahead.splice(0)
     this.#prompt.left()
     this.#typed(`${EMPTY_LINE}${line.replaceAll('\n', '\r')}\r`)
-    return this.#prompt.wait()
+    let ended = await this.#prompt.wait()
+    for (const before of ahead) {
+      if (this.#latest !== before || before === line.trim()) break
+      this.#prompt.left()
+      ended = await this.#prompt.wait()
+    }
+    return ended
   }
 
   /** Types Ctrl-C. */
@@ -175,6 +186,8 @@ export class Terminal {
       return
     }
     if (keys.includes('\x03')) this.#reports.interrupted()
+    const line = keys.includes('\r') ? lineAfter(this.#line, keys.split('\r')[0] ?? '') : undefined
+    if (line !== undefined && !this.#prompt.isThere) this.#ahead.push(line.trim())
     this.#typed(keys)
   }
 
@@ -210,7 +223,8 @@ export class Terminal {
       this.#hasMarks = true
       if (kind === 'C') {
         this.#prompt.started(true)
-        this.#reports.started(text.trim() || undefined)
+        this.#latest = text.trim()
+        this.#reports.started(this.#latest || undefined)
         return true
       }
       const status = /^\d{1,3}$/.test(text) ? { status: Number(text) } : {}

@@ -1,5 +1,6 @@
 // The guide's own bash in a real terminal: its marks, and the variables that follow the cluster.
 
+import { EventEmitter } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -60,6 +61,27 @@ test('a line waits for the shell: it is never typed into a program that reads', 
   const second = terminals.enter(id, 'test "$(cat read)" = "[]"', () => true)
   expect(await first).toEqual({ status: 0 })
   expect(await second).toEqual({ status: 0 })
+})
+
+test('what is typed while a line runs does not stand for the next line', async () => {
+  const id = await terminals.open('host')
+  const enter = (line: string) => terminals.enter(id, line, () => true)
+  const page = Object.assign(new EventEmitter(), {
+    ...({ OPEN: 1, readyState: 1, bufferedAmount: 0 } as const),
+    ...{ send: () => {}, close: () => {}, terminate: () => {} },
+  })
+  terminals.attach(id, page)
+  expect(await enter('true')).toEqual({ status: 0 })
+  const waits = 'until [ -e go ]; do sleep 0.05; done'
+  const waited = enter(waits)
+  await expect.poll(() => reports.includes(waits)).toBe(true)
+  for (const keys of ['(exit ', '9)\r', '(exit 8)\r']) page.emit('message', Buffer.from(keys), true)
+  writeFileSync(join(folder, 'go'), '')
+  expect(await waited).toEqual({ status: 0 })
+  expect(await enter('(exit 5)')).toEqual({ status: 5 })
+  expect(await enter('(exit 6)')).toEqual({ status: 6 })
+  const started = reports.filter((report) => report !== 'end')
+  expect(started).toEqual(['true', waits, '(exit 9)', '(exit 8)', '(exit 5)', '(exit 6)'])
 })
 
 test('a prompt of the learner’s own keeps the marks, and so does a prompt command', async () => {

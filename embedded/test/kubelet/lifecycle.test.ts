@@ -358,9 +358,11 @@ describe('probes', () => {
   })
 
   test('a failing liveness probe restarts the container, but not before the startup probe has succeeded', async () => {
+    // A command that takes longer than the usual second on a busy machine would be a failure, too.
     const probe = (...test: string[]) => ({
       exec: { command: ['test', ...test] },
       periodSeconds: 1,
+      timeoutSeconds: 60,
     })
     const livenessProbe = { ...probe('!', '-e', '/dead'), failureThreshold: 1 }
     const startupProbe = { ...probe('-e', '/begun'), failureThreshold: 100 }
