@@ -15,7 +15,9 @@ let cluster: GuestCluster
 const RIGHTS = "grep -E '^(Cap(Prm|Bnd|Eff|Inh|Amb)|NoNewPrivs)' /proc/self/status"
 const image = 'tools'
 const command = ['sh', '-c', `${RIGHTS}; exec sleep infinity`]
-const readinessProbe = { exec: { command: ['sh', '-c', `${RIGHTS} >/tmp/probe`] } }
+// It runs every 10 s, and the file is whole at any time.
+const probes = `${RIGHTS} >/tmp/probing && mv /tmp/probing /tmp/probe`
+const readinessProbe = { exec: { command: ['sh', '-c', probes] } }
 
 beforeAll(async () => {
   cluster = await startGuestCluster()
