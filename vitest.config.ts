@@ -2,8 +2,8 @@ import { join, resolve, sep } from 'node:path'
 import { defineConfig, type ViteUserConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
-/** On two processors: with four they are idle for a sixth of the time, because many tests wait; with six each imports the same modules once more. */
-const FILES_AT_ONCE = 5
+/** On two processors: with more, kernels slow each other down until deadlines end them; with fewer they are idle, because many tests wait. */
+const FILES_AT_ONCE = 4
 
 /** Folders of tests that boot a kernel, each its own. */
 const booting = [

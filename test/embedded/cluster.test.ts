@@ -18,7 +18,7 @@ import { Snapshot } from '../../grading/snapshot.ts'
 import { clusterFolder, projectRoot } from '../../host/layout.ts'
 import { processStartTime } from '../../host/live-process.ts'
 import { silent } from '../../host/progress.ts'
-import { waitFor } from '../../host/wait.ts'
+import { timeoutScale, waitFor } from '../../host/wait.ts'
 import { rulesLeft } from './lab-rules.ts'
 import { countWithNfacct } from './nfacct-rules.ts'
 import { runOn } from './quick-kernel.ts'
@@ -37,7 +37,7 @@ let kubectl: (args: string[]) => Promise<string>
 
 const onNode = async (command: string, node = worker) => {
   const { exitCode, stdout, stderr } = await cluster.exec(node, ['sh', '-c', command], {
-    timeoutMs: 60_000,
+    timeoutMs: 60_000 * timeoutScale(),
   })
   if (exitCode !== 0) throw new Error(`"${command}" on ${node}: ${stderr}`)
   return stdout
@@ -322,7 +322,9 @@ describe('the kernel', () => {
     const rules = async () =>
       (await cluster.exec(worker, ['sh', '-c', 'iptables-save; ipvsadm -Sn; ip link'])).stdout
     const before = (await rules()).split('\n').length
-    const { stdout } = await cluster.exec(worker, kernelProbeCommand, { timeoutMs: 60_000 })
+    const { stdout } = await cluster.exec(worker, kernelProbeCommand, {
+      timeoutMs: 60_000 * timeoutScale(),
+    })
     expect(readKernelProbe(stdout)).toMatchObject({
       ipvs: true,
       schedulers: expect.arrayContaining(['rr', 'wrr', 'lc', 'sh', 'mh']),

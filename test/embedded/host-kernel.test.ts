@@ -30,7 +30,7 @@ import {
 import { forbiddingSetting } from '../../embedded/machine/host-kernel.ts'
 import { cacheFolder, projectRoot } from '../../host/layout.ts'
 import { silent } from '../../host/progress.ts'
-import { waitFor } from '../../host/wait.ts'
+import { timeoutScale, waitFor } from '../../host/wait.ts'
 import { rulesLeft } from './lab-rules.ts'
 
 const trouble = hostKernelTrouble()
@@ -42,7 +42,7 @@ if (trouble)
 const cluster = new EmbeddedCluster(`host-kernel-${process.pid}`)
 const worker = `${cluster.name}-worker`
 const inGuest = async (script: string, node = worker) =>
-  (await cluster.exec(node, ['sh', '-c', script], { timeoutMs: 60_000 })).stdout
+  (await cluster.exec(node, ['sh', '-c', script], { timeoutMs: 60_000 * timeoutScale() })).stdout
 
 /** A value that changes by itself, or that the kernel gives out again to each reader. */
 const MOVES =

@@ -8,6 +8,7 @@ import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { hostKernelTrouble, KERNELS } from '../../embedded/index.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { silent } from '../../host/progress.ts'
+import { timeoutScale } from '../../host/wait.ts'
 
 /** The processes of this machine with a descriptor of something in the folder. */
 const holders = (folder: string) =>
@@ -42,7 +43,7 @@ describe.each(kernels)(
     const worker = `${cluster.name}-worker`
     const inside = async (script: string) => {
       const { stdout, stderr } = await cluster.exec(worker, ['sh', '-c', script], {
-        timeoutMs: 60_000,
+        timeoutMs: 60_000 * timeoutScale(),
       })
       return stdout + stderr
     }

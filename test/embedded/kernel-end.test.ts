@@ -10,7 +10,7 @@ import { daemonOf, ensurePackages, startMachine } from '../../embedded/index.ts'
 import { cacheFolder, clusterFolder, projectRoot } from '../../host/layout.ts'
 import { processStartTime } from '../../host/live-process.ts'
 import { silent } from '../../host/progress.ts'
-import { waitFor } from '../../host/wait.ts'
+import { timeoutScale, waitFor } from '../../host/wait.ts'
 
 const name = `end-${process.pid}`
 const processes = async () =>
@@ -111,7 +111,7 @@ describe('a cluster whose kernel ends reports why', () => {
     waitFor('the daemon to end', 15_000, async () => daemonOf(cluster.name) === undefined)
   const inGuest = (script: string) =>
     cluster.exec(`${cluster.name}-worker`, ['sh', '-c', `${script}; sleep 60`], {
-      timeoutMs: 60_000,
+      timeoutMs: 60_000 * timeoutScale(),
     })
   const kernels = async () =>
     (await $({ quiet: true })`ps -eo pid,ppid,args`).stdout

@@ -20,7 +20,7 @@ import { modeOf } from '../../grading/snapshot.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { OUTSIDE } from '../../host/outside.ts'
 import { silent } from '../../host/progress.ts'
-import { waitFor } from '../../host/wait.ts'
+import { timeoutScale, waitFor } from '../../host/wait.ts'
 import { startOutside } from '../../labs/09-leaving-ipvs/outside-client.ts'
 
 const MANIFESTS = 'labs/09-leaving-ipvs/manifests'
@@ -42,7 +42,8 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
   let sharedPod: string[]
 
   const readOutside = async () =>
-    (await cluster.exec(OUTSIDE, ['cat', '/run/lab-9/log'], { timeoutMs: 20_000 })).stdout
+    (await cluster.exec(OUTSIDE, ['cat', '/run/lab-9/log'], { timeoutMs: 20_000 * timeoutScale() }))
+      .stdout
 
   /** The counts of all clients, and the requests that failed. */
   async function traffic() {
@@ -71,7 +72,9 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
   async function fromOnePort(port: number) {
     const [node] = await cluster.nodes()
     const command = ['perl', '-e', ONE_PORT, String(port), ...nodePortAndPod]
-    return (await cluster.exec(node as string, command, { timeoutMs: 20_000 })).stdout.split('\n')
+    return (
+      await cluster.exec(node as string, command, { timeoutMs: 20_000 * timeoutScale() })
+    ).stdout.split('\n')
   }
 
   /** What becomes of two connections of a Pod from one port to two Services that have one Pod. */
@@ -84,7 +87,9 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
       ?.name
     const command = ['perl', '-e', ONE_PORT, String(port), ...sharedPod]
     const place = { namespace: NAMESPACE, name: name ?? '' }
-    return (await execInPod(client, place, command, { timeoutMs: 20_000 })).stdout.split('\n')
+    return (
+      await execInPod(client, place, command, { timeoutMs: 20_000 * timeoutScale() })
+    ).stdout.split('\n')
   }
 
   beforeAll(async () => {
@@ -158,7 +163,8 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
       const gap = /^GAP='(.+)'$/m.exec(readFileSync(PAGE, 'utf8'))?.[1] ?? ''
       const [node = ''] = await cluster.nodes()
       const run = async (command: string) =>
-        (await cluster.exec(node, ['sh', '-c', command], { timeoutMs: 20_000 })).stdout
+        (await cluster.exec(node, ['sh', '-c', command], { timeoutMs: 20_000 * timeoutScale() }))
+          .stdout
       const entries = async (port: number) => {
         await run(`curl -s -m 1 $(hostname -i | cut -d' ' -f1):${port}`)
         return run(`conntrack -L -p tcp --orig-port-dst ${port} 2>/dev/null`)

@@ -19,7 +19,7 @@ import { openCluster } from '../../grading/live-cluster.ts'
 import { answersIn, fromNode, fromOutside, fromPod, sendMarked } from '../../grading/requests.ts'
 import { OUTSIDE } from '../../host/outside.ts'
 import { silent } from '../../host/progress.ts'
-import { waitFor } from '../../host/wait.ts'
+import { timeoutScale, waitFor } from '../../host/wait.ts'
 
 const VERSION = 'v1.34'
 /** With two endpoints, one of them gets none of twelve requests once in two thousand times. */
@@ -310,7 +310,9 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
     const program = readFileSync(join(import.meta.dirname, 'kept-connection.pl'), 'utf8')
     const [log, go] = ['/tmp/kept.log', '/tmp/kept.go']
     const run = (script: string, ...args: string[]) =>
-      cluster.exec(worker, ['sh', '-c', script, 'sh', ...args], { timeoutMs: 20_000 })
+      cluster.exec(worker, ['sh', '-c', script, 'sh', ...args], {
+        timeoutMs: 20_000 * timeoutScale(),
+      })
     await run(
       `rm -f ${log} ${go}; setsid perl -e "$1" "$2" 80 ${go} >${log} 2>&1 &`,
       ...[program, web.spec?.clusterIP ?? ''],
