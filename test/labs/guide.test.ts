@@ -144,7 +144,7 @@ describe('lab 2 with the guide open, continued at step 13', () => {
       )
     let output = outputs.get('conntrack') ?? ''
     const [before = 0, after = 0] = counted(output)
-    // kube-proxy has written its chains anew in between, as it does at every sync. The text says what to do: another request.
+    // kube-proxy has rewritten its chains in between, as it does at every sync. The text says what to do: another request.
     if (after < before) {
       const { task } = await typedAt(readLab(2), 'conntrack')
       output = await typeAll(task.filter(({ commands }) => commands.includes('LOOK=')))
