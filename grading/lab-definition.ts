@@ -174,7 +174,9 @@ export async function mustRunHere(cluster: Cluster, lab: LabDefinition): Promise
 export function labNumber(text: string | undefined): number {
   const number = Number(text)
   if (Number.isInteger(number) && number > 0) return number
-  throw new Refusal(`"${text ?? ''}" is not the number of a lab: write it as in \`make check-2\`.`)
+  throw new Refusal(
+    `"${text ?? ''}" is not the number of a lab: write it as in \`make check-2\`, or LAB=2.`,
+  )
 }
 
 const labsFolder = join(projectRoot, 'labs')
