@@ -15,7 +15,7 @@ const setsOf = (node: NodeView, isIpv6: boolean) =>
     (name) => isIpvsModeSet(name) && name.startsWith('KUBE-6-') === isIpv6,
   )
 
-/** The node on which kube-proxy --cleanup has run: it has no sets of IPv4, while the others still have them. */
+/** The node on which kube-proxy --cleanup has run: it has no sets of IPv4, which the others still have, and all of IPv6. */
 function cleanedNode(context: CheckContext): NodeView {
   const { to } = changeFromIpvs(context)
   const { nodes } = context
@@ -31,7 +31,7 @@ function cleanedNode(context: CheckContext): NodeView {
       next: 'make ipvs && make iptables',
     },
   )
-  return expectFound(
+  const cleaned = expectFound(
     nodes.find((node) => setsOf(node, false).length === 0),
     {
       inspect,
@@ -40,6 +40,19 @@ function cleanedNode(context: CheckContext): NodeView {
       next: 'kubectl -n kube-system exec $(kubectl -n kube-system get pods -l k8s-app=kube-proxy --field-selector spec.nodeName=$FIRST -o name) -- kube-proxy --cleanup',
     },
   )
+  // Other programs leave other things: make flush-nat removes the sets of both families.
+  const lost = nodes
+    .flatMap((node) => setsOf(node, true))
+    .find((name) => !setsOf(cleaned, true).includes(name))
+  expectThat(lost === undefined, {
+    node: cleaned.name,
+    inspect: onNode(cleaned.name, 'ipset list -name'),
+    expected: 'the sets of IPv6 that the other nodes have: kube-proxy --cleanup leaves them',
+    actual: `${lost} is gone, so another program was here, too`,
+    hint: 'Begin this step again:',
+    next: 'make ipvs && make iptables',
+  })
+  return cleaned
 }
 
 /** One node was cleaned by its kube-proxy's own program, and the others have what IPVS mode left. */

@@ -82,6 +82,12 @@ export const breakages = listBreakages<BreakageEnvironment, Options>({
     'a node has lost a rule of another Service': lostRule,
   },
   cleanup: {
+    'another program has removed its sets of IPv6': {
+      break:
+        'ipset save | grep KUBE-6- >/run/six; for S in $(ipset list -name | grep KUBE-6-); do ipset destroy $S; done',
+      repair: 'ipset restore </run/six; rm /run/six',
+      shows: /KUBE-6-\S+ is gone/,
+    },
     'the node has a virtual server again': {
       break: `ipvsadm -A -t ${METRICS} -s rr`,
       repair: 'ipvsadm -C',
