@@ -1,6 +1,7 @@
 import { chalk } from 'zx/core'
 import { ExitCode, explainError } from './explain-error.ts'
 import { guardOutput } from './output.ts'
+import { linesFor } from './wrap-lines.ts'
 
 export { Refusal } from '../dataplane/refusal.ts'
 export { ExitCode } from './explain-error.ts'
@@ -36,7 +37,8 @@ export async function main(body: () => Promise<unknown>, usage?: string): Promis
     process.exitCode = typeof code === 'number' ? code : ExitCode.passed
   } catch (error) {
     const { sentence, exitCode } = explainError(error, usage !== undefined)
-    process.stderr.write(` ${chalk.red('✗')} ${sentence}\n`)
+    const lines = linesFor(process.stderr, sentence, ` ${chalk.red('✗')} `)
+    process.stderr.write(`${lines.join('\n')}\n`)
     if (process.env.DEBUG && error instanceof Error) process.stderr.write(`${error.stack}\n`)
     process.exitCode = exitCode
   }

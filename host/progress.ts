@@ -1,6 +1,7 @@
 import { chalk } from 'zx/core'
 import { rawOutput } from './output.ts'
 import { plainText } from './plain-text.ts'
+import { linesFor } from './wrap-lines.ts'
 
 /** Shows the progress of long work: a line that begins, and ends with success or failure. */
 export interface Progress {
@@ -80,7 +81,7 @@ export function createProgress(stream: NodeJS.WriteStream = process.stderr): Pro
       finish()
     },
     note(line) {
-      replace(` • ${plainText(line)}`)
+      replace(linesFor(live ? stream : {}, plainText(line), ' • ').join('\n'))
       if (live && current) out.write(` • ${current.what} …`)
     },
   }

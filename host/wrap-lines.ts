@@ -22,3 +22,11 @@ export function wrapLines(
   const lines = wrapAnsi(whole, room).replaceAll(CODE_SPACE, ' ').split('\n')
   return lines.map((line, index) => (index === 0 ? first : hanging) + line)
 }
+
+/** The lines of a sentence for a stream: as wrapLines on a terminal, which would break words; otherwise one line. */
+export const linesFor = (
+  { columns }: { columns?: number },
+  text: string,
+  first = '',
+  hanging?: string,
+): string[] => (columns ? wrapLines(text, columns, first, hanging) : [first + text])

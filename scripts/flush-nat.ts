@@ -2,6 +2,7 @@ import { flushNat } from '../cluster/kube-proxy/flush-nat.ts'
 import { runningCluster } from '../cluster/select.ts'
 import { main } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
+import { linesFor } from '../host/wrap-lines.ts'
 
 await main(async () => {
   const cluster = await runningCluster()
@@ -14,6 +15,7 @@ await main(async () => {
         ? `${node} runs ${mode}; removed leftovers of ${other}:`
         : `${node} runs ${mode}; there are no leftovers of ${other}.`,
     )
-    for (const line of [...removed, ...kept]) console.log(`  ${line}`)
+    for (const line of [...removed, ...kept])
+      console.log(linesFor(process.stdout, line, '  ', '    ').join('\n'))
   }
 })

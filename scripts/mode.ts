@@ -4,6 +4,7 @@ import { runningCluster } from '../cluster/select.ts'
 import { main, Refusal } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 import { isOn } from '../host/switches.ts'
+import { linesFor } from '../host/wrap-lines.ts'
 
 /** The version whose userspace mode is modelled; 1.26 removed it. */
 const USERSPACE_VERSION = '1.20'
@@ -22,12 +23,12 @@ await main(async () => {
     force: isOn('FORCE'),
     progress: createProgress(),
   })
-  for (const proof of proofs) console.log(describeProof(proof))
+  const print = (text: string) => console.log(linesFor(process.stdout, text, '', '  ').join('\n'))
+  for (const proof of proofs) print(describeProof(proof))
   const where = `kube-proxy runs in mode ${mode} on ${proofs.length} nodes`
   // Between iptables and IPVS mode everything stays; a kube-proxy of nftables mode removes it, as the next one removes its tables.
   const hasLeftovers = proofs.some(({ leftovers }) => leftovers.length > 0)
   const left = `The rules of mode ${before || 'iptables'} are still there: make flush-nat removes them.`
-  if (!changed) console.log(`${where} already; nothing was changed.`)
-  else
-    console.log(hasLeftovers && (before || 'iptables') !== mode ? `${where}. ${left}` : `${where}.`)
+  if (!changed) print(`${where} already; nothing was changed.`)
+  else print(hasLeftovers && (before || 'iptables') !== mode ? `${where}. ${left}` : `${where}.`)
 })

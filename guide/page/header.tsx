@@ -48,7 +48,8 @@ function LabChoice({ state: { lab, progress, incident } }: { state: PageState })
           )}
           {!isBegun && (
             <small id="what-start-does">
-              This resets the cluster: what you made in lab {shown} is removed, its points are kept.
+              The cluster gets the starting state of lab {chosen}. What you made in lab {shown} can
+              be lost, its points are kept.
             </small>
           )}
         </>

@@ -50,6 +50,19 @@ test('blocks run one after the other, line by line, with the status of each', as
   expect(states('two')).toEqual(['ended'])
 })
 
+test('after a check that failed, the rest of its block is run', async () => {
+  runs.add('one', 'make check-1 STEP=web\nb', 't1', enter)
+  await settled()
+  end({ status: 2 })
+  await settled()
+  end({ status: 0 })
+  await settled()
+  expect([typed, states('one')]).toEqual([
+    ['make check-1 STEP=web', 'b'],
+    ['failed 2', 'succeeded'],
+  ])
+})
+
 test('a line that failed: the rest of its block is not run, the next block is', async () => {
   runs.add('one', 'a\nb', 't1', enter)
   runs.add('two', 'c', 't1', enter)

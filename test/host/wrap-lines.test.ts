@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { wrapLines } from '../../host/wrap-lines.ts'
+import { linesFor, wrapLines } from '../../host/wrap-lines.ts'
 
 test('a command stays whole, and so does inline code', () => {
   const text =
@@ -31,4 +31,13 @@ test('words are kept in their order, and lines fit unless one word does not', ()
       },
     ),
   )
+})
+
+test('a sentence is wrapped for a terminal, and one line elsewhere', () => {
+  const sentence = 'kube-proxy runs in mode ipvs on 3 nodes.'
+  expect(linesFor({ columns: 30 }, sentence, ' • ')).toEqual([
+    ' • kube-proxy runs in mode',
+    '   ipvs on 3 nodes.',
+  ])
+  expect(linesFor({}, sentence, ' • ')).toEqual([` • ${sentence}`])
 })

@@ -427,7 +427,7 @@ test(
     for (const key of ['ArrowDown', 'End', 'l', 'Home']) await page.keyboard.press(key)
     for (let lab = 1; lab < 8; lab++) await page.keyboard.press('ArrowDown')
     await tabTo(page, page.getByRole('button', { name: 'Start lab 8' }))
-    const warning = page.getByText('This resets the cluster: what you made in lab 2 is removed')
+    const warning = page.getByText('What you made in lab 2 can be lost')
     await warning.waitFor()
     expect(opened).toEqual([])
     await page.keyboard.press('Enter')
