@@ -62,7 +62,7 @@ room-answer: $(NODE_MODULES) ## Answer a poll or a task of the room (A='…')
 	@$(RUN) scripts/room-answer.ts
 leave-room: $(NODE_MODULES) ## Leave the room of a class: nothing more is sent
 	@$(RUN) scripts/leave-room.ts
-measure: $(NODE_MODULES) ## Measure both modes at growing numbers of Services, for lab 6 (MAX=3000 ENDPOINTS=3; SHOW=1, or SHOW=change for one part)
+measure: $(NODE_MODULES) ## Measure both modes at growing numbers of Services, for lab 6 (MAX=3000 ENDPOINTS=3; NFT=1 nftables mode instead; SHOW=1, or SHOW=change)
 	@$(RUN) scripts/measure.ts
 
 ##@ Cluster

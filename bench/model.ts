@@ -62,7 +62,7 @@ export async function measureModel(): Promise<void> {
   )
   let largest = { text: '', totalMs: 0 }
   for (const services of SIZES) largest = measureSize(services)
-  const node = await MeasuringNode.boot('bench', 2048, createProgress())
+  const node = await MeasuringNode.boot('uml', 'bench', 2048, createProgress())
   try {
     const { ms } = await node.feed('iptables-restore --test', largest.text)
     console.log(

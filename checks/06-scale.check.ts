@@ -1,6 +1,7 @@
 // Lab 6, scale: the checks of the steps of labs/06-scale/lab.yaml.
 
 import { defineLab } from '../grading/define-lab.ts'
+import * as nftables from './06-scale/nftables.ts'
 import * as ownSync from './06-scale/own-sync.ts'
 import * as predictions from './06-scale/predictions.ts'
 import * as run from './06-scale/run.ts'
@@ -24,4 +25,8 @@ export default defineLab(6, ({ step, question }) => {
   question('turning-point', shapes.turningPoint)
   step('keep-alive', shapes.shapesOf('keep-alive', shapes.keptAliveFlat))
   step('cpu', shapes.shapesOf('cpu', shapes.risingAgainstFlat('busyMore')))
+  step('nftables', nftables.lookedUpInMap, {
+    predict: nftables.growsInNftables,
+    question: nftables.rulesOfOneService,
+  })
 })

@@ -3,20 +3,23 @@ import {
   MEASUREMENT,
   type Measurement,
   measurement,
+  type Point,
   type Quantity,
 } from '../../course/scale/measurement.ts'
 import {
   type Counts,
   countState,
+  countTable,
   MEASURED_NODE,
   MEASURED_VERSION,
   SERVER,
   syntheticCluster,
 } from '../../course/scale/synthetic-cluster.ts'
+import type { KubeProxyMode } from '../../dataplane/kube-proxy/config.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
-import { requireSupport } from '../../embedded/index.ts'
+import { type KernelName, requireSupport } from '../../embedded/index.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectFound, expectThat, NotApplicable } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
@@ -39,7 +42,7 @@ const repeated: readonly Quantity[] = [
 /** The run that `make measure` stored in the cluster. Not applicable for a capture without one, or where the measuring kernel can't run. */
 export async function measuredRun({ notes, live }: CheckContext): Promise<Measurement> {
   const run = notes.read(MEASUREMENT, measurement)
-  if (!run) await expectMeasurable(live)
+  if (!run) await expectMeasurable(live, 'uml')
   return expectFound(run, {
     inspect: SHOW,
     expected: 'one run in which both modes were measured at the same sizes',
@@ -48,10 +51,14 @@ export async function measuredRun({ notes, live }: CheckContext): Promise<Measur
   })
 }
 
-async function expectMeasurable(live: CheckContext['live']): Promise<void> {
+/** Throws NotApplicable for a capture, and where the kernel can't run. */
+export async function expectMeasurable(
+  live: CheckContext['live'],
+  kernel: KernelName,
+): Promise<void> {
   if (!live) throw new NotApplicable('nothing was measured before this capture was taken')
   try {
-    await requireSupport('uml')
+    await requireSupport(kernel)
   } catch (error) {
     throw new NotApplicable(
       `the measuring kernel does not run here: ${error instanceof Error ? error.message : error}`,
@@ -91,24 +98,37 @@ export function expectRun(
 }
 
 /** The counts that kube-proxy of a mode programs for a number of Services. */
-function predictedCounts(mode: SwitchedMode, services: number, endpoints: number): Counts {
+function predictedCounts(mode: KubeProxyMode, services: number, endpoints: number): Counts {
   const { objects } = readObjects(syntheticCluster(services, endpoints, SERVER))
-  return countState(predict(objects, { node: MEASURED_NODE, mode, version: MEASURED_VERSION }))
+  const state = predict(objects, { node: MEASURED_NODE, mode, version: MEASURED_VERSION })
+  return state.nftables ? countTable(state.nftables) : countState(state)
 }
 
-/** The counts on the node are those of kube-proxy at every size: linear in the Services, extrapolated from predictions for 10 and 20. */
-const countsArePredicted = (mode: SwitchedMode) => async (context: CheckContext) => {
-  const { endpoints, ...run } = await measuredRun(context)
+/**
+ * The counts on the node are those of kube-proxy at every size: linear in the Services, extrapolated from predictions for 10 and 20.
+ * `command` measures again.
+ */
+export function expectPredictedCounts(
+  mode: KubeProxyMode,
+  points: readonly Point[],
+  endpoints: number,
+  command: string,
+): void {
   const [ten, twenty] = [predictedCounts(mode, 10, endpoints), predictedCounts(mode, 20, endpoints)]
-  for (const point of run[mode])
+  for (const point of points)
     for (const what of Object.keys(ten) as (keyof Counts)[]) {
       const count = ten[what] + ((twenty[what] - ten[what]) / 10) * (point.services - 10)
       expectRun(point[what] === count, {
         expected: `${count} ${what} for ${point.services} Services in ${mode} mode`,
         actual: `${point[what]}`,
-        next: 'make measure',
+        next: command,
       })
     }
+}
+
+const countsArePredicted = (mode: SwitchedMode) => async (context: CheckContext) => {
+  const { endpoints, ...run } = await measuredRun(context)
+  expectPredictedCounts(mode, run[mode], endpoints, 'make measure')
 }
 
 /** iptables mode: every Service adds a rule to KUBE-SERVICES, and further rules in other chains. */

@@ -5,6 +5,7 @@ import {
   largestPoint,
   type Measurement,
   median,
+  type Point,
   type Quantity,
   quantile,
   riseOf,
@@ -12,7 +13,6 @@ import {
   seriesOf,
 } from '../../course/scale/measurement.ts'
 import { lastServiceSlowdown } from '../../course/scale/results.ts'
-import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { Check, CheckContext } from '../../grading/check-context.ts'
 import { Failure, NotApplicable, Trouble } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
@@ -26,16 +26,28 @@ const described = {
 } as const satisfies Partial<Record<Quantity, readonly [what: string, unit: string, times: number]>>
 type JudgedQuantity = keyof typeof described
 
+/** One curve of a run, and how messages call it. */
+export interface Curve {
+  title: string
+  points: readonly Point[]
+}
+
+const iptablesMode = ({ iptables }: Measurement): Curve => ({
+  title: 'iptables mode',
+  points: iptables,
+})
+const ipvsMode = ({ ipvs }: Measurement): Curve => ({ title: 'ipvs mode', points: ipvs })
+
 /** The medians at all sizes, each with the range of the middle half of the values. */
-function figures(run: Measurement, mode: SwitchedMode, quantity: JudgedQuantity): string {
+function figures({ title, points }: Curve, quantity: JudgedQuantity): string {
   const [what, unit, times] = described[quantity]
-  const points = seriesOf(run[mode], quantity).map(({ size, values }) => {
+  const medians = seriesOf(points, quantity).map(({ size, values }) => {
     const [low, middle, high] = [0.25, 0.5, 0.75].map((part) =>
       (quantile(values, part) * times).toPrecision(3),
     )
     return `${size}: ${middle} (${low} to ${high})`
   })
-  return `${what} in ${mode} mode (${unit}) at ${points.join(', ')}`
+  return `${what} in ${title} (${unit}) at ${medians.join(', ')}`
 }
 
 /** A claim about a quantity in one mode. */
@@ -46,11 +58,11 @@ interface Shape {
   figures: string
 }
 
-/** In iptables mode the quantity rises clearly. */
-const rising = (run: Measurement, quantity: JudgedQuantity): Shape => ({
+/** The quantity rises clearly. */
+export const rising = (curve: Curve, quantity: JudgedQuantity): Shape => ({
   wanted: 'a rising curve',
-  result: risesClearly(seriesOf(run.iptables, quantity)) ? 'holds' : 'unclear',
-  figures: figures(run, 'iptables', quantity),
+  result: risesClearly(seriesOf(curve.points, quantity)) ? 'holds' : 'unclear',
+  figures: figures(curve, quantity),
 })
 
 /** A curve is flat beside another one if it rises by less than this part of it. */
@@ -59,76 +71,96 @@ const FLAT = 0.25
 /** Below this size no curve is `wrong`: a short list is traversed too fast to be measured. */
 const LONG = 1000
 
-/** In that mode the quantity is flat beside the rise of `yardstick` in iptables mode. */
-function flat(
-  run: Measurement,
-  mode: SwitchedMode,
+/** The quantity is flat beside the rise of `yardstick` in the curve of a list. */
+export function flat(
+  curve: Curve,
+  list: Curve,
   quantity: JudgedQuantity,
   yardstick = quantity,
 ): Shape {
-  const [series, list] = [seriesOf(run[mode], quantity), seriesOf(run.iptables, yardstick)]
+  const series = seriesOf(curve.points, quantity)
+  const listed = seriesOf(list.points, yardstick)
   const shape = (result: Shape['result']): Shape => {
-    return { wanted: 'a flat curve', result, figures: figures(run, mode, quantity) }
+    return { wanted: 'a flat curve', result, figures: figures(curve, quantity) }
   }
-  if (!risesClearly(list)) return shape('unclear')
-  if (Math.abs(riseOf(series)) <= FLAT * riseOf(list)) return shape('holds')
-  const isWrong = risesClearly(series) && largestPoint(run[mode]).services >= LONG && isSteady(run)
+  if (!risesClearly(listed)) return shape('unclear')
+  if (Math.abs(riseOf(series)) <= FLAT * riseOf(listed)) return shape('holds')
+  const isLong = largestPoint(curve.points).services >= LONG
+  const isWrong = risesClearly(series) && isLong && isSteady(curve) && isSteady(list)
   return shape(isWrong ? 'wrong' : 'unclear')
 }
 
 /** The maximum variation between sizes of work that is independent of Services. If it is larger, the machine was too busy. */
 const UNSTEADY = 0.25
 
-const isSteady = (run: Measurement): boolean =>
-  [run.iptables, run.ipvs].every((points) => {
-    const medians = points.map(({ workMicros }) => median(workMicros))
-    return Math.max(...medians) / Math.min(...medians) - 1 <= UNSTEADY
-  })
+function isSteady({ points }: Curve): boolean {
+  const medians = points.map(({ workMicros }) => median(workMicros))
+  return Math.max(...medians) / Math.min(...medians) - 1 <= UNSTEADY
+}
 
 /** A quantity in both modes: it rises with iptables, and is flat compared to that with IPVS. */
 export const risingAgainstFlat =
   (quantity: JudgedQuantity) =>
-  (run: Measurement): Shape[] => [rising(run, quantity), flat(run, 'ipvs', quantity)]
+  (run: Measurement): Shape[] => [
+    rising(iptablesMode(run), quantity),
+    flat(ipvsMode(run), iptablesMode(run), quantity),
+  ]
 
 /** Kept-alive requests: flat in both modes, compared to the rise of new connections in iptables mode. */
 export const keptAliveFlat = (run: Measurement): Shape[] =>
-  (['iptables', 'ipvs'] as const).map((mode) => flat(run, mode, 'keptMoreMicros', 'newMoreMicros'))
+  [iptablesMode(run), ipvsMode(run)].map((mode) =>
+    flat(mode, iptablesMode(run), 'keptMoreMicros', 'newMoreMicros'),
+  )
 
 /** A wrong shape fails; one that noise hides is Trouble, never a failure. */
-function judgeShapes(shapes: readonly Shape[]): void {
+function judgeShapes(shapes: readonly Shape[], again: string): void {
   const wrong = shapes.find(({ result }) => result === 'wrong')
   if (wrong)
     expectRun(false, {
       expected: wrong.wanted,
       actual: wrong.figures,
       hint: 'Measure again on a quieter machine, or with a larger MAX:',
-      next: 'make measure',
+      next: again,
     })
   const unclear = shapes.find(({ result }) => result === 'unclear')
   if (unclear)
     throw new Trouble(
-      `the noise hides whether it is ${unclear.wanted}: ${unclear.figures}. Run \`make measure\` again on a quieter machine, or with a larger MAX.`,
+      `the noise hides whether it is ${unclear.wanted}: ${unclear.figures}. Run \`${again}\` again on a quieter machine, or with a larger MAX.`,
     )
 }
 
-/** A check of shapes of the run. Once passed on the live cluster it remains passed; a capture is judged by the run in it. */
-export const shapesOf =
-  (note: string, shapesIn: (run: Measurement) => Shape[]): Check =>
+/** A run of a command, as it is stored in the cluster. */
+interface StoredRun<Run> {
+  read(context: CheckContext): Promise<Run>
+  command: string
+}
+
+/** A check of shapes of a run. Once passed on the live cluster it remains passed; a capture is judged by the run in it. */
+export const shapesIn =
+  <Run extends { at: string }>(
+    { read, command }: StoredRun<Run>,
+    note: string,
+    shapesOfRun: (run: Run) => Shape[],
+  ): Check =>
   async (context: CheckContext) => {
     const { live, notes, show } = context
     const seenBefore = notes.read(note, z.looseObject({})) !== undefined
     if (live && seenBefore) return
-    const run = await measuredRun(context)
-    const shapes = shapesIn(run)
+    const run = await read(context)
+    const shapes = shapesOfRun(run)
     show(shapes.map(({ wanted, result, figures }) => `${wanted}, ${result}: ${figures}`))
     try {
-      judgeShapes(shapes)
+      judgeShapes(shapes, command)
     } catch (error) {
       if (!seenBefore || !(error instanceof Failure)) throw error
       throw new NotApplicable('it held in a run that a later one has replaced')
     }
     notes.keep(note, { measured: run.at, seen: shapes.map(({ figures }) => figures) })
   }
+
+/** The same for the run of both modes. */
+export const shapesOf = (note: string, shapesOfRun: (run: Measurement) => Shape[]): Check =>
+  shapesIn({ read: measuredRun, command: 'make measure' }, note, shapesOfRun)
 
 /** The smallest increase that counts as noticeable. */
 const NOTICEABLE = 0.1

@@ -4,18 +4,29 @@ import { join } from 'node:path'
 import type { Cluster } from '../../cluster/driver.ts'
 import type { KubeClient } from '../../cluster/kube-client.ts'
 import { takeObjects } from '../../cluster/snapshot.ts'
-import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import { type KernelName, Unsupported } from '../../embedded/index.ts'
 import { evidenceFolder } from '../../grading/grader.ts'
 import { LabNotes, writeNotes } from '../../grading/lab-notes.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { clusterFolder, projectRoot } from '../../host/layout.ts'
 import { oneAtATime } from '../../host/one-at-a-time.ts'
 import type { Progress } from '../../host/progress.ts'
-import { MEASUREMENT, type Measurement, measurement, type Point } from './measurement.ts'
-import { type Cost, type Inventory, MeasuringNode } from './measuring-node.ts'
-import { type MeasurementEffort, planScale, type ScalePlan } from './plan.ts'
+import {
+  HOST_CURVES,
+  HOST_MEASUREMENT,
+  HOST_TROUBLE,
+  type HostCurve,
+  type HostMeasurement,
+  hostMeasurement,
+  MEASUREMENT,
+  type Measurement,
+  measurement,
+  type Point,
+} from './measurement.ts'
+import { type Cost, type Inventory, type MeasuredCurve, MeasuringNode } from './measuring-node.ts'
+import { type MeasurementEffort, planHostScale, planScale, type ScalePlan } from './plan.ts'
 import { ProgrammedMode } from './programmed-mode.ts'
-import { measurementTable, scalePlot, scaleRemarks } from './results.ts'
+import { measurementTable, scalePlot, scaleRemarks, titleOf } from './results.ts'
 import { syntheticClusterIP } from './synthetic-cluster.ts'
 import {
   RATE,
@@ -29,75 +40,175 @@ const LAB = 6
 /** For more Services than this, the node's state is too large to be stored and read. */
 const KEPT_UP_TO = 1000
 
-/** The node's state in each mode at the largest size that is kept, as printed by its tools. */
-type KeptStates = Record<SwitchedMode, Partial<Inventory['printed']>>
+/** The node's state of each curve at the largest size that is kept, as printed by its tools. */
+type KeptStates = Partial<Record<MeasuredCurve, Inventory['printed']>>
+
+interface MeasureOptions {
+  env?: Readonly<Record<string, string | undefined>>
+  effort?: MeasurementEffort
+}
 
 /**
- * `make measure`: measures with MAX and ENDPOINTS from the environment, in a separate kernel, and stores the run as a note in
- * the cluster and as a table, JSON and a diagram in the evidence folder. Returns the folder and the run.
+ * `make measure`: measures both modes with MAX and ENDPOINTS from the environment, in a separate kernel, and stores the run as a
+ * note in the cluster and as a table, JSON and a diagram in the evidence folder. Returns the folder and the run.
  * @throws Refusal for an invalid number; Unsupported if the embedded kernel can't run
  */
 export async function measureHere(
   cluster: Pick<Cluster, 'name'>,
   client: KubeClient,
   progress: Progress,
-  {
-    env = process.env,
-    effort,
-  }: { env?: Readonly<Record<string, string | undefined>>; effort?: MeasurementEffort } = {},
+  { env = process.env, effort }: MeasureOptions = {},
 ): Promise<{ folder: string; run: Measurement }> {
   const plan = planScale(env, effort)
-  const each = `${plan.endpoints} ${plan.endpoints === 1 ? 'endpoint' : 'endpoints'} each`
-  const minutes = Math.ceil(plan.estimateSeconds / 60)
-  const time = `${minutes} ${minutes === 1 ? 'minute' : 'minutes'}`
-  progress.note(
-    `Measuring ${plan.sizes.join(', ')} Services with ${each} in both modes: about ${time} on an idle machine.`,
+  progress.note(announced(plan, 'both modes', plan.estimateSeconds))
+  const began = performance.now()
+  const samples = await alone(progress, () =>
+    onNode(
+      () => bootFor(cluster, 'uml', plan, progress),
+      async (node) => ({
+        iptables: await measureCurve(node, 'iptables', plan.effort.visits, plan, progress),
+        ipvs: await measureCurve(node, 'ipvs', 1, plan, progress),
+      }),
+    ),
   )
-  // A kubeconfig context may have characters in its name that are invalid in the name of a kernel.
-  const kernel = `measuring-${cluster.name.replace(/[^a-z0-9.-]/g, '-').slice(0, 40)}`
-  const measure = async () => {
-    const node = await MeasuringNode.boot(kernel, plan.memoryMegabytes, progress)
-    try {
-      return await measureModes(node, plan, progress)
-    } finally {
-      await node.stop()
-    }
-  }
-  // Two concurrent measurements would slow each other down.
-  const { run, states } = await oneAtATime(clusterFolder('measuring.lock'), measure, {
-    doing: 'measures',
-    progress,
-  })
+  const [iptables = [], ipvs = []] = pointsOf([samples.iptables, samples.ipvs])
+  const machine = `${thisMachine()}; node: User-Mode Linux, one CPU`
+  const run = { ...aboutRun(plan, machine, began), iptables, ipvs }
   await writeNotes(client, LAB, { [MEASUREMENT]: JSON.stringify(run) })
-  return { folder: keepFiles(cluster.name, run, states), run }
+  const states = { iptables: keptState(samples.iptables), ipvs: keptState(samples.ipvs) }
+  return { folder: keepFiles(cluster.name, 'scale', run, states), run }
 }
+
+/**
+ * `make measure NFT=1`: the same for what only this machine's own kernel can do, nftables mode and iptables-nft, beside
+ * iptables-legacy where it has that. Each curve has a node of its own.
+ * @throws Refusal for an invalid number; Unsupported if the kernel can't have such a node, or has no NAT for nft
+ */
+export async function measureOnHost(
+  cluster: Pick<Cluster, 'name'>,
+  client: KubeClient,
+  progress: Progress,
+  { env = process.env, effort }: MeasureOptions = {},
+): Promise<{ folder: string; run: HostMeasurement }> {
+  const plan = planHostScale(env, effort)
+  progress.note(announced(plan, "this machine's own kernel", plan.estimateSeconds))
+  const began = performance.now()
+  const samples = new Map<HostCurve, SizeSamples[]>()
+  const boot = () => bootFor(cluster, 'host', plan, progress)
+  await alone(progress, async () => {
+    const possible = await possibleCurves(boot, progress).catch(async (error: unknown) => {
+      if (error instanceof Unsupported)
+        await writeNotes(client, LAB, { [HOST_TROUBLE]: JSON.stringify(error.message) })
+      throw error
+    })
+    for (const curve of possible)
+      samples.set(
+        curve,
+        await onNode(boot, (node) => measureCurve(node, curve, plan.effort.visits, plan, progress)),
+      )
+  })
+  const points = pointsOf([...samples.values()])
+  const run: HostMeasurement = {
+    ...aboutRun(plan, `${thisMachine()}; node: namespaces of this kernel, one CPU`, began),
+    curves: [...samples.keys()].map((curve, index) => ({ curve, points: points[index] ?? [] })),
+  }
+  await writeNotes(client, LAB, { [HOST_MEASUREMENT]: JSON.stringify(run) })
+  const states = Object.fromEntries([...samples].map(([curve, one]) => [curve, keptState(one)]))
+  return { folder: keepFiles(cluster.name, 'scale-nft', run, states), run }
+}
+
+/** The curves that this kernel can have. */
+const possibleCurves = (boot: () => Promise<MeasuringNode>, progress: Progress) =>
+  onNode(boot, async (node) => {
+    const possible: HostCurve[] = []
+    for (const curve of HOST_CURVES) {
+      const trouble = await node.troubleWith(curve)
+      if (trouble === undefined) possible.push(curve)
+      else if (curve === 'nftables') throw new Unsupported(`${NO_NFT_NAT}: ${trouble}`)
+      else progress.note(`${curve} is left out, because it does not work here: ${trouble}`)
+    }
+    return possible
+  })
+
+const NO_NFT_NAT = "This machine's own kernel has no NAT for nft, which nftables mode needs"
+
+/** Starts a node for some work, and stops it. */
+async function onNode<T>(
+  boot: () => Promise<MeasuringNode>,
+  work: (node: MeasuringNode) => Promise<T>,
+): Promise<T> {
+  const node = await boot()
+  try {
+    return await work(node)
+  } finally {
+    await node.stop()
+  }
+}
+
+function announced({ sizes, endpoints }: ScalePlan, where: string, seconds: number): string {
+  const each = `${endpoints} ${endpoints === 1 ? 'endpoint' : 'endpoints'} each`
+  const minutes = Math.ceil(seconds / 60)
+  const time = `${minutes} ${minutes === 1 ? 'minute' : 'minutes'}`
+  return `Measuring ${sizes.join(', ')} Services with ${each} in ${where}: about ${time} on an idle machine.`
+}
+
+/** Two concurrent measurements would slow each other down. */
+const alone = <T>(progress: Progress, work: () => Promise<T>): Promise<T> =>
+  oneAtATime(clusterFolder('measuring.lock'), work, { doing: 'measures', progress })
+
+/** A kubeconfig context may have characters in its name that are invalid in the name of a kernel. */
+const bootFor = (
+  { name }: Pick<Cluster, 'name'>,
+  kernel: KernelName,
+  { memoryMegabytes }: ScalePlan,
+  progress: Progress,
+): Promise<MeasuringNode> =>
+  MeasuringNode.boot(
+    kernel,
+    `measuring-${name.replace(/[^a-z0-9.-]/g, '-').slice(0, 40)}`,
+    memoryMegabytes,
+    progress,
+  )
 
 /** The last run, which measureHere stored in the cluster; undefined if there is none. */
-export async function lastRun(
+export const lastRun = async (
   cluster: Cluster,
   client: KubeClient,
-): Promise<Measurement | undefined> {
-  return new LabNotes(LAB, new Snapshot(await takeObjects(cluster, client))).read(
-    MEASUREMENT,
-    measurement,
-  )
-}
+): Promise<Measurement | undefined> =>
+  (await notesOf(cluster, client)).read(MEASUREMENT, measurement)
 
-function keepFiles(name: string, run: Measurement, states: KeptStates): string {
+/** The last run of measureOnHost. */
+export const lastHostRun = async (
+  cluster: Cluster,
+  client: KubeClient,
+): Promise<HostMeasurement | undefined> =>
+  (await notesOf(cluster, client)).read(HOST_MEASUREMENT, hostMeasurement)
+
+const notesOf = async (cluster: Cluster, client: KubeClient): Promise<LabNotes> =>
+  new LabNotes(LAB, new Snapshot(await takeObjects(cluster, client)))
+
+/** Writes the table, JSON and diagram of a run, and the states of its curves. Returns the folder. */
+function keepFiles(
+  name: string,
+  file: 'scale' | 'scale-nft',
+  run: Measurement | HostMeasurement,
+  states: KeptStates,
+): string {
   const folder = evidenceFolder(LAB, name)
   const path = join(projectRoot, folder)
   mkdirSync(path, { recursive: true })
   const remarks = scaleRemarks(run)
-  writeFileSync(join(path, 'scale.json'), `${JSON.stringify(run, undefined, 1)}\n`)
+  writeFileSync(join(path, `${file}.json`), `${JSON.stringify(run, undefined, 1)}\n`)
   writeFileSync(
-    join(path, 'scale.txt'),
+    join(path, `${file}.txt`),
     `${[...measurementTable(run), '', ...remarks].join('\n')}\n`,
   )
-  writeFileSync(join(path, 'scale.svg'), scalePlot(run, remarks))
-  for (const [mode, printed] of Object.entries(states)) {
-    mkdirSync(join(path, `${mode}-mode`), { recursive: true })
-    for (const [file, text] of Object.entries(printed))
-      if (text) writeFileSync(join(path, `${mode}-mode`, file), text)
+  writeFileSync(join(path, `${file}.svg`), scalePlot(run, remarks))
+  for (const [curve, printed] of Object.entries(states)) {
+    const mode = `${curve}-mode`
+    mkdirSync(join(path, mode), { recursive: true })
+    for (const [tool, text] of Object.entries(printed))
+      if (text) writeFileSync(join(path, mode, tool), text)
   }
   return folder
 }
@@ -105,38 +216,28 @@ function keepFiles(name: string, run: Measurement, states: KeptStates): string {
 function thisMachine(): string {
   const [cpu] = cpus()
   const memory = Math.round(totalmem() / 1024 ** 3)
-  return `${cpus().length} × ${cpu?.model ?? 'CPU'}, ${memory} GB, Linux ${release()}; node: User-Mode Linux, one CPU`
+  return `${cpus().length} × ${cpu?.model ?? 'CPU'}, ${memory} GB, Linux ${release()}`
 }
 
-async function measureModes(
-  node: MeasuringNode,
-  plan: ScalePlan,
-  progress: Progress,
-): Promise<{ run: Measurement; states: KeptStates }> {
-  const began = performance.now()
-  const iptables = await measureMode(node, 'iptables', plan.effort.visits, plan, progress)
-  const ipvs = await measureMode(node, 'ipvs', 1, plan, progress)
-  const blocks = [...iptables, ...ipvs].flatMap(({ requests, connections }) => [
-    ...requests,
-    ...connections,
-  ])
+const aboutRun = ({ endpoints }: ScalePlan, machine: string, began: number) => ({
+  at: new Date().toISOString(),
+  machine,
+  endpoints,
+  rate: RATE,
+  seconds: rounded((performance.now() - began) / 1000),
+})
+
+/** The points of each curve of one run. */
+function pointsOf(curves: readonly SizeSamples[][]): Point[][] {
+  const blocks = curves.flat().flatMap(({ requests, connections }) => [...requests, ...connections])
   const fastest = Math.min(...blocks.map(({ work }) => work))
-  const run = {
-    at: new Date().toISOString(),
-    machine: thisMachine(),
-    endpoints: plan.endpoints,
-    rate: RATE,
-    seconds: rounded((performance.now() - began) / 1000),
-    iptables: iptables.map((one) => pointOf(one, fastest)),
-    ipvs: ipvs.map((one) => pointOf(one, fastest)),
-  }
-  return { run, states: { iptables: keptState(iptables), ipvs: keptState(ipvs) } }
+  return curves.map((samples) => samples.map((one) => pointOf(one, fastest)))
 }
 
-const keptState = (samples: readonly SizeSamples[]): Partial<Inventory['printed']> =>
+const keptState = (samples: readonly SizeSamples[]): Inventory['printed'] =>
   samples.findLast(({ services }) => services <= KEPT_UP_TO)?.programmed.printed ?? {}
 
-/** The measurements of one mode at one size, from all visits. */
+/** The measurements of one curve at one size, from all visits. */
 interface SizeSamples {
   services: number
   programmed: Inventory
@@ -147,24 +248,24 @@ interface SizeSamples {
 }
 
 /** Visits all sizes in ascending order, several times. */
-async function measureMode(
+async function measureCurve(
   node: MeasuringNode,
-  mode: SwitchedMode,
+  curve: MeasuredCurve,
   visits: number,
   { sizes, endpoints, effort }: ScalePlan,
   progress: Progress,
 ): Promise<SizeSamples[]> {
-  const programmed = new ProgrammedMode(node, mode, endpoints)
+  const programmed = new ProgrammedMode(node, curve, endpoints)
   const share = (count: number) => Math.ceil(count / visits)
   const samples: SizeSamples[] = []
   for (let visit = 1; visit <= visits; visit++)
     for (const [index, services] of sizes.entries()) {
       const again = visits > 1 ? `, ${visit} of ${visits}` : ''
-      progress.start(`${mode === 'ipvs' ? 'IPVS' : mode} mode, ${services} Services${again}`)
+      progress.start(`${titleOf(curve)}, ${services} Services${again}`)
       const program = await programmed.program(services)
       samples[index] ??= {
         services,
-        programmed: await node.inventory(),
+        programmed: await node.inventory(curve),
         program,
         requests: [],
         connections: [],

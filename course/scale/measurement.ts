@@ -35,23 +35,43 @@ const pointSchema = z.strictObject({
   busyMore: differences,
 })
 
+const aboutRun = {
+  at: z.string(),
+  machine: z.string().max(300),
+  endpoints: count,
+  /** New connections per second for `busy`. */
+  rate: z.number().positive(),
+  seconds: z.number().nonnegative(),
+}
+const points = z.array(pointSchema).min(1).max(20)
+
+/** Whether all curves have the same sizes, in ascending order. */
+function haveSameSizes(curves: readonly (readonly { services: number }[])[]): boolean {
+  const [first = [], ...others] = curves.map((curve) => curve.map(({ services }) => services))
+  const isRising = first.every((size, index) => index === 0 || size > (first[index - 1] ?? size))
+  return isRising && others.every((sizes) => sizes.join() === first.join())
+}
+
 /** One run: both modes on the same node at the same sizes, in ascending order. */
 export const measurement = z
+  .strictObject({ ...aboutRun, iptables: points, ipvs: points })
+  .refine(({ iptables, ipvs }) => haveSameSizes([iptables, ipvs]))
+
+/** What is measured on this machine's own kernel, which can do what User-Mode Linux can't, in the order of their age. */
+export const HOST_CURVES = ['iptables-legacy', 'iptables-nft', 'nftables'] as const
+export type HostCurve = (typeof HOST_CURVES)[number]
+
+/** One run on this machine's own kernel: each curve on a node of its own, at the same sizes. */
+export const hostMeasurement = z
   .strictObject({
-    at: z.string(),
-    machine: z.string().max(300),
-    endpoints: count,
-    /** New connections per second for `busy`. */
-    rate: z.number().positive(),
-    seconds: z.number().nonnegative(),
-    iptables: z.array(pointSchema).min(1).max(20),
-    ipvs: z.array(pointSchema).min(1).max(20),
+    ...aboutRun,
+    curves: z
+      .array(z.strictObject({ curve: z.enum(HOST_CURVES), points }))
+      .min(1)
+      .max(3),
   })
-  .refine(({ iptables, ipvs }) => {
-    const sizes = iptables.map(({ services }) => services)
-    const rising = sizes.every((size, index) => index === 0 || size > (sizes[index - 1] ?? size))
-    return rising && sizes.join() === ipvs.map(({ services }) => services).join()
-  })
+  .refine(({ curves }) => haveSameSizes(curves.map(({ points }) => points)))
+export type HostMeasurement = z.infer<typeof hostMeasurement>
 
 /** One mode at one number of Services. */
 export type Point = z.infer<typeof pointSchema>
@@ -59,6 +79,11 @@ export type Measurement = z.infer<typeof measurement>
 
 /** The note of the last run in the ConfigMap lab-6. */
 export const MEASUREMENT = 'measurement'
+/** The same for this machine's own kernel. */
+export const HOST_MEASUREMENT = 'measurement-host'
+
+/** Why that kernel can't be measured, in a sentence. */
+export const HOST_TROUBLE = 'measurement-host-trouble'
 
 /** A quantity that is measured several times at each size. */
 export type Quantity = 'changeMs' | 'newMoreMicros' | 'keptMoreMicros' | 'workMicros' | 'busyMore'

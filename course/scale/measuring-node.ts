@@ -1,21 +1,26 @@
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseIpsetSave } from '../../dataplane/ipset-save.ts'
 import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import { parseIpvsadmSave } from '../../dataplane/ipvsadm-save.ts'
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import { parseNftList } from '../../dataplane/nft-list.ts'
 import {
   ensurePackages,
   firstModules,
+  type KernelName,
   laterModules,
   type Machine,
   requireSupport,
   startMachine,
 } from '../../embedded/index.ts'
 import { cacheFolder, clusterFolder } from '../../host/layout.ts'
+import { reasonOf } from '../../host/main.ts'
 import { programText } from '../../host/program-text.ts'
 import type { Progress } from '../../host/progress.ts'
 import { shellWord } from '../../host/shell-word.ts'
-import { CLIENT, type Counts, countState, SERVER } from './synthetic-cluster.ts'
+import type { HostCurve } from './measurement.ts'
+import { CLIENT, type Counts, countState, countTable, SERVER } from './synthetic-cluster.ts'
 
 const gateway = '169.254.1.1'
 const pods = { client: CLIENT, server: SERVER }
@@ -35,7 +40,17 @@ const network = [
   ]),
 ].join('\n')
 /** As kube-proxy sets them. */
-const sysctls = 'echo 1 >/proc/sys/net/ipv4/ip_forward; echo 1 >/proc/sys/net/ipv4/vs/conntrack'
+const sysctls =
+  'cd /proc/sys/net/ipv4; echo 1 >ip_forward; [ ! -e vs/conntrack ] || echo 1 >vs/conntrack'
+
+/** A curve of a run: in User-Mode Linux one for each mode, on this machine's own kernel those that need it. */
+export type MeasuredCurve = SwitchedMode | HostCurve
+
+/** The iptables of a curve: User-Mode Linux has only one. */
+export const iptablesOf = (curve: MeasuredCurve): string =>
+  ({ 'iptables-legacy': 'xtables-legacy-multi ', 'iptables-nft': 'xtables-nft-multi ' })[
+    curve as string
+  ] ?? ''
 
 /** The duration of a command, and the CPU time it used. */
 export interface Cost {
@@ -46,43 +61,45 @@ export interface Cost {
 /** The state of a node: counts, and the output of each tool by its file name in a capture. */
 export interface Inventory {
   counts: Counts
-  printed: Record<'iptables-save' | 'ipset-save' | 'ipvsadm-save', string>
+  printed: Partial<Record<'iptables-save' | 'ipset-save' | 'ipvsadm-save' | 'nft-list', string>>
 }
 
-/** One node in a separate User-Mode Linux kernel, for measuring: no cluster, no kubelet, no other traffic. */
+/** One node for measuring, in a separate User-Mode Linux kernel or in namespaces of this machine's own: no cluster, no kubelet. */
 export class MeasuringNode {
   readonly #machine: Machine
   readonly #folder: string
+  /** Before client and server: with one processor, as a node of User-Mode Linux has, the time of one includes that of the other. */
+  readonly #pinned: readonly string[]
   #inputs = 0
 
   private constructor(machine: Machine, folder: string) {
     this.#machine = machine
     this.#folder = folder
+    this.#pinned = machine.ownKernel ? [] : ['taskset', '-c', lastProcessor()]
   }
 
   /**
-   * Boots the kernel and resolves when the server Pod answers.
+   * Starts the kernel and resolves when the server Pod answers. `memoryMegabytes` is that of User-Mode Linux.
    * @throws Unsupported if the kernel can't run
    */
   static async boot(
+    kernel: KernelName,
     name: string,
     memoryMegabytes: number,
     progress: Progress,
   ): Promise<MeasuringNode> {
-    await requireSupport('uml')
+    await requireSupport(kernel)
     const packages = await ensurePackages(cacheFolder, progress)
     const folder = clusterFolder(name)
     // The confined kernel reads only this folder of the cluster's.
     const directory = join(folder, 'uml')
     mkdirSync(directory, { recursive: true })
-    const node = new MeasuringNode(
-      await startMachine({ packages, directory, name, memoryMegabytes }),
-      folder,
-    )
+    const machine = await startMachine({ kernel, packages, directory, name, memoryMegabytes })
+    const node = new MeasuringNode(machine, folder)
     try {
-      await node.#must(['sh', '-ec', `${loadModules}${network}`])
+      await node.#must(['sh', '-ec', `${machine.ownKernel ? loadModules : ''}${network}`])
       await node.run(sysctls)
-      await node.#must(['perl', '-e', echoServer], 'server')
+      await node.#must([...node.#pinned, 'perl', '-e', echoServer], 'server')
       return node
     } catch (error) {
       await node.stop()
@@ -108,7 +125,8 @@ export class MeasuringNode {
 
   /** Runs a Perl program in the client Pod; resolves to the numbers of each line it prints. */
   async ask(program: string, args: readonly (string | number)[]): Promise<number[][]> {
-    const stdout = await this.#must(['perl', '-e', program, ...args.map(String)], 'client')
+    const command = [...this.#pinned, 'perl', '-e', program, ...args.map(String)]
+    const stdout = await this.#must(command, 'client')
     const lines = stdout.trim().split('\n')
     return lines.map((line) => line.split(' ').map(Number))
   }
@@ -116,9 +134,7 @@ export class MeasuringNode {
   /** Runs a program on the node with input from a file, and returns its cost. Empty input runs nothing. */
   async feed(command: string, input: string): Promise<Cost> {
     if (input === '') return { ms: 0, cpuMs: 0 }
-    // A file is faster than sending megabytes over the serial line. The kernel caches what it has read, so each input gets its own.
-    const file = join(this.#folder, 'uml', `input-${this.#inputs++}`)
-    writeFileSync(file, input)
+    const file = await this.#inputFile(input)
     const began = performance.now()
     const times = await this.run(
       `output=$(${command} <${shellWord(file)} 2>&1) || { echo "$output" >&2; exit 1; }; times`,
@@ -126,8 +142,46 @@ export class MeasuringNode {
     return { ms: performance.now() - began, cpuMs: cpuOf(times) }
   }
 
+  /**
+   * A file is faster than sending megabytes over the serial line of User-Mode Linux, which caches what it has read: each input gets its
+   * own. A guest on this machine's kernel sees no file of the machine.
+   */
+  async #inputFile(content: string): Promise<string> {
+    if (!this.#machine.ownKernel) {
+      await this.#machine.write([{ path: GUEST_INPUT, content }])
+      return GUEST_INPUT
+    }
+    const file = join(this.#folder, 'uml', `input-${this.#inputs++}`)
+    writeFileSync(file, content)
+    return file
+  }
+
+  /** Why this kernel can't hold the rules of a curve, in the words of the program that writes them; undefined if it can. */
+  async troubleWith(curve: HostCurve): Promise<string | undefined> {
+    const [command, input] =
+      curve === 'nftables'
+        ? ['nft -f -', NFT_PROBE]
+        : [`${iptablesOf(curve)}iptables-restore`, IPTABLES_PROBE]
+    try {
+      await this.feed(command, input)
+      return undefined
+    } catch (error) {
+      return reasonOf(error)
+    }
+  }
+
   /** The state of the node for Services, read back from the kernel. */
-  async inventory(): Promise<Inventory> {
+  async inventory(curve: MeasuredCurve): Promise<Inventory> {
+    if (curve === 'nftables') {
+      const json = await this.run('nft -j list table ip kube-proxy')
+      const text = await this.run('nft list table ip kube-proxy')
+      return { counts: countTable(parseNftList(json)), printed: { 'nft-list': text } }
+    }
+    if (curve === 'iptables-legacy' || curve === 'iptables-nft') {
+      const text = await this.run(`${iptablesOf(curve)}iptables-save`)
+      const state = { iptables: parseIptablesSave(text), ipsets: new Map(), virtualServers: [] }
+      return { counts: countState(state), printed: { 'iptables-save': text } }
+    }
     const mark = '==NEXT=='
     const text = await this.run(
       `iptables-save; echo ${mark}; ipset save; echo ${mark}; ipvsadm -Sn`,
@@ -162,3 +216,21 @@ function cpuOf(text: string): number {
 
 /** Starts an echo server on port 8080 for concurrent connections in the background, and ends when it listens. */
 const echoServer = programText('course/scale/echo-server.pl')
+
+/** The last processor that this process may use: the first ones get most interrupts. */
+function lastProcessor(): string {
+  const allowed = /^Cpus_allowed_list:\s*(\S+)$/m.exec(
+    readFileSync('/proc/self/status', 'utf8'),
+  )?.[1]
+  return allowed?.split(/[,-]/).at(-1) ?? '0'
+}
+
+const GUEST_INPUT = '/run/measuring-input'
+/** What only a kernel with NAT for the program accepts; each table is deleted, or replaced by the first one of the run. */
+const IPTABLES_PROBE =
+  '*nat\n:KUBE-PROBE - [0:0]\n-A KUBE-PROBE -p tcp -m comment --comment probe -m tcp --dport 80 -j DNAT --to-destination 192.0.2.1:80\nCOMMIT\n'
+const NFT_PROBE = `add table ip probe
+add chain ip probe services { type nat hook prerouting priority -100; }
+add rule ip probe services ip daddr 192.0.2.1 meta l4proto tcp dnat to 192.0.2.2:80
+delete table ip probe
+`

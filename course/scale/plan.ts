@@ -64,6 +64,24 @@ function effortFor(max: number, isLarge: boolean): MeasurementEffort {
 }
 
 /**
+ * The plan for this machine's own kernel: fewer Services, because the programs iptables-restore and nft, which an ordinary user runs on a
+ * part of the rules at a time, take most of it. Throws Refusal for an invalid number.
+ */
+export function planHostScale(
+  env: Readonly<Record<string, string | undefined>>,
+  effort: MeasurementEffort = HOST_EFFORT,
+): ScalePlan {
+  const max = readNumber('MAX', env.MAX, HOST_MAX, SMALLEST, LARGEST)
+  const endpoints = readNumber('ENDPOINTS', env.ENDPOINTS, DEFAULT_ENDPOINTS, 1, MOST_ENDPOINTS)
+  const sizes = sizesUpTo(max)
+  const services = sizes.reduce((sum, size) => sum + size, 0)
+  const estimateSeconds = 3 * effort.visits * (2.8 * sizes.length + 0.0015 * services * endpoints)
+  return { sizes, endpoints, effort, memoryMegabytes: 0, estimateSeconds }
+}
+const HOST_MAX = 1000
+const HOST_EFFORT: MeasurementEffort = { visits: 2, rounds: 32, blocks: 20, changes: 6 }
+
+/**
  * The plan for `MAX` Services with `ENDPOINTS` each. The default of `effort` depends on the sizes. Throws Refusal for an
  * invalid number.
  */

@@ -1,10 +1,11 @@
 import { printIptablesSave, type Table } from '../../dataplane/iptables-save.ts'
-import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import type { KubeProxyMode } from '../../dataplane/kube-proxy/config.ts'
+import { printNftTransactions } from '../../dataplane/nft-transaction.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
 import { proxierInputs } from '../../embedded/index.ts'
-import type { Cost, MeasuringNode } from './measuring-node.ts'
+import { type Cost, iptablesOf, type MeasuredCurve, type MeasuringNode } from './measuring-node.ts'
 import {
   MEASURED_NODE,
   MEASURED_VERSION,
@@ -48,13 +49,76 @@ function changedServers(from: NodeState, to: NodeState): string {
   return serverInputs({ wanted, current: programmed, first: false, excludeCIDRs: [] }).add
 }
 
-/** As a genuine kube-proxy of each mode writes: iptables rules as a whole, IPVS what is missing. */
-const modes: Record<SwitchedMode, { program: Writes; change: Writes }> = {
+/**
+ * What is written at once fits into the send buffer of a netlink socket, which only root of the machine can enlarge. A comment of iptables
+ * takes 256 bytes in the kernel (xt_comment), however short it is.
+ */
+const BATCH_LENGTH = 15_000
+
+/** The input of iptables-restore in parts, in which chains come before the rules that jump to them. */
+function inParts(restore: string): string[] {
+  const parts: string[] = []
+  for (const [table, rules] of splitTables(restore)) {
+    let part = ''
+    for (const line of rules) {
+      if (part !== '' && part.length + line.length > BATCH_LENGTH) {
+        parts.push(`*${table}\n${part}COMMIT\n`)
+        part = ''
+      }
+      part += `${line}\n`
+    }
+    parts.push(`*${table}\n${part}COMMIT\n`)
+  }
+  return parts
+}
+
+/** The lines of each table, without its frame. */
+const splitTables = (text: string): [name: string, lines: string[]][] =>
+  [...text.matchAll(/^\*(\S+)\n(.*?)^COMMIT$/gms)].map(([, name = '', lines = '']) => [
+    name,
+    lines.split('\n').filter(Boolean),
+  ])
+
+const nftScripts = (from: NodeState, to: NodeState): string[] =>
+  (to.nftables ?? []).flatMap((table) =>
+    printNftTransactions(
+      from.nftables?.find(({ family }) => family === table.family),
+      table,
+    ),
+  )
+
+interface CurveWriter {
+  mode: KubeProxyMode
+  /** Whether a node is emptied before it is programmed for another number of Services; otherwise what is missing is added. */
+  empties?: string
+  program: Writes
+  change: Writes
+}
+
+const RESTORE_NFT = `${iptablesOf('iptables-nft')}${restoreCommand}`
+const legacyIptables = iptablesOf('iptables-legacy')
+
+/** As a genuine kube-proxy of each mode writes: iptables rules as a whole, IPVS what is missing, nftables what differs. */
+const curves: Record<MeasuredCurve, CurveWriter> = {
   iptables: {
+    mode: 'iptables',
     program: (_from, to) => [['iptables-restore', printIptablesSave(to.iptables)]],
     change: (from, to) => [[restoreCommand, changedChains(from, to)]],
   },
+  'iptables-legacy': {
+    mode: 'iptables',
+    program: (_from, to) => [[`${legacyIptables}iptables-restore`, printIptablesSave(to.iptables)]],
+    change: (from, to) => [[`${legacyIptables}${restoreCommand}`, changedChains(from, to)]],
+  },
+  'iptables-nft': {
+    mode: 'iptables',
+    empties: 'nft flush ruleset',
+    program: (_from, to) =>
+      inParts(printIptablesSave(to.iptables)).map((part) => [RESTORE_NFT, part]),
+    change: (from, to) => inParts(changedChains(from, to)).map((part) => [RESTORE_NFT, part]),
+  },
   ipvs: {
+    mode: 'ipvs',
     program: (from, to) => [
       ['ip -batch -', addressInputs(to.links, from.links).add],
       ['ipvsadm -R', changedServers(from, to)],
@@ -63,21 +127,27 @@ const modes: Record<SwitchedMode, { program: Writes; change: Writes }> = {
     ],
     change: (from, to) => [['ipvsadm -R', changedServers(from, to)]],
   },
+  nftables: {
+    mode: 'nftables',
+    empties: 'nft flush ruleset',
+    program: (_from, to) => nftScripts(nothing, to).map((script) => ['nft -f -', script]),
+    change: (from, to) => nftScripts(from, to).map((script) => ['nft -f -', script]),
+  },
 }
 
 /** A mode of kube-proxy on the measuring node: the input to the kernel of a genuine kube-proxy, without its computation. */
 export class ProgrammedMode {
   readonly #node: MeasuringNode
-  readonly #mode: SwitchedMode
+  readonly #curve: MeasuredCurve
   readonly #endpoints: number
   #programmed = nothing
   /** The state with another endpoint for the Service in the middle. */
   #other = nothing
   #spent: Cost = { ms: 0, cpuMs: 0 }
 
-  constructor(node: MeasuringNode, mode: SwitchedMode, endpoints: number) {
+  constructor(node: MeasuringNode, curve: MeasuredCurve, endpoints: number) {
     this.#node = node
-    this.#mode = mode
+    this.#curve = curve
     this.#endpoints = endpoints
   }
 
@@ -85,8 +155,10 @@ export class ProgrammedMode {
   async program(services: number): Promise<Cost> {
     const before = this.#programmed
     this.#predict(services)
-    const cost = await this.#feed(modes[this.#mode].program(before, this.#programmed))
-    const earlier = this.#mode === 'ipvs' ? this.#spent : { ms: 0, cpuMs: 0 }
+    const { empties, program } = curves[this.#curve]
+    if (empties !== undefined) await this.#node.run(empties)
+    const cost = await this.#feed(program(before, this.#programmed))
+    const earlier = this.#curve === 'ipvs' ? this.#spent : { ms: 0, cpuMs: 0 }
     this.#spent = { ms: earlier.ms + cost.ms, cpuMs: earlier.cpuMs + cost.cpuMs }
     return this.#spent
   }
@@ -96,12 +168,13 @@ export class ProgrammedMode {
     const from = this.#programmed
     this.#programmed = this.#other
     this.#other = from
-    return this.#feed(modes[this.#mode].change(from, this.#programmed))
+    return this.#feed(curves[this.#curve].change(from, this.#programmed))
   }
 
   #predict(services: number): void {
     const list = syntheticCluster(services, this.#endpoints, SERVER)
-    const options = { node: MEASURED_NODE, mode: this.#mode, version: MEASURED_VERSION } as const
+    const { mode } = curves[this.#curve]
+    const options = { node: MEASURED_NODE, mode, version: MEASURED_VERSION } as const
     this.#programmed = predict(readObjects(list).objects, options)
     const endpoint = syntheticEndpoint(Math.floor((services - 1) / 2), this.#endpoints)
     const changed = JSON.stringify(list).replace(`"${endpoint}"`, '"12.0.0.1"')

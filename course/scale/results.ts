@@ -1,7 +1,8 @@
 // A run of `make measure` for people: the table, the remarks below it, and the diagram.
 
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
-import { type Measurement, median, type Point } from './measurement.ts'
+import { type HostMeasurement, type Measurement, median, type Point } from './measurement.ts'
+import type { MeasuredCurve } from './measuring-node.ts'
 
 /** Published measurements, made on other machines with other rates and clients. */
 export const published: { cpuPercent: Record<SwitchedMode, number>; smallBelow: number } = {
@@ -10,18 +11,56 @@ export const published: { cpuPercent: Record<SwitchedMode, number>; smallBelow: 
 }
 
 /** The notes below the figures: their source, published figures, and what does not apply to other machines. */
-export function scaleRemarks({ at, machine, endpoints, rate, seconds }: Measurement): string[] {
+export function scaleRemarks(run: Measurement | HostMeasurement): string[] {
+  const { at, machine, endpoints, rate, seconds } = run
   const { cpuPercent, smallBelow } = published
   return [
     `Measured ${at.slice(0, 10)} in ${seconds} s on ${machine}.`,
     `${endpoints} endpoints for each Service, a real Pod behind the first and the last; CPU at ${rate} new connections a second.`,
-    `Published elsewhere (Tigera, 2019): almost no difference below ${smallBelow} Services (10,000 Pods), none with keep-alive;`,
-    `at 10,000 Services iptables mode uses about ${cpuPercent.iptables} % more of a core, IPVS mode about ${cpuPercent.ipvs} % more, than with none.`,
-    'Valid elsewhere: which curve rises and which is flat. Not valid elsewhere: seconds, percentages and where the curves separate.',
-    'This kernel runs as a program on another kernel and is slower in every respect; the table shows the work of the kernel,',
-    'without the computation of kube-proxy itself, which in IPVS mode compares every Service in every sync.',
+    ...('curves' in run
+      ? [
+          'Rules are written in parts that an ordinary user may send at once; kube-proxy writes all of them at once, in less time.',
+          'Valid elsewhere: which curve rises and which is flat. Not valid elsewhere: seconds and percentages.',
+          'The times to change one include those of the programs iptables-restore and nft, which look at what is there first.',
+        ]
+      : [
+          `Published elsewhere (Tigera, 2019): almost no difference below ${smallBelow} Services (10,000 Pods), none with keep-alive;`,
+          `at 10,000 Services iptables mode uses about ${cpuPercent.iptables} % more of a core, IPVS mode about ${cpuPercent.ipvs} % more, than with none.`,
+          'Valid elsewhere: which curve rises and which is flat. Not valid elsewhere: seconds, percentages and where the curves separate.',
+          'This kernel runs as a program on another kernel and is slower in every respect; the table shows the work of the kernel,',
+          'without the computation of kube-proxy itself, which in IPVS mode compares every Service in every sync.',
+        ]),
   ]
 }
+
+const colours: Record<MeasuredCurve, string> = {
+  iptables: '#b3261e',
+  'iptables-legacy': '#b3261e',
+  'iptables-nft': '#9a6700',
+  ipvs: '#1a5fb4',
+  nftables: '#26734d',
+}
+
+const label = (curve: MeasuredCurve): string => (curve === 'ipvs' ? 'IPVS' : curve)
+
+/** A curve as progress names it. */
+export const titleOf = (curve: MeasuredCurve): string =>
+  curve.startsWith('iptables-') ? label(curve) : `${label(curve)} mode`
+
+/** The curves of a run, in the order in which they are shown. */
+const curvesOf = (
+  run: Measurement | HostMeasurement,
+): { curve: MeasuredCurve; points: Point[] }[] =>
+  'curves' in run
+    ? run.curves
+    : [
+        { curve: 'iptables', points: run.iptables },
+        { curve: 'ipvs', points: run.ipvs },
+      ]
+
+/** The numbers of Services of a run. */
+export const sizesOf = (run: Measurement | HostMeasurement): number[] =>
+  (curvesOf(run)[0]?.points ?? []).map(({ services }) => services)
 
 type PointCell = (point: Point) => string
 
@@ -46,11 +85,6 @@ const rows: readonly (readonly [string, PointCell])[] = [
   ['  more than to the first', ({ keptMoreMicros }) => middle(keptMoreMicros)],
   ['CPU at a fixed rate (%)', ({ busy }) => percent(busy)],
   ['  more than to the first', ({ busyMore }) => percent(busyMore)],
-]
-
-const modes: readonly (readonly [SwitchedMode, string])[] = [
-  ['iptables', 'iptables'],
-  ['ipvs', 'IPVS'],
 ]
 
 /**
@@ -93,13 +127,18 @@ function rowsOf(part: string | undefined): typeof rows {
  * The measurement as a table: a column for each size, and a row for each quantity and mode; with `part` only the rows of one
  * of `tableParts`.
  */
-export function measurementTable(run: Measurement, part?: string): string[] {
-  const sizes = run.iptables.map(({ services }) => String(services))
+export function measurementTable(run: Measurement | HostMeasurement, part?: string): string[] {
   const table = [
-    ['Services', '', ...sizes],
-    ...rowsOf(part).flatMap(([name, cell]) =>
-      modes.map(([mode, label], index) => [index === 0 ? name : '', label, ...run[mode].map(cell)]),
-    ),
+    ['Services', '', ...sizesOf(run).map(String)],
+    ...rowsOf(part)
+      .filter(([name]) => !('curves' in run && name.endsWith('servers')))
+      .flatMap(([name, cell]) =>
+        curvesOf(run).map(({ curve, points }, index) => [
+          index === 0 ? name : '',
+          label(curve),
+          ...points.map(cell),
+        ]),
+      ),
   ]
   const widths = (table[0] ?? []).map((_, column) =>
     Math.max(...table.map((row) => row[column]?.length ?? 0)),
@@ -114,7 +153,7 @@ export function measurementTable(run: Measurement, part?: string): string[] {
   )
 }
 
-/** One small chart: a quantity over the number of Services, both modes. */
+/** One small chart: a quantity over the number of Services, all curves. */
 interface ResultChart {
   title: string
   unit: string
@@ -127,7 +166,7 @@ const newMore = ({ newMoreMicros }: Point) => median(newMoreMicros)
 const keptMore = ({ keptMoreMicros }: Point) => median(keptMoreMicros)
 
 const panels: readonly ResultChart[] = [
-  { title: 'Rules of iptables', unit: 'rules', value: ({ rules }) => rules },
+  { title: 'Rules', unit: 'rules', value: ({ rules }) => rules },
   { title: 'Programming an empty node', unit: 'ms', value: ({ programMs }) => programMs },
   { title: 'Changing one Service', unit: 'ms', value: ({ changeMs }) => median(changeMs) },
   { title: 'New connection', unit: 'µs', value: ({ newMicros }) => median(newMicros) },
@@ -144,7 +183,6 @@ const LINE = 18
 const MARGIN = { left: 58, right: 24, top: 34, bottom: 40 }
 const PLOT_HEIGHT = HEIGHT - MARGIN.top - MARGIN.bottom
 const COLUMNS = 3
-const colours: Record<SwitchedMode, string> = { iptables: '#b3261e', ipvs: '#1a5fb4' }
 
 const escaped = (text: string) =>
   text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
@@ -158,16 +196,18 @@ const at = (value: number) => value.toFixed(1)
  * The whole run as one SVG diagram: a chart for each quantity over the number of Services, with both axes from zero, so that
  * linear growth is a straight line. The text below names the machine and the limits of the measurement.
  */
-export function scalePlot(run: Measurement, remarks: readonly string[]): string {
+export function scalePlot(run: Measurement | HostMeasurement, remarks: readonly string[]): string {
   const rows = Math.ceil(panels.length / COLUMNS)
   const foot = HEAD + rows * HEIGHT
   const width = COLUMNS * WIDTH
   const height = foot + (remarks.length + 1) * LINE
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="12" fill="#222">`,
-    '<title>iptables and IPVS mode at growing numbers of Services</title>',
+    `<title>${curvesOf(run)
+      .map(({ curve }) => titleOf(curve))
+      .join(', ')} at growing numbers of Services</title>`,
     `<rect width="${width}" height="${height}" fill="#fff"/>`,
-    legend(),
+    legend(curvesOf(run).map(({ curve }) => curve)),
     ...panels.map(
       (panel, index) =>
         `<g transform="translate(${(index % COLUMNS) * WIDTH} ${HEAD + Math.floor(index / COLUMNS) * HEIGHT})">${chart(run, panel)}</g>`,
@@ -180,18 +220,22 @@ export function scalePlot(run: Measurement, remarks: readonly string[]): string 
   ].join('\n')
 }
 
-const legend = () =>
-  modes
-    .map(([mode, label], index) => {
-      const x = 58 + index * 130
-      return `<path d="M${x} 22h30" stroke="${colours[mode]}" stroke-width="3"/><text x="${x + 38}" y="27" font-size="15">${label}</text>`
+const legend = (curves: readonly MeasuredCurve[]) =>
+  curves
+    .map((curve, index) => {
+      const x = 58 + index * 170
+      return `<path d="M${x} 22h30" stroke="${colours[curve]}" stroke-width="3"/><text x="${x + 38}" y="27" font-size="15">${label(curve)}</text>`
     })
     .join('')
 
-function chart(run: Measurement, { title, unit, value, sharedScale = value }: ResultChart): string {
-  const sizes = run.iptables.map(({ services }) => services)
-  const all = modes.flatMap(([mode]) =>
-    run[mode].flatMap((point) => [value(point), sharedScale(point)]),
+function chart(
+  run: Measurement | HostMeasurement,
+  { title, unit, value, sharedScale = value }: ResultChart,
+): string {
+  const curves = curvesOf(run)
+  const sizes = sizesOf(run)
+  const all = curves.flatMap(({ points }) =>
+    points.flatMap((point) => [value(point), sharedScale(point)]),
   )
   const [bottom, top] = [Math.min(0, ...all), Math.max(...all) || 1]
   const y = (amount: number) =>
@@ -213,16 +257,16 @@ function chart(run: Measurement, { title, unit, value, sharedScale = value }: Re
         (size) =>
           `<text x="${at(x(size))}" y="${HEIGHT - 22}" text-anchor="middle">${short(size)}</text>`,
       ),
-    ...modes.map(([mode]) =>
-      curve(
-        run[mode].map((point) => [x(point.services), y(value(point))]),
-        colours[mode],
+    ...curves.map(({ curve, points }) =>
+      polyline(
+        points.map((point) => [x(point.services), y(value(point))]),
+        colours[curve],
       ),
     ),
   ].join('')
 }
 
-function curve(points: readonly (readonly [number, number])[], colour: string): string {
+function polyline(points: readonly (readonly [number, number])[], colour: string): string {
   const path = points.map(([x, y]) => `${at(x)} ${at(y)}`).join('L')
   const dots = points.map(
     ([x, y]) => `<circle cx="${at(x)}" cy="${at(y)}" r="3" fill="${colour}"/>`,

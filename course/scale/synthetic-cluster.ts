@@ -1,3 +1,4 @@
+import { KUBE_PROXY_TABLE, type NftTable } from '../../dataplane/nft-table.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 
 const nodes = ['k8s-guide-control-plane', 'k8s-guide-worker', 'k8s-guide-worker2']
@@ -84,5 +85,18 @@ export function countState({ iptables, ipsets, virtualServers }: Omit<NodeState,
     members: ipsets.get('KUBE-CLUSTER-IP')?.members.size ?? 0,
     virtualServers: virtualServers.length,
     realServers: virtualServers.reduce((total, { realServers }) => total + realServers.length, 0),
+  }
+}
+
+/** The same of nftables mode: rules of kube-proxy's table, elements of its map of Services. */
+export function countTable(tables: readonly NftTable[]): Counts {
+  const [table] = tables.filter(({ family, name }) => family === 'ip' && name === KUBE_PROXY_TABLE)
+  const chains = [...(table?.chains.values() ?? [])]
+  return {
+    rules: chains.reduce((total, { rules }) => total + rules.length, 0),
+    entries: 0,
+    members: table?.maps.get('service-ips')?.elements.size ?? 0,
+    virtualServers: 0,
+    realServers: 0,
   }
 }

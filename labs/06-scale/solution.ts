@@ -2,7 +2,7 @@
 
 import type { LabBench } from '../../course/lab-bench.ts'
 import type { LabSolution } from '../../course/lab-solution.ts'
-import { lastRun, measureHere } from '../../course/scale/measure.ts'
+import { lastHostRun, lastRun, measureHere, measureOnHost } from '../../course/scale/measure.ts'
 import { lastServiceSlowdown } from '../../course/scale/results.ts'
 import {
   answers,
@@ -23,21 +23,23 @@ const READ = 'curl -s localhost:10249/metrics | grep proxy_rules_iptables'
 /** A prediction of somebody who knows labs 1 and 2, typed before the figures are looked at. */
 const foretold = (step: string, text: string) => predicted(step, `'${text}'`, text)
 
-/** If the measuring kernel can't run, no step of this lab is applicable, and the checks give the reason. */
-async function measure({ cluster, client, progress }: LabBench): Promise<void> {
-  try {
-    await measureHere(cluster, client, progress)
-  } catch (error) {
-    if (!(error instanceof Unsupported)) throw error
-    progress.note(error.message)
+/** Where a kernel can't run, the steps that it measures are not applicable, and the checks give the reason. */
+const measuring =
+  (measure: typeof measureHere | typeof measureOnHost) =>
+  async ({ cluster, client, progress }: LabBench): Promise<void> => {
+    try {
+      await measure(cluster, client, progress)
+    } catch (error) {
+      if (!(error instanceof Unsupported)) throw error
+      progress.note(error.message)
+    }
   }
-}
 
 export const solution: LabSolution = {
   steps: {
     measured: typing(foretold('measured', 'rules, change, new-connections, cpu'), {
       commands: ['make measure'],
-      play: measure,
+      play: measuring(measureHere),
     }),
     entries: predicted(
       'entries',
@@ -84,6 +86,23 @@ export const solution: LabSolution = {
     },
     'keep-alive': readsOnly,
     cpu: readsOnly,
+    nftables: typing(
+      foretold('nftables', 'rules, change'),
+      { commands: ['make measure NFT=1 || true'], play: measuring(measureOnHost) },
+      {
+        commands: [
+          `make answer LAB=6 Q=nftables A="$(make -s measure NFT=1 SHOW=rules | awk '$1 == "Services" {services = $NF - $2} $1 == "nftables" && !shown++ {print ($NF - $2) / services}')"`,
+        ],
+        play: async (bench) => {
+          const { curves = [] } = (await lastHostRun(bench.cluster, bench.client)) ?? {}
+          const { points = [] } = curves.find(({ curve }) => curve === 'nftables') ?? {}
+          const [first, last] = [points[0], points.at(-1)]
+          if (!first || !last) return
+          const each = (last.rules - first.rules) / (last.services - first.services)
+          await bench.answer(LAB, 'nftables', String(each))
+        },
+      },
+    ),
   },
 
   async reset(bench) {
