@@ -153,7 +153,9 @@ async function judgeStep(step: CheckedStep, context: CheckContext): Promise<Step
     measured = [...lines]
   }
   const outcome = await runCheck(step, { ...context, show })
-  return { id: step.id, ...outcome, ...(measured.length > 0 && { measured }) }
+  // What was measured would tell what is asked.
+  const isTold = measured.length > 0 && outcome.unanswered === undefined
+  return { id: step.id, ...outcome, ...(isTold && { measured }) }
 }
 
 /** What the notes say about the prediction and question of a step that has one. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { LabSpec, StepQuestions } from '../../grading/check-context.ts'
+import type { CheckContext, LabSpec, StepQuestions } from '../../grading/check-context.ts'
 import { checkedStep } from '../../grading/define-lab.ts'
 import { expectThat, fail } from '../../grading/failure.ts'
 import { judgeRound } from '../../grading/judge.ts'
@@ -75,12 +75,14 @@ function madeLab(questions: StepQuestions = asked, question: typeof closed = clo
     predict: open('How many members are there?'),
     question,
   })
-  const check = ({ snapshot }: { snapshot: Snapshot }) =>
+  const check = ({ snapshot, show }: Pick<CheckContext, 'snapshot' | 'show'>) => {
+    show([`${membersOf(snapshot)} members, teal`])
     expectThat(membersOf(snapshot) !== '0', {
       inspect: 'ipset list',
       expected: 'members',
       actual: 'none',
     })
+  }
   const made = checkedStep(
     99,
     { ...step, understanding: undefined },
@@ -124,6 +126,12 @@ describe('a step with a state, a prediction and a question', () => {
     await keepAnswer(cluster.live.client, 99, sets, 'Teal')
     const third = await judged(cluster)
     expect([third.verdict, third.cost]).toEqual(['passed', undefined])
+    // What was measured would have told what was asked.
+    expect([first.measured, second.measured, third.measured]).toEqual([
+      undefined,
+      undefined,
+      ['3 members, teal'],
+    ])
     expect(third.learning?.answered).toMatchObject({
       text: 'teal',
       because: 'Teal is what it was painted with.',
