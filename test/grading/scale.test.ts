@@ -1,7 +1,13 @@
 import { describe, expect, test, vi } from 'vitest'
 import { magnitudesOf } from '../../checks/06-scale/predictions.ts'
-import { MEASUREMENT, type Measurement } from '../../course/scale/measurement.ts'
-import { planScale } from '../../course/scale/plan.ts'
+import {
+  HOST_MEASUREMENT,
+  HOST_TROUBLE,
+  type HostMeasurement,
+  MEASUREMENT,
+  type Measurement,
+} from '../../course/scale/measurement.ts'
+import { planHostScale, planScale } from '../../course/scale/plan.ts'
 import {
   measurementTable,
   scalePlot,
@@ -26,7 +32,15 @@ import { misconception } from '../../grading/question.ts'
 import { Refusal } from '../../host/main.ts'
 import { emptySnapshot } from './fake-lab.ts'
 import { madeLiveCluster } from './made-live-cluster.ts'
-import { type Curves, madeRun, type Noise, usual, wobble } from './made-measurement.ts'
+import {
+  type Curves,
+  madeHostRun,
+  madeRun,
+  type Noise,
+  usual,
+  usualOnHost,
+  wobble,
+} from './made-measurement.ts'
 
 const spec: LabSpec = await loadSpec(readLab(6))
 const sizes = [10, 100, 600, 1200, 2000]
@@ -40,9 +54,15 @@ const quiet: Noise = {
 }
 
 /** The verdicts on a kept run, of a capture: nothing is measured here. */
-async function verdicts(run: unknown, only?: string[], answers: Record<string, string> = {}) {
+async function verdicts(
+  run: unknown,
+  only?: string[],
+  answers: Record<string, string> = {},
+  onHost: Record<string, unknown> = { [HOST_MEASUREMENT]: madeHostRun(sizes) },
+) {
   const notes: [string, unknown][] = [
     [MEASUREMENT, run],
+    ...Object.entries(onHost),
     ...Object.entries(answers).map(([id, text]): [string, AnswerNote] => [
       answerKey(id),
       { text, at: '2026-11-21' },
@@ -102,7 +122,7 @@ function slowedAtTimes(run: Measurement, slower: number, random: () => number): 
 
 describe('a typical run', () => {
   test('passes every step, with and without a little noise', async () => {
-    const answers = { 'rules-each': '5', 'turning-point': 'none' }
+    const answers = { 'rules-each': '5', 'turning-point': 'none', nftables: '4' }
     const solved = all(
       spec.lab.steps.map(({ id }) => id),
       'passed',
@@ -256,6 +276,60 @@ describe('a wrong shape is refused', () => {
   })
 })
 
+describe('nftables mode', () => {
+  const judged = async (
+    onHost: Record<string, unknown>,
+    answer = '4',
+  ): Promise<string | undefined> =>
+    (await verdicts(madeRun(sizes), ['measured', 'nftables'], { nftables: answer }, onHost))
+      .nftables
+  const run = (host: HostMeasurement) => ({ [HOST_MEASUREMENT]: host })
+  const slow = { ...usualOnHost.nftables, newMoreMicros: (services: number) => services * 0.01 }
+  const flatList = { ...usualOnHost['iptables-nft'], newMoreMicros: () => 0 }
+
+  test('passes beside a list that rises, with and without noise and iptables-legacy', async () => {
+    const { 'iptables-legacy': _, ...withoutLegacy } = usualOnHost
+    const { 'iptables-nft': __, ...withoutNft } = usualOnHost
+    expect(await judged(run(madeHostRun(sizes)))).toBe('passed')
+    expect(await judged(run(madeHostRun(sizes, withoutLegacy)))).toBe('passed')
+    expect(await judged(run(madeHostRun(sizes, withoutNft)))).toBe('passed')
+    for (let seed = 1; seed <= 10; seed++)
+      expect(await judged(run(madeHostRun(sizes, usualOnHost, quiet, seed))), `${seed}`).toBe(
+        'passed',
+      )
+  })
+
+  test('a lookup that rises fails, one that noise hides could not be checked', async () => {
+    const rising = madeHostRun(sizes, { ...usualOnHost, nftables: slow })
+    expect(await judged(run(rising))).toBe('failed')
+    const hidden = madeHostRun(sizes, { ...usualOnHost, 'iptables-nft': flatList })
+    expect(await judged(run(hidden))).toBe('could not check')
+  })
+
+  test.each([0, 1, 2])('one rule more in curve %i fails', async (index) => {
+    const host = madeHostRun(sizes)
+    const [point] = host.curves[index]?.points ?? []
+    if (!point) throw new Error('the made run has no such curve')
+    point.rules++
+    expect(await judged(run(host))).toBe('failed')
+  })
+
+  test('a wrong number of rules fails', async () => {
+    for (const answer of ['5', '1', '8'])
+      expect(await judged(run(madeHostRun(sizes)), answer)).toBe('failed')
+  })
+
+  test('is not applicable where it was tried in vain, in a capture without a run, and for a run of no sense', async () => {
+    expect(await judged({ [HOST_TROUBLE]: 'This machine has no NAT for nft.' })).toBe(
+      'not applicable',
+    )
+    expect(await judged({})).toBe('not applicable')
+    expect(await judged({ [HOST_MEASUREMENT]: { ...madeHostRun(sizes), curves: [] } })).toBe(
+      'not applicable',
+    )
+  })
+})
+
 describe('counts', () => {
   const good = madeRun(sizes)
   const more = (
@@ -307,7 +381,10 @@ describe('predictions', () => {
     const map = {
       kind: 'ConfigMap',
       metadata: { name: 'lab-6', namespace: 'default' },
-      data: { [MEASUREMENT]: JSON.stringify(run) },
+      data: {
+        [MEASUREMENT]: JSON.stringify(run),
+        [HOST_MEASUREMENT]: JSON.stringify(madeHostRun(sizes)),
+      },
     }
     const snapshot = emptySnapshot([map])
     return contextOf(snapshot, new LabNotes(6, snapshot), undefined)
@@ -332,6 +409,7 @@ describe('predictions', () => {
       sets: 'set-members, virtual-servers, real-servers',
       change: '10x',
       lookup: '10ns',
+      nftables: 'rules, change',
     })
     for (const { id, predict } of spec.lab.steps) {
       const truth = found[id]
@@ -399,6 +477,17 @@ describe('output for people', () => {
     expect(svg).not.toMatch(/NaN|Infinity|undefined/)
   })
 
+  test('the table and the picture of nftables mode have its curves, and no virtual servers', () => {
+    const host = madeHostRun(sizes)
+    const table = measurementTable(host)
+    expect(table.join('\n')).not.toContain('servers')
+    expect(table.filter((line) => /^\s+nftables/.test(line))).toHaveLength(13)
+    const svg = scalePlot(host, scaleRemarks(host))
+    expect(svg.match(/<circle/g)).toHaveLength(8 * 3 * sizes.length)
+    expect(svg).toContain('<title>iptables-legacy, iptables-nft, nftables mode at growing')
+    expect(svg).not.toMatch(/NaN|Infinity|undefined/)
+  })
+
   test('the picture of a single size is complete', () => {
     expect(scalePlot(madeRun([10]), [])).not.toMatch(/NaN|Infinity|undefined/)
   })
@@ -413,6 +502,12 @@ describe('the plan', () => {
       expect(sizes.at(-1)).toBe(Number(MAX))
       expect(sizes).toEqual([...new Set(sizes)].sort((a, b) => a - b))
     }
+  })
+
+  test("is short on the machine's own kernel, too", () => {
+    expect(planHostScale({})).toMatchObject({ sizes: [10, 100, 300, 600, 1000] })
+    expect(planHostScale({}).estimateSeconds).toBeLessThan(150)
+    expect(() => planHostScale({ MAX: 'many' })).toThrow(Refusal)
   })
 
   test('needs more time and memory for more Services', () => {
