@@ -29,10 +29,17 @@ const migrationNote = z.object({
 export type ModePair = z.infer<typeof migrationNote>
 
 /**
- * The change that was noted at the start. Throws NotApplicable for a capture without the note, Failure where there is none.
+ * The change that was noted at the start. Throws NotApplicable for a capture without the note, OutOfReach for a kube-proxy without the
+ * mode to go to, Failure where there is none.
  */
-export function modeChange({ notes, live }: Pick<CheckContext, 'notes' | 'live'>): ModePair {
+export function modeChange({
+  notes,
+  live,
+  nodes,
+}: Pick<CheckContext, 'notes' | 'live' | 'nodes'>): ModePair {
   const change = notes.read(NOTE, migrationNote)
+  if (change?.to === 'nftables' && !nodes.every(hasNftables))
+    throw new OutOfReach('this kube-proxy has no mode nftables')
   if (change) return change
   if (!live) throw new NotApplicable('the notes of this capture have no change of mode')
   fail({
@@ -79,7 +86,6 @@ export async function beginChange(context: CheckContext): Promise<ModePair> {
     const lacks = await missingKernelFeatures(live, nodes, 'nftables')
     if (lacks !== undefined)
       throw new OutOfReach(`there is no other mode to go to: ${lacksIpvs}, and ${lacks}`)
-    if (!nodes.every(hasNftables)) throw new OutOfReach('this kube-proxy has no mode nftables')
   }
   const from = lacksIpvs === undefined ? 'ipvs' : 'iptables'
   expectThat(change.from === from, {

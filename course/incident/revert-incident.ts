@@ -112,7 +112,9 @@ export async function leaveIncidents(bench: LabBench, except?: number): Promise<
     const found = await openIncident(notes)
     await found?.incident.revert?.(bench, found.secret.environment)
   }
-  if (left.length > 0 && left.length === noted.length) await removeShop(bench)
+  // A shop without an incident is left where one that began was interrupted.
+  const isUnused = left.length === noted.length && (left.length > 0 || except === undefined)
+  if (isUnused) await removeShop(bench)
   return left.filter(({ isRepaired }) => !isRepaired).map(({ lab }) => lab)
 }
 

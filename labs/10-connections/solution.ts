@@ -328,7 +328,7 @@ const emptyShop: SolutionStep = {
 const shopPods = async ({ client }: LabBench) =>
   (await client.core.listNamespacedPod({ namespace, labelSelector: 'app=shop' })).items
 
-/** Ends the Pods of shop that were deleted before. */
+/** Ends the Pods of shop that are deleted: of a Deployment that is gone, a controller deletes them only a little later. */
 async function endDeleted(bench: LabBench): Promise<void> {
   const gone = (await shopPods(bench)).filter(({ metadata }) => metadata?.deletionTimestamp)
   await Promise.all(
@@ -354,10 +354,10 @@ const makeCareful: SolutionStep = {
     await bench.patch('Deployment', 'shop', parse(text))
     await bench.scale('shop', 2)
     await programmed(bench)
-    await endDeleted(bench)
-    await waitFor("the end of shop's old Pods", 30_000, async () =>
-      (await shopPods(bench)).length === 2 ? true : undefined,
-    )
+    await waitFor("the end of shop's old Pods", 30_000, async () => {
+      await endDeleted(bench)
+      return (await shopPods(bench)).length === 2 ? true : undefined
+    })
   },
 }
 
@@ -526,9 +526,9 @@ export const solution: LabSolution = {
         bench.remove(file),
       ),
     ])
-    await endDeleted(bench)
-    await waitFor('the end of the Pods of shop', 30_000, async () =>
-      (await shopPods(bench)).length === 0 ? true : undefined,
-    )
+    await waitFor('the end of the Pods of shop', 30_000, async () => {
+      await endDeleted(bench)
+      return (await shopPods(bench)).length === 0 ? true : undefined
+    })
   },
 }

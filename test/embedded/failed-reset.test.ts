@@ -1,8 +1,10 @@
-// A reset that fails late: the lab's notes are gone by then, so the page forgets what they proved.
+// Resets beside something that failed: one that fails late itself, when the lab's notes are gone, and one after an incident that did not begin.
 
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
+import { INCIDENT_SELECTOR, SHOP_OBJECTS } from '../../course/incident/shop.ts'
 import { LabBench } from '../../course/lab-bench.ts'
+import { resetLab } from '../../course/lab-solution.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import type { ProgressPush, Pushes } from '../../guide/protocol.ts'
 import { PageGuide } from '../../guide/server/guide.ts'
@@ -43,4 +45,20 @@ test('a reset that fails late leaves neither the place of the learner nor the hi
   await expect(guide.perform('reset', {})).rejects.toThrow('the nodes are late')
   expect(shownProgress()?.at).toBe('intro')
   expect(hints()).toEqual([])
+})
+
+test('a reset removes a shop whose incident did not begin', async () => {
+  const bench = await LabBench.open(cluster, silent)
+  const { namespace, manifest } = SHOP_OBJECTS
+  const deployments = async () =>
+    (
+      await bench.client.apps.listNamespacedDeployment({
+        namespace,
+        labelSelector: INCIDENT_SELECTOR,
+      })
+    ).items.length
+  await bench.apply(manifest)
+  expect(await deployments()).toBe(1)
+  await resetLab(readLab(1), bench)
+  expect(await deployments()).toBe(0)
 })
