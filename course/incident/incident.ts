@@ -24,6 +24,10 @@ export type Need =
   | 'outside'
   /** Workers in more than one zone, and a version with spec.trafficDistribution. */
   | 'zones'
+  /** A kube-proxy of iptables mode that does not write all rules at each syncPeriod. */
+  | 'partial-syncs'
+  /** A kube-proxy that knows spec.internalTrafficPolicy. */
+  | 'internal-policy'
   /** Nodes with a kernel of their own, whose modules can be unloaded. */
   | 'embedded'
 

@@ -4,7 +4,7 @@ import type { KubeClient } from '../../cluster/kube-client.ts'
 import { listKubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { modeLacks } from '../../cluster/kube-proxy/module-check.ts'
 import { takeCapture, takeObjects } from '../../cluster/snapshot.ts'
-import { featuresOf } from '../../dataplane/kube-proxy/versions.ts'
+import { type Features, featuresOf, newestBefore } from '../../dataplane/kube-proxy/versions.ts'
 import { ATTEMPT_KEY, type AttemptNote } from '../../grading/attempt.ts'
 import { forgetNotes, writeNotes } from '../../grading/lab-notes.ts'
 import { LiveCluster } from '../../grading/live-cluster.ts'
@@ -240,12 +240,23 @@ export async function environmentFeatures({ cluster, client }: LabBench): Promis
   const nodes = (await listKubeProxyPods(client)).map(({ node }) => node)
   if ((await modeLacks(cluster, nodes, 'ipvs', 'rr')) === undefined) has.add('ipvs')
   if (await hasZones(client)) has.add('zones')
+  const features = await versionFeatures(client)
+  if (features.every(({ iptablesPartialSyncs }) => iptablesPartialSyncs)) has.add('partial-syncs')
+  if (features.every(({ internalTrafficPolicy }) => internalTrafficPolicy !== 'ignored'))
+    has.add('internal-policy')
   return has
 }
 
+/** What the version of each node can do; a version that is too new to be modelled can do what the newest one can. */
+const versionFeatures = async ({ core }: KubeClient): Promise<Features[]> =>
+  (await core.listNode()).items.map(({ status }) => {
+    const version = status?.nodeInfo?.kubeletVersion ?? ''
+    return featuresOf(newestBefore(version) ?? version)
+  })
+
 /** True if Pods can run in several zones, and the cluster's version has spec.trafficDistribution. */
-async function hasZones({ core }: KubeClient): Promise<boolean> {
-  const { items } = await core.listNode()
+async function hasZones(client: KubeClient): Promise<boolean> {
+  const { items } = await client.core.listNode()
   const workers = items.filter(
     ({ spec }) => !spec?.taints?.some(({ effect }) => effect === 'NoSchedule'),
   )
@@ -253,8 +264,7 @@ async function hasZones({ core }: KubeClient): Promise<boolean> {
     ({ metadata }) => metadata?.labels?.['topology.kubernetes.io/zone'] ?? [],
   )
   if (new Set(zones).size < 2) return false
-  const versions = items.map(({ status }) => status?.nodeInfo?.kubeletVersion ?? '')
-  return versions.every((version) => featuresOf(version).zoneHints === 'always')
+  return (await versionFeatures(client)).every(({ zoneHints }) => zoneHints === 'always')
 }
 
 /** Chooses by id, by seed, or at random, preferring unsolved ones. */

@@ -92,6 +92,8 @@ const V1_20 = {
   ipvsOutFilter: false,
   /** ipvs: KUBE-IPVS-FILTER lets KUBE-EXTERNAL-IP-LOCAL pass. */
   ipvsFilterExternalLocal: false,
+  /** iptables: a sync writes only what has changed, and everything once an hour, not at each syncPeriod (KEP-3453, beta). */
+  iptablesPartialSyncs: false,
   /** ipvs: without a change, the next sync is an hour after the first one, not syncPeriod (#134147). */
   ipvsHourlyResync: false,
 
@@ -135,6 +137,7 @@ const CHANGES: Readonly<Record<string, Partial<typeof V1_20>>> = {
   '1.25': { dropsIn: 'filter' },
   '1.26': { terminatingEndpoints: true, localhostNodePorts: true, ipvsFilter: true },
   '1.27': {
+    iptablesPartialSyncs: true,
     kubeFirewall: true,
     firewallMarker: true,
     ipvsMaglevPort: true,

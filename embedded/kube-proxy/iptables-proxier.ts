@@ -1,6 +1,7 @@
 import type { Ruleset, Table } from '../../dataplane/iptables-save.ts'
 import { isServiceChain } from '../../dataplane/kube-proxy/chain-names.ts'
 import { isBuiltIn } from '../../dataplane/kube-proxy/ruleset-builder.ts'
+import { featuresOf } from '../../dataplane/kube-proxy/versions.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { restoreCommand, type StepsResult } from './guest-node.ts'
 import { hourMs, Proxier, type SyncChange } from './proxier.ts'
@@ -10,9 +11,11 @@ const CANARY = 'KUBE-PROXY-CANARY'
 /** The exit code of iptables if it could not get the lock (RESOURCE_PROBLEM). */
 const resourceProblem = 4
 
-/** iptables mode: a sync that is not full rewrites only chains of changed Services and single ones (MinimizeIPTablesRestore, 1.28). */
+/** iptables mode: a sync that is not full rewrites only chains of changed Services and single ones (MinimizeIPTablesRestore, 1.27). */
 export class IptablesProxier extends Proxier {
-  readonly maxIntervalMs = hourMs
+  readonly maxIntervalMs = featuresOf(this.context.version).iptablesPartialSyncs
+    ? hourMs
+    : this.context.settings.syncPeriodMs
   protected readonly mode = 'iptables'
   protected readonly failure = ['proxier.go:1558', 'Failed to execute iptables-restore'] as const
   #monitor: NodeJS.Timeout | undefined

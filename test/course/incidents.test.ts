@@ -42,7 +42,14 @@ const withAnyFact: IncidentEnvironment = {
     get: (facts, name) => facts[String(name)] ?? `the-${String(name)}`,
   }),
 }
-const everything: ReadonlySet<Need> = new Set(['ipvs', 'outside', 'zones', 'embedded'])
+const everything: ReadonlySet<Need> = new Set([
+  'ipvs',
+  'outside',
+  'zones',
+  'embedded',
+  'partial-syncs',
+  'internal-policy',
+])
 
 test('every incident has an id of its own', () => {
   expect(new Set(incidents.map(({ id }) => id)).size).toBe(incidents.length)

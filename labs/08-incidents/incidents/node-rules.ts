@@ -13,6 +13,7 @@ export const lostEndpointRule: Incident = {
   id: 'lost-endpoint-rule',
   cause: 'on one node an endpoint has lost the rule that translates to it',
   mode: 'iptables',
+  needs: ['partial-syncs'],
   stops: 'untranslated',
   sign: 'If an endpoint had lost its rule, about every second request would fail, and one chain KUBE-SEP-… of the node would have no DNAT rule.',
   report: ({ node }) =>
@@ -52,6 +53,7 @@ export const missingMasquerade: Incident = {
   id: 'missing-masquerade',
   cause: 'a node does not replace the source of the packets that it forwards',
   mode: 'iptables',
+  needs: ['partial-syncs'],
   stops: 'reply',
   sign: "Without masquerading, requests to one node's address would reach Pods of other nodes and get no answer, and POSTROUTING would not jump to KUBE-POSTROUTING.",
   report: (environment) =>

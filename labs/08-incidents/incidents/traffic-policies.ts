@@ -18,6 +18,7 @@ export const internalPolicy: Incident = {
   cause:
     'nodes without a Pod of the Service drop requests from inside the cluster, because of its traffic policy',
   mode: 'iptables',
+  needs: ['internal-policy'],
   stops: 'dropped',
   sign: "With internalTrafficPolicy Local, clients of nodes without a Pod would fail, in Pods and outside of them, and the Service's YAML would say `internalTrafficPolicy: Local`.",
   report: ({ nodes, shop }) =>
