@@ -38,7 +38,7 @@ export function modeChange({
   nodes,
 }: Pick<CheckContext, 'notes' | 'live' | 'nodes'>): ModePair {
   const change = notes.read(NOTE, migrationNote)
-  if (change?.to === 'nftables' && !nodes.every(hasNftables))
+  if (live && change?.to === 'nftables' && !nodes.every(hasNftables))
     throw new OutOfReach('this kube-proxy has no mode nftables')
   if (change) return change
   if (!live) throw new NotApplicable('the notes of this capture have no change of mode')

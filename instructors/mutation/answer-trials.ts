@@ -66,8 +66,12 @@ async function trialsOf(good: GoodCapture, step: CheckedStep): Promise<AnswerTri
   if (question && truth) {
     for (const text of rightAnswers(truth))
       await judge(`right answer "${text}"`, true, answering(id, text))
+    const isOnlyNoted = await isTruthOnlyNoted(good, id, asked.question)
     for (const text of wrongAnswers(question, truth))
-      await judge(`wrong answer "${text}"`, false, answering(id, text))
+      await judge(`wrong answer "${text}"`, false, {
+        ...answering(id, text),
+        ...(isOnlyNoted && { [answeredKey(id)]: undefined }),
+      })
     await judge('no answer', false, { [answerKey(id)]: undefined, [answeredKey(id)]: undefined })
   }
   if (!good.asks) return trials
@@ -90,6 +94,18 @@ async function truthOn(good: GoodCapture, ask: Question): Promise<Truth | undefi
     if (error instanceof NotApplicable) return undefined
     throw error
   }
+}
+
+/** Of what only a running cluster reports, a capture has nothing but the note that the answer was right. */
+async function isTruthOnlyNoted(
+  good: GoodCapture,
+  id: string,
+  ask: Question | undefined,
+): Promise<boolean> {
+  const unnoted = new Snapshot(withNotes(good, { [answeredKey(id)]: undefined }))
+  return (
+    ask !== undefined && (await truthOn({ ...good, snapshot: unnoted }, ask))?.accepts.length === 0
+  )
 }
 
 const answering = (id: string, text: string): TrialNotes => ({
