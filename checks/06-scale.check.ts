@@ -27,6 +27,6 @@ export default defineLab(6, ({ step, question }) => {
   step('cpu', shapes.shapesOf('cpu', shapes.risingAgainstFlat('busyMore')))
   step('nftables', nftables.lookedUpInMap, {
     predict: nftables.growsInNftables,
-    question: nftables.rulesOfOneService,
+    question: nftables.rulesOfNftablesService,
   })
 })

@@ -102,7 +102,7 @@ export async function growsInNftables(context: CheckContext): Promise<Truth> {
 }
 
 /** Question: the number of rules that each further Service adds in nftables mode. */
-export async function rulesOfOneService(context: CheckContext): Promise<Truth> {
+export async function rulesOfNftablesService(context: CheckContext): Promise<Truth> {
   const run = await hostRun(context)
   const { points } = nftablesOf(run)
   const [first, last] = [points[0] ?? largestPoint(points), largestPoint(points)]

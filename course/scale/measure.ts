@@ -26,7 +26,7 @@ import {
 import { type Cost, type Inventory, type MeasuredCurve, MeasuringNode } from './measuring-node.ts'
 import { type MeasurementEffort, planHostScale, planScale, type ScalePlan } from './plan.ts'
 import { ProgrammedMode } from './programmed-mode.ts'
-import { measurementTable, scalePlot, scaleRemarks, titleOf } from './results.ts'
+import { curveTitle, measurementTable, scalePlot, scaleRemarks } from './results.ts'
 import { syntheticClusterIP } from './synthetic-cluster.ts'
 import {
   RATE,
@@ -63,7 +63,7 @@ export async function measureHere(
   progress.note(announced(plan, 'both modes', plan.estimateSeconds))
   const began = performance.now()
   const samples = await alone(progress, () =>
-    onNode(
+    withNode(
       () => bootFor(cluster, 'uml', plan, progress),
       async (node) => ({
         iptables: await measureCurve(node, 'iptables', plan.effort.visits, plan, progress),
@@ -71,7 +71,7 @@ export async function measureHere(
       }),
     ),
   )
-  const [iptables = [], ipvs = []] = pointsOf([samples.iptables, samples.ipvs])
+  const [iptables = [], ipvs = []] = curvePoints([samples.iptables, samples.ipvs])
   const machine = `${thisMachine()}; node: User-Mode Linux, one CPU`
   const run = { ...aboutRun(plan, machine, began), iptables, ipvs }
   await writeNotes(client, LAB, { [MEASUREMENT]: JSON.stringify(run) })
@@ -104,10 +104,12 @@ export async function measureOnHost(
     for (const curve of possible)
       samples.set(
         curve,
-        await onNode(boot, (node) => measureCurve(node, curve, plan.effort.visits, plan, progress)),
+        await withNode(boot, (node) =>
+          measureCurve(node, curve, plan.effort.visits, plan, progress),
+        ),
       )
   })
-  const points = pointsOf([...samples.values()])
+  const points = curvePoints([...samples.values()])
   const run: HostMeasurement = {
     ...aboutRun(plan, `${thisMachine()}; node: namespaces of this kernel, one CPU`, began),
     curves: [...samples.keys()].map((curve, index) => ({ curve, points: points[index] ?? [] })),
@@ -119,7 +121,7 @@ export async function measureOnHost(
 
 /** The curves that this kernel can have. */
 const possibleCurves = (boot: () => Promise<MeasuringNode>, progress: Progress) =>
-  onNode(boot, async (node) => {
+  withNode(boot, async (node) => {
     const possible: HostCurve[] = []
     for (const curve of HOST_CURVES) {
       const trouble = await node.troubleWith(curve)
@@ -133,7 +135,7 @@ const possibleCurves = (boot: () => Promise<MeasuringNode>, progress: Progress) 
 const NO_NFT_NAT = "This machine's own kernel has no NAT for nft, which nftables mode needs"
 
 /** Starts a node for some work, and stops it. */
-async function onNode<T>(
+async function withNode<T>(
   boot: () => Promise<MeasuringNode>,
   work: (node: MeasuringNode) => Promise<T>,
 ): Promise<T> {
@@ -175,16 +177,16 @@ export const lastRun = async (
   cluster: Cluster,
   client: KubeClient,
 ): Promise<Measurement | undefined> =>
-  (await notesOf(cluster, client)).read(MEASUREMENT, measurement)
+  (await notesOfLab(cluster, client)).read(MEASUREMENT, measurement)
 
 /** The last run of measureOnHost. */
 export const lastHostRun = async (
   cluster: Cluster,
   client: KubeClient,
 ): Promise<HostMeasurement | undefined> =>
-  (await notesOf(cluster, client)).read(HOST_MEASUREMENT, hostMeasurement)
+  (await notesOfLab(cluster, client)).read(HOST_MEASUREMENT, hostMeasurement)
 
-const notesOf = async (cluster: Cluster, client: KubeClient): Promise<LabNotes> =>
+const notesOfLab = async (cluster: Cluster, client: KubeClient): Promise<LabNotes> =>
   new LabNotes(LAB, new Snapshot(await takeObjects(cluster, client)))
 
 /** Writes the table, JSON and diagram of a run, and the states of its curves. Returns the folder. */
@@ -228,7 +230,7 @@ const aboutRun = ({ endpoints }: ScalePlan, machine: string, began: number) => (
 })
 
 /** The points of each curve of one run. */
-function pointsOf(curves: readonly SizeSamples[][]): Point[][] {
+function curvePoints(curves: readonly SizeSamples[][]): Point[][] {
   const blocks = curves.flat().flatMap(({ requests, connections }) => [...requests, ...connections])
   const fastest = Math.min(...blocks.map(({ work }) => work))
   return curves.map((samples) => samples.map((one) => pointOf(one, fastest)))
@@ -261,7 +263,7 @@ async function measureCurve(
   for (let visit = 1; visit <= visits; visit++)
     for (const [index, services] of sizes.entries()) {
       const again = visits > 1 ? `, ${visit} of ${visits}` : ''
-      progress.start(`${titleOf(curve)}, ${services} Services${again}`)
+      progress.start(`${curveTitle(curve)}, ${services} Services${again}`)
       const program = await programmed.program(services)
       samples[index] ??= {
         services,

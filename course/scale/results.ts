@@ -44,7 +44,7 @@ const colours: Record<MeasuredCurve, string> = {
 const label = (curve: MeasuredCurve): string => (curve === 'ipvs' ? 'IPVS' : curve)
 
 /** A curve as progress names it. */
-export const titleOf = (curve: MeasuredCurve): string =>
+export const curveTitle = (curve: MeasuredCurve): string =>
   curve.startsWith('iptables-') ? label(curve) : `${label(curve)} mode`
 
 /** The curves of a run, in the order in which they are shown. */
@@ -204,7 +204,7 @@ export function scalePlot(run: Measurement | HostMeasurement, remarks: readonly 
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="12" fill="#222">`,
     `<title>${curvesOf(run)
-      .map(({ curve }) => titleOf(curve))
+      .map(({ curve }) => curveTitle(curve))
       .join(', ')} at growing numbers of Services</title>`,
     `<rect width="${width}" height="${height}" fill="#fff"/>`,
     legend(curvesOf(run).map(({ curve }) => curve)),
