@@ -8,11 +8,13 @@ import { parseNftList } from '../../dataplane/nft-list.ts'
 import {
   ensurePackages,
   firstModules,
+  hostKernelTrouble,
   type KernelName,
   laterModules,
   type Machine,
   requireSupport,
   startMachine,
+  Unsupported,
 } from '../../embedded/index.ts'
 import { cacheFolder, clusterFolder } from '../../host/layout.ts'
 import { reasonOf } from '../../host/main.ts'
@@ -46,11 +48,13 @@ const sysctls =
 /** A curve of a run: in User-Mode Linux one for each mode, on this machine's own kernel those that need it. */
 export type MeasuredCurve = SwitchedMode | HostCurve
 
-/** The iptables of a curve: User-Mode Linux has only one. */
-export const iptablesOf = (curve: MeasuredCurve): string =>
-  ({ 'iptables-legacy': 'xtables-legacy-multi ', 'iptables-nft': 'xtables-nft-multi ' })[
-    curve as string
-  ] ?? ''
+const IPTABLES: Partial<Record<MeasuredCurve, string>> = {
+  'iptables-legacy': 'xtables-legacy-multi ',
+  'iptables-nft': 'xtables-nft-multi ',
+}
+
+/** What a command of iptables begins with for a curve. User-Mode Linux has only one iptables, which needs no beginning. */
+export const iptablesOf = (curve: MeasuredCurve): string => IPTABLES[curve] ?? ''
 
 /** The duration of a command, and the CPU time it used. */
 export interface Cost {
@@ -89,6 +93,7 @@ export class MeasuringNode {
     progress: Progress,
   ): Promise<MeasuringNode> {
     await requireSupport(kernel)
+    if (kernel === 'host') requireHostKernel()
     const packages = await ensurePackages(cacheFolder, progress)
     const folder = clusterFolder(name)
     // The confined kernel reads only this folder of the cluster's.
@@ -217,6 +222,14 @@ function cpuOf(text: string): number {
 /** Starts an echo server on port 8080 for concurrent connections in the background, and ends when it listens. */
 const echoServer = programText('course/scale/echo-server.pl')
 
+/** Throws Unsupported where this user can't have the namespaces of a node, with the command that allows it if there is one. */
+function requireHostKernel(): void {
+  const trouble = hostKernelTrouble()
+  if (!trouble) return
+  const first = trouble.fix ? `: \`${trouble.fix}\` allows it` : ''
+  throw new Unsupported(`This machine's own kernel can't have a node, ${trouble.detail}${first}.`)
+}
+
 /** The last processor that this process may use: the first ones get most interrupts. */
 function lastProcessor(): string {
   const allowed = /^Cpus_allowed_list:\s*(\S+)$/m.exec(
@@ -226,7 +239,7 @@ function lastProcessor(): string {
 }
 
 const GUEST_INPUT = '/run/measuring-input'
-/** What only a kernel with NAT for the program accepts; each table is deleted, or replaced by the first one of the run. */
+/** What only a kernel with NAT for the program accepts; the node on which it is tried is not measured. */
 const IPTABLES_PROBE =
   '*nat\n:KUBE-PROBE - [0:0]\n-A KUBE-PROBE -p tcp -m comment --comment probe -m tcp --dport 80 -j DNAT --to-destination 192.0.2.1:80\nCOMMIT\n'
 const NFT_PROBE = `add table ip probe
