@@ -45,7 +45,9 @@ export async function programmed(
 export async function settled({ cluster, client }: WithCluster): Promise<void> {
   const fresh = cluster.capabilities.reportsSync ? 0 : FRESH_MS
   await isMetWithin(10_000, async () => {
-    return pendingChanges(new Snapshot(await takeObjects(cluster, client)), fresh).length === 0
+    return (
+      pendingChanges(new Snapshot(await takeObjects(cluster, client)), fresh, fresh).length === 0
+    )
   })
   await programmed({ cluster, client })
 }

@@ -4,6 +4,8 @@ import type { Snapshot } from './snapshot.ts'
 
 /** Changes younger than this may not have reached every node yet. */
 const FRESH_MS = 2500
+/** The first sync of a kube-proxy writes everything, which takes a busy machine this long. */
+const FIRST_SYNC_MS = 10_000
 /** A Pod that is not ready after this time is failing its probe, and counts as settled. */
 const UNREADY_MS = 5000
 /** A deleted Pod that is ready after UNREADY_MS, and has this much of its grace period left, is in a long preStop hook. */
@@ -21,11 +23,15 @@ const STUCK = new Set([
 ])
 
 /**
- * The pending changes of the cluster, one phrase each; empty if it is settled. Services, slices and kube-proxies count as
- * pending for `freshMs` after a change. A step that fails during this time is judged repeatedly, and is `not yet` at the
- * deadline.
+ * The pending changes of the cluster, one phrase each; empty if it is settled. Services and slices count as pending for `freshMs` after a
+ * change, kube-proxies for `firstSyncMs` after their start. A step that fails during this time is judged repeatedly, and is `not yet`
+ * at the deadline.
  */
-export function pendingChanges(snapshot: Snapshot, freshMs = FRESH_MS): string[] {
+export function pendingChanges(
+  snapshot: Snapshot,
+  freshMs = FRESH_MS,
+  firstSyncMs = FIRST_SYNC_MS,
+): string[] {
   const phrases: string[] = []
   const kubeProxies = snapshot.items.filter(isKubeProxyPod)
   const daemonSet = snapshot.find('DaemonSet', 'kube-system', 'kube-proxy')
@@ -44,7 +50,8 @@ export function pendingChanges(snapshot: Snapshot, freshMs = FRESH_MS): string[]
   }
   for (const pod of kubeProxies) {
     const started = pod.status?.containerStatuses?.[0]?.state?.running?.startedAt
-    if (isFresh(snapshot, started, freshMs)) phrases.push(`${pod.metadata.name} has just started`)
+    if (isFresh(snapshot, started, firstSyncMs))
+      phrases.push(`${pod.metadata.name} has just started`)
   }
   return phrases
 }

@@ -95,6 +95,20 @@ describe('pending changes', () => {
     status,
   })
 
+  const kubeProxy = (startedAt: string) => ({
+    kind: 'Pod',
+    metadata: {
+      name: 'kube-proxy-x',
+      namespace: 'kube-system',
+      labels: { 'k8s-app': 'kube-proxy' },
+    },
+    status: {
+      phase: 'Running',
+      conditions: [{ type: 'Ready', status: 'True' }],
+      containerStatuses: [{ state: { running: { startedAt } } }],
+    },
+  })
+
   test.each([
     ['a Pod that waits for its image', pod({ phase: 'Pending' }), 1],
     [
@@ -154,6 +168,8 @@ describe('pending changes', () => {
       }),
       0,
     ],
+    ['a kube-proxy whose first sync may not have ended', kubeProxy('2026-11-21T09:59:52Z'), 1],
+    ['a kube-proxy that has run for a while', kubeProxy('2026-11-21T09:59:45Z'), 0],
     [
       'a new Service',
       { kind: 'Service', metadata: { name: 's', creationTimestamp: '2026-11-21T09:59:59Z' } },
