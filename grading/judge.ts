@@ -153,7 +153,7 @@ async function judgeStep(step: CheckedStep, context: CheckContext): Promise<Step
     measured = [...lines]
   }
   const outcome = await runCheck(step, { ...context, show })
-  // What was measured would tell what is asked.
+  // Measured values can contain the answer.
   const isTold = measured.length > 0 && outcome.unanswered === undefined
   return { id: step.id, ...outcome, ...(isTold && { measured }) }
 }

@@ -10,6 +10,7 @@ import { measurementTable, scaleRemarks, sizesOf, tableParts } from '../course/s
 import { main, Refusal } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 import { isOn, readSwitch } from '../host/switches.ts'
+import { linesFor } from '../host/wrap-lines.ts'
 
 const onHost = isOn('NFT')
 const again = onHost ? 'make measure NFT=1' : 'make measure'
@@ -23,7 +24,8 @@ async function show(cluster: Cluster, client: KubeClient, part: string | undefin
   const run = await (onHost ? lastHostRun : lastRun)(cluster, client)
   if (!run) throw new Refusal(`The cluster has no run yet: ${again}`)
   const remarks = part === undefined ? ['', ...scaleRemarks(run)] : []
-  console.log([...measurementTable(run, part), ...remarks].join('\n'))
+  const wrapped = remarks.flatMap((line) => linesFor(process.stdout, line))
+  console.log([...measurementTable(run, part), ...wrapped].join('\n'))
 }
 
 await main(async () => {
@@ -39,11 +41,10 @@ await main(async () => {
     createProgress(),
   )
   const file = `${folder}/${onHost ? 'scale-nft' : 'scale'}`
-  console.log(
-    [
-      `Measured at ${sizesOf(run).join(', ')} Services ${onHost ? "on this machine's own kernel" : 'in both modes'}, in ${run.seconds} s.`,
-      `Predict, then look at one part after the other: ${again} SHOW=rules, or ${tableParts.slice(1).join(', ')}; SHOW=1 prints everything.`,
-      `All figures, and the curves: ${file}.txt, ${file}.svg`,
-    ].join('\n'),
-  )
+  const lines = [
+    `Measured at ${sizesOf(run).join(', ')} Services ${onHost ? "on this machine's own kernel" : 'in both modes'}, in ${run.seconds} s.`,
+    `Predict, then look at one part after the other: ${again} SHOW=rules, or ${tableParts.slice(1).join(', ')}; SHOW=1 prints everything.`,
+    `All figures, and the curves: ${file}.txt, ${file}.svg`,
+  ]
+  for (const line of lines) console.log(linesFor(process.stdout, line, '', '  ').join('\n'))
 })

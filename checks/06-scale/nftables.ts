@@ -34,12 +34,16 @@ async function hostRun({ notes, live }: CheckContext): Promise<HostMeasurement> 
   })
 }
 
-/** The list that nftables mode is compared with: iptables-nft where it works, which it does almost everywhere. */
-function listOf({ curves }: HostMeasurement): Curve | undefined {
+/**
+ * The list that nftables mode is compared with: iptables-nft where it works, which it does almost everywhere. Throws NotApplicable
+ * without one: nothing else rises, beside which a curve could be flat.
+ */
+function listOf({ curves }: HostMeasurement): Curve {
   const listed =
     curves.find(({ curve }) => curve === 'iptables-nft') ??
     curves.find(({ curve }) => curve === 'iptables-legacy')
-  return listed && { title: listed.curve, points: listed.points }
+  if (!listed) throw new NotApplicable("this machine's own kernel has no iptables to compare with")
+  return { title: listed.curve, points: listed.points }
 }
 
 function nftablesOf({ curves }: HostMeasurement): Curve {
@@ -47,10 +51,10 @@ function nftablesOf({ curves }: HostMeasurement): Curve {
   return { title: 'nftables mode', points }
 }
 
-/** A lookup is flat in nftables mode; beside a list of iptables, which rises, if this kernel has one. */
+/** A lookup is flat in nftables mode, beside that in a list of iptables, which rises. */
 const lookupIsFlat = shapesIn({ read: hostRun, command: MEASURE }, 'nftables', (run) => {
   const list = listOf(run)
-  return list ? [rising(list, 'newMoreMicros'), flat(nftablesOf(run), list, 'newMoreMicros')] : []
+  return [rising(list, 'newMoreMicros'), flat(nftablesOf(run), list, 'newMoreMicros')]
 })
 
 /** All counts are those of kube-proxy, and a lookup in nftables mode does not depend on the number of Services. */

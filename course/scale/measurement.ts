@@ -71,6 +71,7 @@ export const hostMeasurement = z
       .max(3),
   })
   .refine(({ curves }) => haveSameSizes(curves.map(({ points }) => points)))
+  .refine(({ curves }) => curves.some(({ curve }) => curve === 'nftables'))
 export type HostMeasurement = z.infer<typeof hostMeasurement>
 
 /** One mode at one number of Services. */

@@ -324,6 +324,10 @@ describe('nftables mode', () => {
       'not applicable',
     )
     expect(await judged({})).toBe('not applicable')
+    const { nftables } = usualOnHost
+    expect(await judged(run(madeHostRun(sizes, { nftables })))).toBe('not applicable')
+    const { nftables: _, ...withoutNftables } = usualOnHost
+    expect(await judged(run(madeHostRun(sizes, withoutNftables)))).toBe('not applicable')
     expect(await judged({ [HOST_MEASUREMENT]: { ...madeHostRun(sizes), curves: [] } })).toBe(
       'not applicable',
     )

@@ -191,6 +191,14 @@ describe('what is misspelt is refused', () => {
   ])('make %s %s: the right spelling is named', (goal, input, right) =>
     expect(refused(goal, input)).toContain(`write ${right} instead of`),
   )
+
+  test('every variable that the list of targets names is refused in small letters', () => {
+    const help = readFileSync(join(projectRoot, 'Makefile'), 'utf8').match(/ ## .*/g) ?? []
+    const named = new Set(help.join('\n').match(/\b[A-Z][A-Z_]*(?==)/g))
+    expect(named.size).toBeGreaterThan(30)
+    for (const name of named)
+      expect(refused('help', `${name.toLowerCase()}=1`)).toContain(`write ${name}= instead of`)
+  })
 })
 
 describe('the list of targets', () => {
