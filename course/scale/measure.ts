@@ -60,7 +60,7 @@ export async function measureHere(
   { env = process.env, effort }: MeasureOptions = {},
 ): Promise<{ folder: string; run: Measurement }> {
   const plan = planScale(env, effort)
-  progress.note(announced(plan, 'both modes', plan.estimateSeconds))
+  progress.note(announced(plan, 'in both modes', plan.estimateSeconds))
   const began = performance.now()
   const samples = await alone(progress, () =>
     withNode(
@@ -91,7 +91,7 @@ export async function measureOnHost(
   { env = process.env, effort }: MeasureOptions = {},
 ): Promise<{ folder: string; run: HostMeasurement }> {
   const plan = planHostScale(env, effort)
-  progress.note(announced(plan, "this machine's own kernel", plan.estimateSeconds))
+  progress.note(announced(plan, "on this machine's own kernel", plan.estimateSeconds))
   const began = performance.now()
   const samples = new Map<HostCurve, SizeSamples[]>()
   const boot = () => bootFor(cluster, 'host', plan, progress)
@@ -151,7 +151,7 @@ function announced({ sizes, endpoints }: ScalePlan, where: string, seconds: numb
   const each = `${endpoints} ${endpoints === 1 ? 'endpoint' : 'endpoints'} each`
   const minutes = Math.ceil(seconds / 60)
   const time = `${minutes} ${minutes === 1 ? 'minute' : 'minutes'}`
-  return `Measuring ${sizes.join(', ')} Services with ${each} in ${where}: about ${time} on an idle machine.`
+  return `Measuring ${sizes.join(', ')} Services with ${each} ${where}: about ${time} on an idle machine.`
 }
 
 /** Two concurrent measurements would slow each other down. */

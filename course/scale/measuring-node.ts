@@ -226,8 +226,10 @@ const echoServer = programText('course/scale/echo-server.pl')
 function requireHostKernel(): void {
   const trouble = hostKernelTrouble()
   if (!trouble) return
-  const first = trouble.fix ? `: \`${trouble.fix}\` allows it` : ''
-  throw new Unsupported(`This machine's own kernel can't have a node, ${trouble.detail}${first}.`)
+  const fix = trouble.fix ? `; \`${trouble.fix}\` allows it` : ''
+  throw new Unsupported(
+    `Nothing can be measured on this machine's own kernel, because ${trouble.detail}${fix}.`,
+  )
 }
 
 /** The last processor that this process may use: the first ones get most interrupts. */
