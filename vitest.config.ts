@@ -29,8 +29,7 @@ const playing = ['test/labs/lab-*.test.ts', 'test/labs/thoughtless.test.ts']
 
 /** What else takes minutes on a kernel: `make test-long`. Continuous integration plays the labs and runs these beside `make test`. */
 const long = [
-  'test/guide/browser/!(incident).test.ts',
-  'test/room/browser/*.test.ts',
+  'test/{guide,room}/browser/*.test.ts',
   'test/embedded/{kernel-end,leaving-ipvs,migration,stopped-clients,together}.test.ts',
   'embedded/test/kube-proxy/{cleanup,trace-kernel,userspace}.test.ts',
 ]
