@@ -47,6 +47,7 @@ function* complaintsAbout(course: CourseFiles): LintMessages {
     if (definition) {
       written.set(folder, definition)
       yield* lintDefinition(files.definition, folder, definition)
+      yield* lintAsking(files.definition, definition)
       if (text) yield* lintText(files.text, text, definition, course)
       if (solution) yield* lintSolution(files.solution, solution, definition, text)
     }
@@ -84,6 +85,18 @@ function* parsed<Part>(
     yield { file, text: oneLine(error) }
     return undefined
   }
+}
+
+/** Questions about earlier labs with which a lab opens. */
+const RECALLED = 2
+
+/** A lab asks about earlier labs, and in at least half of its steps; in a lab of incidents each of those asks. */
+function* lintAsking(file: string, { steps, recall, unguided }: WrittenLab): LintMessages {
+  if (recall.length < RECALLED)
+    yield { file, text: `has ${recall.length} of the ${RECALLED} questions under "recall:".` }
+  const asking = steps.filter(({ predict, question }) => predict || question).length
+  if (unguided === 0 && 2 * asking < steps.length)
+    yield { file, text: `asks in ${asking} of its ${steps.length} steps; half of them must.` }
 }
 
 /** The number is that of the folder, points add up to 100, hints go from general to the command, titles are different sentences. */

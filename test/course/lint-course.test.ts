@@ -102,6 +102,22 @@ test.each<[string, CourseFiles, RegExp]>([
     /add up to 99, not 100/,
   ],
   [
+    'one question about earlier labs',
+    goodCourse({
+      definition: definition.replace(/ {2}- id: earlier\n(?: {4}.*\n){3}/, ''),
+      text: text.replace(/> \*\*Recall\.\*\* .* earlier\?\n.*\n/, ''),
+    }),
+    /has 1 of the 2 questions under "recall:"/,
+  ],
+  [
+    'two steps of five that ask',
+    goodCourse({
+      definition: definition.replace('    question: What is five?\n', ''),
+      text: text.replace(/> \*\*Question\.\*\* What is five\?\n.*\n/, ''),
+    }),
+    /asks in 2 of its 5 steps/,
+  ],
+  [
     'a command as the first hint',
     goodCourse({ definition: definition.replace('Look around.', 'Run `kubectl get pods`.') }),
     /first hint of step "one"/,
@@ -223,12 +239,14 @@ test.each<[string, CourseFiles, RegExp]>([
   [
     'a part that states more minutes than it takes',
     goodCourse({
-      definition: good.definition.replace(
-        'steps:',
-        'parts:\n  - { id: a, title: most, minutes: 1, first: one }\n  - { id: b, title: the end, minutes: 9, first: five }\nsteps:',
-      ),
+      definition: good.definition
+        .replace('minutes: 10', 'minutes: 35')
+        .replace(
+          'steps:',
+          'parts:\n  - { id: a, title: most, minutes: 15, first: one }\n  - { id: b, title: the end, minutes: 20, first: five }\nsteps:',
+        ),
     }),
-    /its part b takes about 0 minutes by the model; lab\.yaml states 9\./,
+    /its part b takes about \d minutes by the model; lab\.yaml states 20\./,
   ],
   [
     'a mark of the scaffold',

@@ -17,16 +17,33 @@ make web
 kubectl apply -f labs/07-made/manifests/${id}.yaml
 \`\`\`
 
+${asking.includes(id) ? quote('Question', id, `What is ${id}?`) : ''}
 **What you saw.** Something.
 `
 
 const ids = ['one', 'two', 'three', 'four', 'five']
+const asking = ['three', 'four', 'five']
+
+const recall = (id: string) => `  - id: ${id}
+    ask: What do you remember of ${id}?
+    accepts: [all]
+    because: A lab opens with it.
+`
+
+const quote = (kind: string, id: string, ask: string) =>
+  `> **${kind}.** ${ask}\n> \`make answer LAB=7 Q=${id} A='…'\`\n`
+
+const recalled = ['before', 'earlier']
 const nothing = async () => undefined
 
 /** The texts of a lab without faults. */
 export const good = {
-  definition: `id: 7\ntitle: A lab that was made up\nminutes: 10\nsteps:\n${ids.map((id) => step(id)).join('')}`,
-  text: `# Lab 7\n\n${ids.map((id, index) => section(id, index + 1)).join('\n')}`,
+  definition: `id: 7\ntitle: A lab that was made up\nminutes: 10\nrecall:\n${recalled.map(recall).join('')}steps:\n${ids
+    .map((id) => step(id, asking.includes(id) ? `    question: What is ${id}?\n` : ''))
+    .join('')}`,
+  text: `# Lab 7\n\n${recalled
+    .map((id) => quote('Recall', id, `What do you remember of ${id}?`))
+    .join('\n')}\n${ids.map((id, index) => section(id, index + 1)).join('\n')}`,
 }
 
 interface MadeLab extends Partial<Pick<LabFiles, 'folder' | 'solution' | 'unloadable'>> {
