@@ -261,6 +261,8 @@ export const ACTIONS = {
   incident: z.strictObject({
     action: z.enum(['open', 'hint', 'check', 'give up']),
     seed: z.string().max(40).optional(),
+    /** No list of causes: the cause is named in a sentence. */
+    hard: z.boolean().optional(),
   }),
 }
 

@@ -13,6 +13,7 @@ const DIAGNOSIS = 'diagnosis'
 /** An incident: the user's report, the possible causes, hints, and at the end what the nodes held before, broken and repaired. */
 export function IncidentPanel({ state: { incident, progress, lab } }: { state: PageState }) {
   const [seed, setSeed] = useState('')
+  const [isHard, setHard] = useState(false)
   const report = useRef<HTMLElement>(null)
   const [isStarted, setStarted] = useState(false)
   useEffect(() => {
@@ -21,7 +22,8 @@ export function IncidentPanel({ state: { incident, progress, lab } }: { state: P
     setStarted(false)
   }, [isStarted, incident])
   const start = async () => {
-    const reply = await performAction('incident', { action: 'open', seed: seed || undefined })
+    const asked = { seed: seed || undefined, hard: isHard || undefined }
+    const reply = await performAction('incident', { action: 'open', ...asked })
     setStarted(reply !== undefined)
   }
   return (
@@ -76,6 +78,14 @@ export function IncidentPanel({ state: { incident, progress, lab } }: { state: P
         >
           {incident ? 'Start another incident' : 'Start an incident'}
         </button>
+        <label>
+          <input
+            type="checkbox"
+            checked={isHard}
+            onChange={({ currentTarget }) => setHard(currentTarget.checked)}
+          />{' '}
+          Hard: without a list of causes
+        </label>
         <span class="soft">The same seed starts the same incident; without one it is random.</span>
       </Form>
     </div>
@@ -206,42 +216,52 @@ interface DiagnosisProps extends Pick<IncidentPush, 'choices'> {
 function Diagnosis({ choices, isBusy }: DiagnosisProps) {
   const [cause, setCause] = useState('')
   const [wrong, setWrong] = useState('')
+  const send = async () => {
+    if (cause === '' || isBusy) return
+    const reply = await performAction('answer', { step: DIAGNOSIS, text: cause })
+    setWrong(reply && reply.verdict !== 'passed' ? cause : '')
+  }
+  const name = (
+    <button type="submit" class="main" aria-disabled={isBusy}>
+      This is the cause
+    </button>
+  )
   return (
-    <Form
-      send={async () => {
-        if (cause === '' || isBusy) return
-        const reply = await performAction('answer', { step: DIAGNOSIS, text: cause })
-        setWrong(reply && reply.verdict !== 'passed' ? cause : '')
-      }}
-    >
-      {choices.length === 0 && (
-        <label>
-          The cause, in a sentence: a wrong one costs 5 points{' '}
-          <input
-            maxLength={500}
-            value={cause}
-            onInput={({ currentTarget }) => setCause(currentTarget.value)}
-          />
-        </label>
-      )}
-      <fieldset hidden={choices.length === 0}>
-        <legend>The cause: a wrong one costs 5 points</legend>
-        {choices.map((choice) => (
-          <label key={choice.id} class="choice">
+    <Form send={send}>
+      {choices.length === 0 ? (
+        <>
+          <label>
+            The cause, in a sentence: a wrong one costs 5 points{' '}
             <input
-              type="radio"
-              name="cause"
-              value={choice.id}
-              checked={cause === choice.id}
-              onChange={() => setCause(choice.id)}
-            />{' '}
-            <code>{choice.id}</code> <CodeText text={choice.cause} />
+              maxLength={500}
+              value={cause}
+              onInput={({ currentTarget }) => setCause(currentTarget.value)}
+            />
           </label>
-        ))}
-      </fieldset>
-      <button type="submit" class="main" aria-disabled={isBusy}>
-        This is the cause
-      </button>
+          {name}
+        </>
+      ) : (
+        // Closed until the learner asks for it: the right cause is among them, and reading them first replaces looking.
+        <details class="causes">
+          <summary>Name the cause: {choices.length} are possible</summary>
+          <fieldset>
+            <legend>The cause: a wrong one costs 5 points</legend>
+            {choices.map((choice) => (
+              <label key={choice.id} class="choice">
+                <input
+                  type="radio"
+                  name="cause"
+                  value={choice.id}
+                  checked={cause === choice.id}
+                  onChange={() => setCause(choice.id)}
+                />{' '}
+                <code>{choice.id}</code> <CodeText text={choice.cause} />
+              </label>
+            ))}
+          </fieldset>
+          {name}
+        </details>
+      )}
       <p role="status">
         {wrong !== '' &&
           (choices.length > 0

@@ -264,7 +264,7 @@ export class PageGuide implements GuideHandler {
       const { nodes, changes } = this.#dataplane.moment(moment)
       return { nodes, changes }
     },
-    incident: ({ action, seed }) => {
+    incident: ({ action, seed, hard }) => {
       const busy = {
         open: 'Starting an incident',
         hint: 'Taking a hint',
@@ -273,7 +273,7 @@ export class PageGuide implements GuideHandler {
       }[action]
       return this.#doing(busy, async () => {
         if (this.#definition.number !== INCIDENT_LAB) await this.#open(readLab(INCIDENT_LAB))
-        if (action === 'open') await this.#openIncident(seed)
+        if (action === 'open') await this.#openIncident({ seed, hard })
         if (action === 'hint') await takeHint(this.#session.bench)
         if (action === 'check') {
           const outcomes = await this.#session.checkAll(this.#tellWait)
@@ -335,10 +335,10 @@ export class PageGuide implements GuideHandler {
     this.#watch.sign()
   }
 
-  async #openIncident(seed: string | undefined): Promise<void> {
+  async #openIncident(asked: Pick<ActionArguments<'incident'>, 'seed' | 'hard'>): Promise<void> {
     const { lab, bench, source } = this.#session
     try {
-      await openNext(bench, { seed }, (note, healthy) => {
+      await openNext(bench, asked, (note, healthy) => {
         this.#incidents.opened(note.openedAt, this.#dataplane.read(healthy))
       })
     } finally {

@@ -111,7 +111,16 @@ export function answerLines(outcome: StepOutcome | undefined): string[] {
 
 /** In the paragraph about the guide in the terminal: the sentences about what the page has buttons for. */
 const TERMINAL = /`make (lab|check|hint|answer|solve)\b/
-const RESET = /`make reset-\d+`/
+/** Commands that the page has controls for, in the words of the page. */
+const CONTROLS: readonly [command: RegExp, control: string][] = [
+  [/`make reset-\d+`/, '*Reset*'],
+  [
+    /`make incident`\s+starts a random incident, with\s+`SEED=7`/,
+    '*Start an incident*, in the tab *Incident*, starts a random one, with the seed 7',
+  ],
+  [/`make incident HINT=1`/, '*Hint* in that tab'],
+  [/`make hint`/, '*Hint* beside a step'],
+]
 const PAGE =
   'This page checks each step while you work. *Run* types the commands of the text into the terminal beside it; answers are given where the text asks. *Check*, *Hint* and *Reset* are buttons, and what you type yourself counts as much.'
 
@@ -122,8 +131,11 @@ const inPage = (intro: string): string =>
     .map((paragraph) => {
       if (!/`make lab-\d+`\s+guides\s+you/.test(paragraph)) return paragraph
       const own = paragraph.split(/(?<=[.?!])\s+/).filter((sentence) => !TERMINAL.test(sentence))
-      return [...own, PAGE].join(' ').replace(RESET, '*Reset*')
+      return [...own, PAGE].join(' ')
     })
+    .map((paragraph) =>
+      CONTROLS.reduce((text, [command, control]) => text.replace(command, control), paragraph),
+    )
     .join('\n\n')
 
 /** A text that names another step by the number that the page's list of steps shows, not by its id. */

@@ -44,6 +44,9 @@ test(
     expect(box ? box.y + box.height : undefined).toBeLessThan(768)
     const bench = await LabBench.open(guide.cluster, silent)
     const note = await currentNote(bench)
+    // Closed, so that nobody reads the causes before looking.
+    expect(await page.getByRole('radio').first().isVisible()).toBe(false)
+    await page.getByText('Name the cause: ').click()
     await page.getByRole('radio', { name: unseal(note?.sealed ?? '')?.id ?? '' }).check()
     await page.getByRole('button', { name: 'This is the cause' }).click()
     await page.getByText('That is the cause').waitFor()
@@ -59,6 +62,14 @@ test(
       .toBe(5)
     await verdicts.getByText('95 of 100 points').waitFor()
     expect(await findViolations(page)).toEqual([])
+
+    await page.getByLabel('Hard: without a list of causes').check()
+    await page.getByRole('button', { name: 'Start another incident' }).click()
+    const sentence = page.getByLabel('The cause, in a sentence')
+    await sentence.fill('A Service is wrong.', { timeout: 90_000 * timeoutScale() })
+    await page.getByRole('button', { name: 'This is the cause' }).click()
+    await page.getByText('not exactly one').waitFor()
+    expect(await page.getByRole('radio').count()).toBe(0)
   },
   300_000 * timeoutScale(),
 )

@@ -250,6 +250,13 @@ test('the path of a packet shows the rule that stops it, and what the kernel cou
   await page.getByRole('button', { name: 'Send a real one' }).click()
   await path.getByText('the kernel counted').first().waitFor()
   expect(await path.locator('.stop').count()).toBe(0)
+  // The path of another packet does not stay below the reason.
+  await page.getByRole('combobox', { name: 'To', exact: true }).fill('svc/none:80')
+  await page.getByRole('button', { name: 'Show the path' }).click()
+  await page.getByRole('alert').filter({ hasText: 'none' }).waitFor()
+  expect(await path.count()).toBe(0)
+  await page.getByRole('button', { name: 'Send a real one' }).waitFor()
+  expect(guide.complaints.splice(0)).toEqual([expect.stringContaining('409')])
 })
 
 test('on a narrow page, the reason of a refused action is where the learner has scrolled to, each time', async () => {
@@ -452,6 +459,8 @@ test(
     const choice = note?.choices.indexOf(unseal(note.sealed)?.id ?? '') ?? -1
     expect(choice).toBeGreaterThanOrEqual(0)
     await page.keyboard.press('Alt+5')
+    await tabTo(page, page.locator('.causes > summary'))
+    await page.keyboard.press('Enter')
     await tabTo(page, page.getByRole('radio').first())
     await page.keyboard.press('Space')
     for (let presses = 0; presses < choice; presses++) await page.keyboard.press('ArrowDown')
