@@ -1,11 +1,12 @@
 import { chalk } from 'zx/core'
 import { changeCluster } from '../cluster/cluster-lock.ts'
 import type { Cluster } from '../cluster/driver.ts'
+import { Refusal } from '../dataplane/refusal.ts'
 import type { LabSpec } from '../grading/check-context.ts'
 import type { StepOutcome } from '../grading/failure.ts'
 import { gradeWith, loadSpec } from '../grading/grader.ts'
-import { judge } from '../grading/judge.ts'
-import type { LabDefinition, StepDefinition } from '../grading/lab-definition.ts'
+import { judge, judgeRound } from '../grading/judge.ts'
+import { type LabDefinition, neededSteps, type StepDefinition } from '../grading/lab-definition.ts'
 import {
   failureLines,
   learnerReport,
@@ -16,6 +17,7 @@ import { learningLines } from '../grading/learning-lines.ts'
 import { type LiveCluster, openCluster, type SnapshotSource } from '../grading/live-cluster.ts'
 import type { Report } from '../grading/report-schema.ts'
 import { personalise } from '../grading/variant.ts'
+import { explainError } from '../host/explain-error.ts'
 import type { Progress } from '../host/progress.ts'
 import { LabBench } from './lab-bench.ts'
 import { type LabSolution, loadSolution, resetLab, type SolutionStep } from './lab-solution.ts'
@@ -72,10 +74,14 @@ async function playAlone(
     const [first] = group
     announce(spec, first.step)
     printCommands(first.entry.commands, bench)
-    await playWords(
-      group.flatMap(({ entry }) => wordsOf(entry)),
-      bench,
-    )
+    try {
+      await playWords(
+        group.flatMap(({ entry }) => wordsOf(entry)),
+        bench,
+      )
+    } catch (error) {
+      throw (await openNeed(spec, source, first.step, error)) ?? error
+    }
     const { outcomes: judged } = await judge(spec, source, {
       only: group.map(({ step }) => step.id),
     })
@@ -102,6 +108,24 @@ async function playAlone(
     await cleanup.play?.(bench)
   }
   return outcomes
+}
+
+/** Why a step could not be played, if a step that it builds on has not passed: its own error says only what is missing then. */
+async function openNeed(
+  spec: LabSpec,
+  source: OpenLab['source'],
+  { id }: StepDefinition,
+  error: unknown,
+): Promise<Refusal | undefined> {
+  const earlier = neededSteps(spec.lab, id).filter((one) => one !== id)
+  if (earlier.length === 0) return undefined
+  const outcomes = await judgeRound(spec, await source.snapshot(), source.live, earlier)
+  const open = outcomes.find(({ verdict }) => verdict === 'failed' || verdict === 'not yet')
+  if (!open) return undefined
+  const { sentence } = explainError(error, false)
+  return new Refusal(
+    `Step "${id}" builds on "${open.id}", which has not passed: run make solve-${spec.lab.number} STEP=${open.id} first. (${sentence})`,
+  )
 }
 
 /** Plays words in order; those that read wait until the changes before them have reached the nodes. */

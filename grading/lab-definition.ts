@@ -155,6 +155,14 @@ export function findStep(lab: LabDefinition, requested: string): StepDefinition 
   )
 }
 
+/** The id and the ids of all steps that must have passed before it, in the order of the lab. */
+export function neededSteps({ steps }: Pick<WrittenLab, 'steps'>, id: string): string[] {
+  const needed = new Set([id])
+  for (const step of steps.toReversed())
+    if (needed.has(step.id)) for (const one of step.needs) needed.add(one)
+  return steps.map((step) => step.id).filter((one) => needed.has(one))
+}
+
 /** Throws Trouble if the kernel of a running cluster lacks a feature that a lab needs, which is not the learner's fault. */
 export async function mustRunHere(cluster: Cluster, lab: LabDefinition): Promise<void> {
   // Most labs need no special kernel feature.

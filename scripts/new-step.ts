@@ -6,11 +6,10 @@ import {
   faultsOfNewStep,
   filesOfStep,
   type NewStep,
-  neededSteps,
   richestOf,
   withNewStep,
 } from '../course/lint/new-step.ts'
-import { listLabs, parseLab } from '../grading/lab-definition.ts'
+import { listLabs, neededSteps, parseLab } from '../grading/lab-definition.ts'
 import { projectRoot } from '../host/layout.ts'
 import { main, Refusal } from '../host/main.ts'
 
@@ -49,12 +48,13 @@ await main(async () => {
   const only = byStep ? ` -t "${steps.join('|')}"    plays it and the steps that it needs` : ''
   const claims = step.claim
     ? `${number}/${id} proves ${step.claim}.`
-    : `Add ${number}/${id} to a claim in ${files.claims} and ${files.curriculum} (CLAIM=A7 does).`
+    : `Add ${number}/${id} to a claim in ${files.claims} and in ${files.curriculum}, as CLAIM=A7 would have done.`
   console.log(`Next:
   1. Replace every ✎: make lint-labs lists them, and what else is missing.
   2. Its point was taken from step ${richestOf(written)}: give it more of the 100. ${claims}
   3. make check-${number} STEP=${id}, make solve-${number} STEP=${id}
   4. Break one thing on one node in ${files.breakages}, then
      ${test}${only}
-  5. make record-solved LAB=${number}, then ${test} and npx vitest run test/course test/instructors/submission`)
+  5. make record-solved LAB=${number}, then ${test} and npx vitest run test/course test/instructors/submission
+  6. What it leaves on a cluster: leave in solution.ts. Its packet: labs/packets.yaml. Its fact: CARD.md and slides/${folder}.md`)
 })

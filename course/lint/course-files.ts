@@ -27,11 +27,17 @@ export const filesOfLab = (folder: string) => ({
   spec: `checks/${folder}.check.ts`,
 })
 
+/** The page that a learner takes to work. */
+export const cardOf = (folder: string) => `labs/${folder}/CARD.md`
+
+/** The slides that are shown before and during the lab. */
+export const deckOf = (folder: string) => `slides/${folder}.md`
+
 /** One lab as it is written. */
 export interface LabFiles {
   /** `02-ipvs`, from the folder or from the spec. */
   folder: string
-  /** The text of each of its files that exists, by path; also its card, the modules of its checks, and what its test breaks. */
+  /** The text of each of its files that exists, by path; also its card and deck, the modules of its checks, and what its test breaks. */
   sources: Readonly<Record<string, string>>
   /** The export of solution.ts; undefined if it can't be loaded. */
   solution?: LabSolution | undefined
@@ -45,6 +51,8 @@ export interface CourseFiles {
   claims: string
   makefile: string
   readme: string
+  /** INSTRUCTORS.md, which has the plans of workshops as tables. */
+  instructors: string
   /** True for a path of the checkout that exists. */
   exists(path: string): boolean
 }
@@ -83,9 +91,13 @@ export async function readCourse(root = projectRoot): Promise<CourseFiles> {
       const modules = existsSync(join(root, 'checks', folder))
         ? readdirSync(join(root, 'checks', folder)).map((name) => `checks/${folder}/${name}`)
         : []
-      const card = `labs/${folder}/CARD.md`
       const breakages = `test/labs/lab-${Number(folder.slice(0, 2))}-breakages.ts`
-      const written = [...Object.values(paths), card, ...modules, breakages]
+      const written = [
+        ...Object.values(paths),
+        ...[cardOf(folder), deckOf(folder)],
+        ...modules,
+        breakages,
+      ]
       const texts = written.map((path) => [path, read(path)])
       const sources = Object.fromEntries(texts.filter(([, text]) => text !== undefined))
       return { folder, sources, solution, unloadable }
@@ -95,6 +107,7 @@ export async function readCourse(root = projectRoot): Promise<CourseFiles> {
     claims: read('labs/claims.yaml') ?? '',
     makefile: read('Makefile') ?? '',
     readme: read('README.md') ?? '',
+    instructors: read('INSTRUCTORS.md') ?? '',
     exists: (path) => existsSync(join(root, path)),
   }
 }

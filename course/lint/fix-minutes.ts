@@ -1,19 +1,21 @@
 import { parseLab } from '../../grading/lab-definition.ts'
 import { parseLabText } from '../lab-text.ts'
-import { type CourseFiles, filesOfLab, type LabFiles } from './course-files.ts'
+import { WORKSHOP_PLANS, workshopTable } from '../workshop-plan.ts'
+import { type CourseFiles, deckOf, filesOfLab, type LabFiles } from './course-files.ts'
 import { effortOf, effortOfParts, isTrueTo } from './effort.ts'
 
-/** Where a text states the minutes of its lab. */
-export const STATED_MINUTES = /\babout\s+(\d+)\s+minutes\b/
+/** Where a text or a deck states the minutes of its lab. */
+export const STATED_MINUTES = /\b[Aa]bout\s+(\d+)\s+minutes\b/
 
 /**
- * The minutes of the model at every place that states others: in lab.yaml, also of its parts, in the text, and in the row of
- * README.md. Returns the changed files by path. Pure.
+ * The minutes of the model at every place that states others: in lab.yaml, also of its parts, in the text and the deck, and in the row
+ * of README.md; and the tables of INSTRUCTORS.md as the plans are. Returns the changed files by path. Pure.
  */
 export function withModelMinutes({
   labs,
   readme,
-}: Pick<CourseFiles, 'labs' | 'readme'>): Record<string, string> {
+  instructors,
+}: Pick<CourseFiles, 'labs' | 'readme' | 'instructors'>): Record<string, string> {
   const changed: Record<string, string> = {}
   let overview = readme
   for (const lab of labs) {
@@ -23,29 +25,41 @@ export function withModelMinutes({
     const { definition, text } = filesOfLab(folder)
     changed[definition] = withParts(sources[definition] ?? '', minutes)
     changed[text] = withStatedMinutes(sources[text] ?? '', text, minutes.total)
+    const deck = sources[deckOf(folder)]
+    if (deck !== undefined) changed[deckOf(folder)] = withMinutes(deck, minutes.total)
     overview = overview.replace(
       new RegExp(`^(\\|.*labs/${folder}/README\\.md.*\\| )\\d+( \\|)$`, 'm'),
       `$1${minutes.total}$2`,
     )
   }
   const before: Record<string, string> = Object.assign(
-    { 'README.md': readme },
+    { 'README.md': readme, 'INSTRUCTORS.md': instructors },
     ...labs.map(({ sources }) => sources),
   )
-  return Object.fromEntries(
-    Object.entries({ ...changed, 'README.md': overview }).filter(
-      ([file, text]) => text !== before[file],
-    ),
-  )
+  const whole = {
+    ...changed,
+    'README.md': overview,
+    'INSTRUCTORS.md': withPlanTables(instructors),
+  }
+  return Object.fromEntries(Object.entries(whole).filter(([file, text]) => text !== before[file]))
 }
+
+/** INSTRUCTORS.md with the table of each plan, below the heading with the plan's name. */
+export function withPlanTables(instructors: string): string {
+  return WORKSHOP_PLANS.reduce((text, plan) => {
+    const heading = `### ${plan.name.charAt(0).toUpperCase()}${plan.name.slice(1)}`
+    const table = new RegExp(`(^${heading}\n(?:(?!#|\\|).*\n)*)(?:\\|.*(?:\n|$))+`, 'm')
+    return text.replace(table, (_, before: string) => `${before}${workshopTable(plan)}\n`)
+  }, instructors)
+}
+
+const withMinutes = (text: string, minutes: number): string =>
+  text.replace(STATED_MINUTES, (all, stated: string) => all.replace(stated, `${minutes}`))
 
 /** Only the text before the first step plans minutes for the lab. */
 function withStatedMinutes(source: string, file: string, minutes: number): string {
   const { intro } = parseLabText(source, file)
-  const written = intro.replace(STATED_MINUTES, (all, stated: string) =>
-    all.replace(stated, `${minutes}`),
-  )
-  return source.replace(intro, () => written)
+  return source.replace(intro, () => withMinutes(intro, minutes))
 }
 
 interface Minutes {

@@ -4,6 +4,8 @@ import { type Fence, type LabText, parseLabText, SEEN } from '../lab-text.ts'
 import { WORKSHOP_PLANS } from '../workshop-plan.ts'
 import {
   type CourseFiles,
+  cardOf,
+  deckOf,
   filesOfLab,
   type LabFiles,
   type LintMessage,
@@ -11,7 +13,7 @@ import {
   UNWRITTEN,
 } from './course-files.ts'
 import { effortOf, effortOfParts, isTrueTo } from './effort.ts'
-import { STATED_MINUTES } from './fix-minutes.ts'
+import { STATED_MINUTES, withPlanTables } from './fix-minutes.ts'
 import { lintQuotes } from './lint-quotes.ts'
 import { lintReferences } from './lint-references.ts'
 
@@ -48,13 +50,14 @@ function* complaintsAbout(course: CourseFiles): LintMessages {
       written.set(folder, definition)
       yield* lintDefinition(files.definition, folder, definition)
       yield* lintAsking(files.definition, definition)
+      yield* lintDeck(lab, definition)
       if (text) yield* lintText(files.text, text, definition, course)
       if (solution) yield* lintSolution(files.solution, solution, definition, text)
     }
     yield* lintOverview(lab, definition, course)
   }
   yield* lintNumbers(course)
-  yield* lintPlans(written)
+  yield* lintPlans(written, course)
   yield* lintClaims(course, written)
 }
 
@@ -64,6 +67,11 @@ function* lintFiles({ folder, sources, unloadable }: LabFiles): LintMessages {
     'is missing: a lab consists of lab.yaml, README.md, solution.ts and a spec of the same name.'
   for (const file of Object.values(filesOfLab(folder)))
     if (!(file in sources)) yield { file, text: sentence }
+  if (!(cardOf(folder) in sources))
+    yield {
+      file: cardOf(folder),
+      text: 'is missing: one page of commands and facts to take to work.',
+    }
   yield* unloadable
   for (const [path, text] of Object.entries(sources)) {
     const line = text.split('\n').findIndex((candidate) => candidate.includes(UNWRITTEN))
@@ -221,6 +229,17 @@ function* lintSolution(
   }
 }
 
+/** A deck that states minutes states those of its lab. */
+function* lintDeck({ folder, sources }: LabFiles, lab: WrittenLab): LintMessages {
+  const file = deckOf(folder)
+  const [, written] = STATED_MINUTES.exec(sources[file] ?? '') ?? []
+  if (written !== undefined && Number(written) !== lab.minutes)
+    yield {
+      file,
+      text: `says "about ${written} minutes"; lab.yaml states ${lab.minutes}. ${FIX_MINUTES}`,
+    }
+}
+
 function* lintOverview(
   { folder }: LabFiles,
   definition: WrittenLab | undefined,
@@ -249,15 +268,23 @@ function* lintNumbers({ labs }: CourseFiles): LintMessages {
   }
 }
 
-/** A plan of a workshop has at least the minutes that a whole lab takes. */
-function* lintPlans(labs: ReadonlyMap<string, WrittenLab>): LintMessages {
+/** A plan of a workshop has at least the minutes that a whole lab takes, and INSTRUCTORS.md has the tables of all plans. */
+function* lintPlans(
+  labs: ReadonlyMap<string, WrittenLab>,
+  { instructors }: CourseFiles,
+): LintMessages {
+  if (withPlanTables(instructors) !== instructors)
+    yield {
+      file: 'INSTRUCTORS.md',
+      text: `has a table that is not the plan of course/workshop-plan.ts. ${FIX_MINUTES}`,
+    }
   for (const { id, minutes } of labs.values())
     for (const { name, days } of WORKSHOP_PLANS)
       for (const block of days.flat())
         if (block.lab === id && block.part === undefined && block.minutes < minutes)
           yield {
             file: 'course/workshop-plan.ts',
-            text: `plans ${block.minutes} minutes for lab ${id} in "${name}", which takes ${minutes}: correct the plan, and its table in INSTRUCTORS.md.`,
+            text: `plans ${block.minutes} minutes for lab ${id} in "${name}", which takes ${minutes}: correct the plan, so that its day adds up.`,
           }
 }
 

@@ -127,14 +127,6 @@ export function withNewStep(
 export const richestOf = ({ steps }: Pick<WrittenLab, 'steps'>): string =>
   steps.toSorted((one, other) => other.points - one.points)[0]?.id ?? ''
 
-/** The id and the ids of all steps that must have passed before it, in the order of the lab. */
-export function neededSteps({ steps }: Pick<WrittenLab, 'steps'>, id: string): string[] {
-  const needed = new Set([id])
-  for (const step of steps.toReversed())
-    if (needed.has(step.id)) for (const one of step.needs) needed.add(one)
-  return steps.map((step) => step.id).filter((one) => needed.has(one))
-}
-
 const withPointLess = (definition: string, id: string) =>
   definition.replace(
     new RegExp(`(^ {2}- id: ${id}\\n(?:(?! {2}- id: ).*\\n)*? {4}points: )(\\d+)`, 'm'),

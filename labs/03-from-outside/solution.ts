@@ -47,7 +47,7 @@ const requestOutside = (
   play: async (bench) => {
     await bench.onNode(
       OUTSIDE,
-      `curl -s -o /dev/null --max-time 1 --retry 9 --retry-connrefused '${await url(bench)}' || true`,
+      `curl -s -o /dev/null --max-time 1 --retry 9 --retry-delay 1 --retry-all-errors '${await url(bench)}' || true`,
     )
   },
 })
@@ -92,7 +92,7 @@ async function readFullestShare(bench: LabBench): Promise<string> {
 /** Sent until a Pod logs the client's own address: the load balancer and the nodes notice the new policy after a while. */
 const requestAfterPatch: SolutionStep = {
   commands: [
-    'make exec NODE=outside CMD="curl -s --max-time 1 --retry 9 --retry-connrefused http://$LB/?kept"',
+    'make exec NODE=outside CMD="curl -sS --max-time 1 --retry 9 --retry-delay 1 --retry-all-errors http://$LB/?kept"',
   ],
   reads: true,
   play: async (bench) => {

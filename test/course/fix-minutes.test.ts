@@ -46,6 +46,7 @@ test.each(['05-exposure', '10-connections'])(
       'README.md',
       `labs/${folder}/README.md`,
       `labs/${folder}/lab.yaml`,
+      `slides/${folder}.md`,
     ])
     // A plan of a workshop is corrected by hand: its day has to add up.
     const left = minutesComplaints(withFiles(before, changed))
@@ -61,4 +62,13 @@ test('a plan that is shorter than a lab is a complaint', () => {
       text: expect.stringContaining('plans 110 minutes for lab 5 in "two days"'),
     },
   ])
+})
+
+test('the tables of INSTRUCTORS.md are written as the plans are, and what stands around them stays', () => {
+  const { instructors } = course
+  const stale = instructors.replace('| 09:25 | Lab 1 | 130 |', '| 09:25 | Lab 1 | 110 |')
+  expect(stale).not.toBe(instructors)
+  expect(withModelMinutes({ ...course, instructors: stale })).toEqual({
+    'INSTRUCTORS.md': instructors,
+  })
 })

@@ -248,6 +248,23 @@ test.each<[string, CourseFiles, RegExp]>([
     }),
     /its part b takes about \d minutes by the model; lab\.yaml states 20\./,
   ],
+  ['no card', goodCourse({ card: undefined }), /labs\/07-made\/CARD\.md: is missing/],
+  [
+    'a deck with other minutes',
+    goodCourse({ deck: '# Lab 7\n\nNote:\nAbout 15 minutes.' }),
+    /slides\/07-made\.md: says "about 15 minutes"; lab\.yaml states 10/,
+  ],
+  [
+    'a table that is not the plan',
+    goodCourse(
+      {},
+      {
+        instructors:
+          '### One day\n\nLong.\n\n| when | what | minutes |\n|---|---|---|\n| 09:00 | Lab 1 | 5 |\n',
+      },
+    ),
+    /INSTRUCTORS\.md: has a table that is not the plan/,
+  ],
   [
     'a mark of the scaffold',
     goodCourse({ source: 'a\nb // ✎ write' }),

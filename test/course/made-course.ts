@@ -1,5 +1,11 @@
 import type { LabSolution } from '../../course/lab-solution.ts'
-import { type CourseFiles, filesOfLab, type LabFiles } from '../../course/lint/course-files.ts'
+import {
+  type CourseFiles,
+  cardOf,
+  deckOf,
+  filesOfLab,
+  type LabFiles,
+} from '../../course/lint/course-files.ts'
 
 const step = (id: string, extra = '') => `  - id: ${id}
     title: The step ${id} has been done
@@ -51,6 +57,8 @@ interface MadeLab extends Partial<Pick<LabFiles, 'folder' | 'solution' | 'unload
   text?: string | undefined
   source?: string | undefined
   spec?: string | undefined
+  card?: string | undefined
+  deck?: string | undefined
 }
 
 export function madeLab(lab: MadeLab = {}): LabFiles {
@@ -59,6 +67,8 @@ export function madeLab(lab: MadeLab = {}): LabFiles {
     ...good,
     source: 'written',
     spec: 'written',
+    card: 'written',
+    deck: 'About 10 minutes.',
     unloadable: [],
     ...lab,
   }
@@ -68,6 +78,8 @@ export function madeLab(lab: MadeLab = {}): LabFiles {
     [paths.text, made.text],
     [paths.solution, made.source],
     [paths.spec, made.spec],
+    [cardOf(made.folder), made.card],
+    [deckOf(made.folder), made.deck],
   ].filter(([, text]) => text !== undefined)
   return { solution: solution({}), ...made, sources: Object.fromEntries(texts) }
 }
@@ -84,6 +96,7 @@ export const goodCourse = (lab: MadeLab = {}, course: Partial<CourseFiles> = {})
   claims: `A1: [${ids.map((id) => `7/${id}`).join(', ')}]`,
   makefile: 'web: $(NODE_MODULES) ## Deploy\ncheck-%: FORCE\nanswer:\n',
   readme: '| [7 · made](labs/07-made/README.md) | nothing | 10 |',
+  instructors: '',
   exists: () => true,
   ...course,
 })

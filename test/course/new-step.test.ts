@@ -9,10 +9,9 @@ import {
   faultsOfNewStep,
   filesOfStep,
   type NewStep,
-  neededSteps,
   withNewStep,
 } from '../../course/lint/new-step.ts'
-import { listLabs, parseLab } from '../../grading/lab-definition.ts'
+import { listLabs, neededSteps, parseLab } from '../../grading/lab-definition.ts'
 import { projectRoot } from '../../host/layout.ts'
 
 const ID = 'made-here'

@@ -27,6 +27,7 @@ async function deletedPods(lab: number): Promise<string[]> {
     deleteLabelled: async () => {},
     startIn: async () => {},
     client: { core } as KubeClient,
+    cluster: madeCluster({ capabilities: LIKE_EMBEDDED, nodes: async () => [] }),
   }
   await startOver(lab, await loadSolution(readLab(lab).folder), bench as LabBench)
   return pods.sort()

@@ -1,9 +1,6 @@
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { WORKSHOP_PLANS, workshopTable } from '../../course/workshop-plan.ts'
+import { WORKSHOP_PLANS } from '../../course/workshop-plan.ts'
 import { readLab } from '../../grading/lab-definition.ts'
-import { projectRoot } from '../../host/layout.ts'
 
 test.each(WORKSHOP_PLANS)('$name: the minutes of each day add up', ({ days, minutesPerDay }) => {
   for (const blocks of days)
@@ -19,8 +16,3 @@ test.each(WORKSHOP_PLANS)(
     expect(short).toEqual([])
   },
 )
-
-test.each(WORKSHOP_PLANS)('$name is in INSTRUCTORS.md as the code says', (plan) => {
-  const text = readFileSync(join(projectRoot, 'INSTRUCTORS.md'), 'utf8')
-  expect(text).toContain(workshopTable(plan))
-})

@@ -36,6 +36,13 @@ testUnsolved(own)
 describe('solved by the reference solution', () => {
   const play = (steps: typeof lab.steps) => playSteps(own, steps)
 
+  test('a step that builds on others names the first of them that has not passed', async () => {
+    const steps = lab.steps.filter(({ id }) => id === 'health-check')
+    await expect(play(steps)).rejects.toThrow(
+      /^Step "health-check" builds on "web", which has not passed: run make solve-3 STEP=web first\. \(/,
+    )
+  })
+
   test('a node port; a wrong answer about it is none', async () => {
     const steps = lab.steps.slice(0, firstQuestion)
     expect(verdictsOf(await play(steps))).toEqual(passed(steps))
@@ -84,6 +91,9 @@ describe('one thing broken on one node', () => {
   beforeAll(async () => {
     const { services } = objectsOf(await own.snapshot())
     const find = (service: string) => services.find((one) => one.name === service)
+    const { outcomes } = await judge(spec, own.source)
+    // What was never solved can not be broken: with -t alone each breakage would seem to be noticed.
+    expect(verdictsOf(outcomes)).toEqual(passed(lab.steps))
     environment.nodePort = find('web-np')?.ports[0]?.nodePort ?? 0
     environment.balanced.address = find('web-lb')?.loadBalancerIngress[0]?.ip ?? ''
     environment.balanced.healthPort = find('web-lb')?.healthCheckNodePort ?? 0
