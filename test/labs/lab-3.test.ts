@@ -37,9 +37,9 @@ describe('solved by the reference solution', () => {
   const play = (steps: typeof lab.steps) => playSteps(own, steps)
 
   test('a step that builds on others names the first of them that has not passed', async () => {
-    const steps = lab.steps.filter(({ id }) => id === 'health-check')
+    const steps = lab.steps.filter(({ id }) => id === 'local-policy')
     await expect(play(steps)).rejects.toThrow(
-      /^Step "health-check" builds on "web", which has not passed: run make solve-3 STEP=web first\. \(/,
+      /^Step "local-policy" builds on "web", which has not passed: run make solve-3 STEP=web first\. \(/,
     )
   })
 
