@@ -1,7 +1,10 @@
 import { Refusal } from '../../dataplane/refusal.ts'
+import { CLAIM_FILES, UNWRITTEN } from './course-files.ts'
 
-/** Where the claims are, for programs and for readers. */
-export const CLAIM_FILES = { claims: 'labs/claims.yaml', curriculum: 'labs/CURRICULUM.md' } as const
+interface ClaimTexts {
+  claims: string
+  curriculum: string
+}
 
 const WIDTH = 100
 
@@ -19,20 +22,39 @@ function withPlace(places: readonly string[], place: string, after: string): str
   return at === -1 ? [...places, place] : places.toSpliced(at + 1, 0, place)
 }
 
+/** Both files with a claim of the next number of its part, which no step proves and whose sentence is to be written; else undefined. */
+function withNextClaim({ claims, curriculum }: ClaimTexts, claim: string): ClaimTexts | undefined {
+  const [, part = '', number = ''] = /^([A-Z])(\d+)$/.exec(claim) ?? []
+  const last = `${part}${Number(number) - 1}`
+  const entry = new RegExp(`^${last}:\\s*\\[[^\\]]*\\]\\n`, 'm').exec(claims)
+  const row = new RegExp(`^\\| ${last} \\|.*\\n`, 'm').exec(curriculum)
+  if (!entry || !row) return undefined
+  const [proving] = entry
+  const [line] = row
+  return {
+    claims: claims.replace(proving, () => `${proving}${claim}: []\n`),
+    curriculum: curriculum.replace(
+      line,
+      () => `${line}| ${claim} | ${UNWRITTEN} What is claimed | - |\n`,
+    ),
+  }
+}
+
 /**
- * The texts of both files with one more step that proves a claim. Pure.
+ * The texts of both files with one more step that proves a claim; one of the next number in its part is begun. Pure.
  * @throws Refusal when there is no such claim
  */
 export function withClaimedStep(
-  texts: { claims: string; curriculum: string },
+  texts: ClaimTexts,
   { claim, place, after }: { claim: string; place: string; after: string },
-): { claims: string; curriculum: string } {
-  const { claims, curriculum } = texts
+): ClaimTexts {
+  const isKnown = new RegExp(`^${claim}:`, 'm').test(texts.claims)
+  const { claims, curriculum } = (isKnown ? undefined : withNextClaim(texts, claim)) ?? texts
   const entry = new RegExp(`^${claim}:\\s*\\[([^\\]]*)\\]\\n`, 'm').exec(claims)
   const row = new RegExp(`^(\\| ${claim} \\| .+ \\| )(.+)( \\|)$`, 'm').exec(curriculum)
   if (!entry || !row)
     throw new Refusal(
-      `CLAIM="${claim}" is not a claim of ${CLAIM_FILES.curriculum}: use the id of one, as in CLAIM=A7, or omit it and write a new one.`,
+      `CLAIM="${claim}" is not a claim of ${CLAIM_FILES.curriculum}: use the id of one, as in CLAIM=A7, or the next id of a part to begin a new one.`,
     )
   const [all = '', listed = ''] = entry
   const places = listed.split(',').flatMap((one) => one.trim() || [])

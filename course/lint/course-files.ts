@@ -27,6 +27,9 @@ export const filesOfLab = (folder: string) => ({
   spec: `checks/${folder}.check.ts`,
 })
 
+/** Where the claims are, for programs and for readers. */
+export const CLAIM_FILES = { claims: 'labs/claims.yaml', curriculum: 'labs/CURRICULUM.md' } as const
+
 /** The page that a learner takes to work. */
 export const cardOf = (folder: string) => `labs/${folder}/CARD.md`
 
@@ -49,6 +52,8 @@ export interface LabFiles {
 export interface CourseFiles {
   labs: LabFiles[]
   claims: string
+  /** labs/CURRICULUM.md, which has a sentence for each claim. */
+  curriculum: string
   makefile: string
   readme: string
   /** INSTRUCTORS.md, which has the plans of workshops as tables. */
@@ -104,7 +109,8 @@ export async function readCourse(root = projectRoot): Promise<CourseFiles> {
     })
   return {
     labs: await Promise.all(labs),
-    claims: read('labs/claims.yaml') ?? '',
+    claims: read(CLAIM_FILES.claims) ?? '',
+    curriculum: read(CLAIM_FILES.curriculum) ?? '',
     makefile: read('Makefile') ?? '',
     readme: read('README.md') ?? '',
     instructors: read('INSTRUCTORS.md') ?? '',

@@ -3,6 +3,7 @@ import type { LabSolution } from '../lab-solution.ts'
 import { type Fence, type LabText, parseLabText, SEEN } from '../lab-text.ts'
 import { WORKSHOP_PLANS } from '../workshop-plan.ts'
 import {
+  CLAIM_FILES,
   type CourseFiles,
   cardOf,
   deckOf,
@@ -19,7 +20,7 @@ import { lintReferences } from './lint-references.ts'
 
 type LintMessages = Generator<LintMessage>
 
-const CLAIMS = 'labs/claims.yaml'
+const CLAIMS = CLAIM_FILES.claims
 const POINTS = 100
 const FIX_MINUTES =
   'make lint-labs FIX=1 writes the minutes of the model at every place that states them.'
@@ -58,6 +59,7 @@ function* complaintsAbout(course: CourseFiles): LintMessages {
   }
   yield* lintNumbers(course)
   yield* lintPlans(written, course)
+  yield* lintWritten(CLAIM_FILES.curriculum, course.curriculum)
   yield* lintClaims(course, written)
 }
 
@@ -73,11 +75,13 @@ function* lintFiles({ folder, sources, unloadable }: LabFiles): LintMessages {
       text: 'is missing: one page of commands and facts to take to work.',
     }
   yield* unloadable
-  for (const [path, text] of Object.entries(sources)) {
-    const line = text.split('\n').findIndex((candidate) => candidate.includes(UNWRITTEN))
-    if (line !== -1)
-      yield { file: `${path}:${line + 1}`, text: `text is still to be written (${UNWRITTEN}).` }
-  }
+  for (const [path, text] of Object.entries(sources)) yield* lintWritten(path, text)
+}
+
+function* lintWritten(path: string, text: string): LintMessages {
+  const line = text.split('\n').findIndex((candidate) => candidate.includes(UNWRITTEN))
+  if (line !== -1)
+    yield { file: `${path}:${line + 1}`, text: `text is still to be written (${UNWRITTEN}).` }
 }
 
 /** A file as its parser reads it; undefined if it is missing or invalid. */

@@ -1,7 +1,7 @@
 import { Refusal } from '../../dataplane/refusal.ts'
 import type { WrittenLab } from '../../grading/lab-definition.ts'
-import { CLAIM_FILES, withClaimedStep } from './claim-step.ts'
-import { filesOfLab } from './course-files.ts'
+import { withClaimedStep } from './claim-step.ts'
+import { CLAIM_FILES, filesOfLab } from './course-files.ts'
 import {
   type AnswerNames,
   type NewStepAsks,

@@ -97,6 +97,7 @@ export const goodCourse = (lab: MadeLab = {}, course: Partial<CourseFiles> = {})
   makefile: 'web: $(NODE_MODULES) ## Deploy\ncheck-%: FORCE\nanswer:\n',
   readme: '| [7 · made](labs/07-made/README.md) | nothing | 10 |',
   instructors: '',
+  curriculum: '',
   exists: () => true,
   ...course,
 })

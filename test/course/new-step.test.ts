@@ -65,7 +65,8 @@ async function complaintsAbout(
     return { ...lab, sources: { ...lab.sources, ...changed }, solution }
   })
   const claims = changed['labs/claims.yaml'] ?? course.claims
-  const written: CourseFiles = { ...course, labs, claims }
+  const curriculum = changed['labs/CURRICULUM.md'] ?? course.curriculum
+  const written: CourseFiles = { ...course, labs, claims, curriculum }
   expect(lintCourse(course)).toEqual([])
   return lintCourse(written).filter(({ text }) => !text.includes('minutes'))
 }
@@ -99,6 +100,21 @@ test.each(['predict', 'question'] as const)(
     await expect(transform(changed[module] ?? '', { loader: 'ts' })).resolves.toBeTruthy()
   },
 )
+
+test('a claim of the next number in its part is begun, with a sentence that is to be written', async () => {
+  const claims = (await readCourse()).claims.match(/^C\d+/gm) ?? []
+  const claim = `C${claims.length + 1}`
+  const complaints = await complaintsAbout('03-from-outside', 'uneven', { claim })
+  expect(complaints.map(({ text }) => text)).toEqual(
+    complaints.map(() => 'text is still to be written (✎).'),
+  )
+  expect(complaints.map(({ file }) => file.split(':')[0])).toContain('labs/CURRICULUM.md')
+  const { changed } = withStep('03-from-outside', 'uneven', { claim })
+  expect(changed['labs/CURRICULUM.md']).toContain(
+    `\n| ${claim} | ✎ What is claimed | \`3/made-here\` |\n`,
+  )
+  expect(changed['labs/claims.yaml']).toContain(`\n${claim}: [3/made-here]\n`)
+})
 
 test('the breakage that is to be written has its place in the table', async () => {
   const { breakages } = filesOfStep('05-exposure', ID)
