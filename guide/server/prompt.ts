@@ -9,6 +9,13 @@ export interface EndedCommand {
   status?: number
 }
 
+/** Who waits for a prompt. */
+interface Waiting {
+  /** False while the command that ended is not the one that is waited for. */
+  isOver(command: string): boolean
+  resolve(ended: EndedCommand): void
+}
+
 /**
  * Whether the shell of a terminal waits for a command, and how the last one ended. The guide's bash marks it with OSC 133
  * (guide/shell/bashrc); another shell switches bracketed paste (DEC mode 2004) on while it waits, or reports nothing.
@@ -22,7 +29,9 @@ export class Prompt {
   /** A line was sent, and its command has not ended. */
   #isLeft = false
   #last: EndedCommand = {}
-  readonly #waiting = new Set<() => void>()
+  /** The command that has started last, if the shell tells it. */
+  #command = ''
+  readonly #waiting = new Set<Waiting>()
 
   /** `expectsMarks`: it is the guide's bash. */
   constructor(expectsMarks: boolean) {
@@ -50,8 +59,9 @@ export class Prompt {
     return wasRunning
   }
 
-  /** The shell has a command. */
-  started(isMark: boolean): void {
+  /** The shell has a command: which, if it tells it. */
+  started(isMark: boolean, command = ''): void {
+    this.#command = command
     if (isMark) this.#hasMarks = true
     else if (this.#hasMarks) return
     this.#isReported = true
@@ -69,8 +79,21 @@ export class Prompt {
     return wasRunning
   }
 
-  /** A line was sent. */
-  left(): void {
+  /**
+   * A line is sent, behind those that were typed `ahead` while another command ran. Resolves with how its command ended, once the
+   * shell waits again.
+   */
+  entered(line: string, ahead: readonly string[] = []): Promise<EndedCommand> {
+    const before = [...ahead]
+    this.#left()
+    return this.#next((command) => {
+      if (command !== before[0] || command === line) return true
+      before.shift()
+      return false
+    })
+  }
+
+  #left(): void {
     this.#isThere = false
     this.#isLeft = true
     this.#last = {}
@@ -80,21 +103,36 @@ export class Prompt {
   gone(): void {
     this.#isThere = this.#isReported = this.#hasMarks = this.#isRunning = this.#isLeft = false
     this.#last = {}
+    this.#command = ''
     this.#release()
   }
 
-  /** Resolves when the shell waits for a command, with how the last one ended; after a moment if it never reports that. */
-  async wait(): Promise<EndedCommand> {
-    if (!this.#isThere)
-      await new Promise<void>((resolve) => {
-        this.#waiting.add(resolve)
-        if (!this.#isReported) setTimeout(resolve, this.#silentMs).unref()
-      })
-    return this.#last
+  /** Resolves when the shell waits for a command; after a moment if it never reports that. */
+  async wait(): Promise<void> {
+    // A line that was typed ahead may have started since.
+    while (!this.#isThere) {
+      await this.#next(() => true)
+      if (!this.#isReported) return
+    }
   }
 
+  #next(isOver: Waiting['isOver']): Promise<EndedCommand> {
+    return new Promise((resolve) => {
+      const waiting = { isOver, resolve }
+      this.#waiting.add(waiting)
+      if (this.#isReported) return
+      const giveUp = () => this.#waiting.delete(waiting) && resolve(this.#last)
+      setTimeout(giveUp, this.#silentMs).unref()
+    })
+  }
+
+  /** Decides while the mark is read: one piece of output can have the marks of several commands. */
   #release(): void {
-    for (const goOn of this.#waiting) goOn()
-    this.#waiting.clear()
+    for (const waiting of this.#waiting) {
+      if (this.#isReported && !waiting.isOver(this.#command)) continue
+      this.#waiting.delete(waiting)
+      waiting.resolve(this.#last)
+    }
+    if (this.#waiting.size > 0) this.#left()
   }
 }

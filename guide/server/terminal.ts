@@ -71,8 +71,6 @@ export class Terminal {
   #line: string | undefined = ''
   /** Lines that pages have typed while a command ran: the shell takes them before any that is typed later. */
   readonly #ahead: string[] = []
-  /** The command that has started last, if the shell tells it. */
-  #latest = ''
 
   constructor(
     place: string,
@@ -118,15 +116,8 @@ export class Terminal {
   async enter(line: string, isWanted: () => boolean): Promise<EndedCommand> {
     await this.#prompt.wait()
     if (this.#hasEnded || this.#isClosed || !isWanted()) return {}
-    const ahead = this.#ahead.splice(0)
-    this.#prompt.left()
+    const ended = this.#prompt.entered(line.trim(), this.#ahead.splice(0))
     this.#typed(`${EMPTY_LINE}${line.replaceAll('\n', '\r')}\r`)
-    let ended = await this.#prompt.wait()
-    for (const before of ahead) {
-      if (this.#latest !== before || before === line.trim()) break
-      this.#prompt.left()
-      ended = await this.#prompt.wait()
-    }
     return ended
   }
 
@@ -222,9 +213,11 @@ export class Terminal {
       if (kind === undefined || word !== this.#command.mark) return false
       this.#hasMarks = true
       if (kind === 'C') {
-        this.#prompt.started(true)
-        this.#latest = text.trim()
-        this.#reports.started(this.#latest || undefined)
+        const command = text.trim()
+        this.#prompt.started(true, command)
+        // Those before it were edited in a way that only the shell understands.
+        this.#ahead.splice(0, this.#ahead.indexOf(command) + 1)
+        this.#reports.started(command || undefined)
         return true
       }
       const status = /^\d{1,3}$/.test(text) ? { status: Number(text) } : {}
