@@ -121,8 +121,8 @@ slides: $(NODE_MODULES) ## Build the slides of all labs into dist/slides, as HTM
 	@$(RUN) scripts/slides.ts
 present: $(NODE_MODULES) ## Build the slides and show them on this machine until Ctrl-C (PORT=…)
 	@$(RUN) scripts/slides.ts --present
-test-grader: $(NODE_MODULES) ## Test the grader: change recorded good captures and check that it notices
-	@$(RUN) scripts/test-grader.ts
+test-grader: $(NODE_MODULES) ## Test the grader: change recorded good captures and check that it notices (LAB=3 for one lab)
+	@$(RUN) scripts/test-grader.ts $${LAB:+--lab "$$LAB"}
 
 bundle: $(NODE_MODULES) ## Write the offline archive to dist/: it runs the labs on any Linux with this processor, without a network
 	@$(RUN) scripts/bundle.ts

@@ -82,8 +82,11 @@ export function parseLabText(text: string, file: string): LabText {
   for (const { step, text } of parts) if (step !== undefined) sections.set(step, sectionOf(text))
   const title = /^# .*$/m
   const intro = lines.slice(0, starts[0]).join('\n').replace(title, '').trim()
-  const last = parts.at(-1)
-  const outro = last && last.step === undefined ? last.text : ''
+  const lastStep = parts.findLastIndex(({ step }) => step !== undefined)
+  const outro = parts
+    .slice(lastStep + 1)
+    .map(({ text }) => text)
+    .join('\n\n')
   const fences = tokens
     .filter(({ type, info }) => type === 'fence' && /^bash\b/.test(info))
     .map(({ info, content, map }): Fence => {

@@ -36,7 +36,7 @@ export function summariseLab(work: LabWork, where: 'terminal' | 'page'): string 
     stepsAs('Hints', [...hints.keys()], (id) => `${hints.get(id)}`),
     held.size > 0 && stepsAs('Held already when you came to them', [...held]),
     stepsAs('Passed unseen', unseen),
-    lab.outro.replace(/^## .*$/m, ''),
+    lab.outro.replace(/^## What you take home$/m, ''),
     lab.card.replace(/^# /m, '## '),
     where === 'terminal' && '**Next**',
     where === 'terminal' && `Hand in: \`make submit LEARNER=your-name LAB=${number}\``,

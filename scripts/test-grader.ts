@@ -2,6 +2,7 @@
 import { parseArgs } from 'node:util'
 import { labNumber } from '../grading/lab-definition.ts'
 import { ExitCode, main, Refusal } from '../host/main.ts'
+import { createProgress } from '../host/progress.ts'
 import { answerTrialLines, isMisjudged, tryAnswers } from '../instructors/mutation/answer-trials.ts'
 import { goodCaptures } from '../instructors/mutation/good-captures.ts'
 import {
@@ -37,8 +38,14 @@ await main(async () => {
   const lab = values.lab === undefined ? undefined : labNumber(values.lab)
   const all = await goodCaptures()
   const goods = all.filter(({ spec }) => lab === undefined || spec.lab.number === lab)
-  const trials = await tryMutations(goods, { every }, all)
-  const falseAlarms = await seekFalseAlarms(goods)
+  const progress = createProgress()
+  const tell = (what: string) => {
+    let count = 0
+    return ({ name }: { name: string }) =>
+      progress.note(`${what}, capture ${++count} of ${goods.length}: ${name}`)
+  }
+  const trials = await tryMutations(goods, { every, begins: tell('Breaking') }, all)
+  const falseAlarms = await seekFalseAlarms(goods, { begins: tell('Changing nothing that counts') })
   const answers = await tryAnswers(goods)
   if (values.json) console.log(JSON.stringify(graderTestSummary(trials, falseAlarms, answers)))
   else

@@ -99,6 +99,14 @@ function* parsed<Part>(
   }
 }
 
+/** What the text of a lab ends with, behind its steps: the page and the terminal's guide show it at the end. */
+const ENDING = {
+  'what its learner takes home': '## What you take home',
+  'its card': '[CARD.md](CARD.md)',
+  'something to try elsewhere': '**Try this on your cluster',
+  'its sources by title and number': '## References',
+}
+
 /** Questions about earlier labs with which a lab opens. */
 const RECALLED = 2
 
@@ -151,6 +159,8 @@ function* lintText(
     yield { file, text: 'its sections must be in the order of the steps.' }
   for (const [id, { seen }] of text.sections)
     if (seen === '') yield { file, text: `the section of step "${id}" must contain ${SEEN}` }
+  for (const [what, mark] of Object.entries(ENDING))
+    if (!text.outro.includes(mark)) yield { file, text: `must end with ${what} ("${mark}").` }
   for (const fence of text.fences) yield* lintFence(file, fence, course)
   yield* lintQuotes(file, text, lab)
   yield* lintMinutes(file, text, lab)

@@ -36,17 +36,20 @@ interface MutationSelection {
   every?: number
   first?: number
   operator?: string
+  /** Is told each capture before its changes are tried. */
+  begins?: (good: GoodCapture) => void
 }
 
 /** Tries the single mutations of each capture; `all` are those that one may be compared with. */
 export async function tryMutations(
   goods: readonly GoodCapture[],
-  { every = 1, first = 0, operator }: MutationSelection = {},
+  { every = 1, first = 0, operator, begins }: MutationSelection = {},
   all: readonly GoodCapture[] = goods,
 ): Promise<Trial[]> {
   const trials: Trial[] = []
   const equivalentMutants = new EquivalentMutants(all)
   for (const good of goods) {
+    begins?.(good)
     let index = first
     for (const mutation of mutationsOf(good.capture, nodesToBreak(good)))
       if ((operator === undefined || mutation.operator === operator) && index++ % every === 0)
@@ -61,12 +64,13 @@ const SEED = 1
 /** Judges good captures after meaningless changes, and under every version of kube-proxy. */
 export async function seekFalseAlarms(
   goods: readonly GoodCapture[],
-  { every = 1, first = 0 }: MutationSelection = {},
+  { every = 1, first = 0, begins }: MutationSelection = {},
 ): Promise<AlarmTest> {
   const alarms: FalseAlarm[] = []
   let tried = 0
   let index = first
   for (const good of goods) {
+    begins?.(good)
     const { steps: all } = good.spec.lab
     const ofThatTime = new Set(
       all.filter(({ moment, question }) => moment || question).map(({ id }) => id),

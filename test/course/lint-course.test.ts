@@ -248,6 +248,11 @@ test.each<[string, CourseFiles, RegExp]>([
     }),
     /its part b takes about \d minutes by the model; lab\.yaml states 20\./,
   ],
+  [
+    'nothing to try elsewhere',
+    goodCourse({ text: text.replace('**Try this on your cluster.**', '') }),
+    /must end with something to try elsewhere/,
+  ],
   ['no card', goodCourse({ card: undefined }), /labs\/07-made\/CARD\.md: is missing/],
   [
     'a deck with other minutes',

@@ -49,7 +49,17 @@ export const good = {
     .join('')}`,
   text: `# Lab 7\n\n${recalled
     .map((id) => quote('Recall', id, `What do you remember of ${id}?`))
-    .join('\n')}\n${ids.map((id, index) => section(id, index + 1)).join('\n')}`,
+    .join('\n')}\n${ids.map((id, index) => section(id, index + 1)).join('\n')}
+## What you take home
+
+[CARD.md](CARD.md)
+
+**Try this on your cluster.** It changes nothing.
+
+## References
+
+- KEP-1
+`,
 }
 
 interface MadeLab extends Partial<Pick<LabFiles, 'folder' | 'solution' | 'unloadable'>> {
