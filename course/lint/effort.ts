@@ -38,7 +38,10 @@ export function effortOf(
   // Nobody reads the list of sources: it is looked up.
   const outro = text.outro.replace(/^## References$[\s\S]*/m, '')
   const parts = [text.intro, ...[...text.sections.values()].flatMap(Object.values), outro]
-  const prose = parts.join('\n').replace(/^```.*?^```/gms, '').replace(/^ {4}.*$/gm, '')
+  const prose = parts
+    .join('\n')
+    .replace(/^```.*?^```/gms, '')
+    .replace(/^ {4}.*$/gm, '')
   const lines = text.fences.flatMap(({ commands }) => commands.split('\n'))
   const isAnswer = (line: string) => line.startsWith('make answer ')
   const wordCount = (prose.match(/[\p{L}\p{N}][\p{L}\p{N}'./-]*/gu) ?? []).length

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { projectRoot } from '../../host/layout.ts'
-import { filesOfLab } from './course-files.ts'
+import { cardOf, filesOfLab } from './course-files.ts'
 
 /** Allowed names of a new lab: `tcpdump`, or `07-tcpdump` with a chosen number. */
 const NAME = /^(?:(\d\d)-)?([a-z][a-z0-9-]{1,29}[a-z0-9])$/
@@ -35,6 +35,7 @@ function templateTargets(folder: string): Record<string, string> {
   return {
     'lab.yaml': definition,
     'README.md': text,
+    'CARD.md': cardOf(folder),
     'solution.ts': solution,
     'check.ts': spec,
     'text.test.ts': test,

@@ -19,6 +19,7 @@ describe('a new lab', () => {
     expect(Object.keys(files)).toEqual([
       `labs/${folder}/lab.yaml`,
       `labs/${folder}/README.md`,
+      `labs/${folder}/CARD.md`,
       `labs/${folder}/solution.ts`,
       `checks/${folder}.check.ts`,
       'test/labs/lab-9-text.test.ts',
