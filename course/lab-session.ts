@@ -26,7 +26,7 @@ import {
   startProgress,
 } from './lab-progress.ts'
 import { endIncidentsOfOthers, type LabSolution, resetLab } from './lab-solution.ts'
-import { readLabText } from './lab-text.ts'
+import { readLabText, withPaths } from './lab-text.ts'
 import { gradeLab, type OpenLab, openLab, playSteps } from './play-lab.ts'
 import { summariseLab } from './summarise-lab.ts'
 
@@ -220,7 +220,7 @@ export class LabSession {
 /** The texts of a lab in the names of the learner's variant. */
 function guideLab(lab: LabDefinition, solution: LabSolution, variant: Variant): GuideLab {
   const { intro, outro, card, sections } = readLabText(lab.folder)
-  const own = (text: string) => personalise(text, variant)
+  const own = (text: string) => personalise(withPaths(text, lab.folder), variant)
   const steps = lab.steps.map((definition) => {
     const none = { task: `## ${definition.title}`, seen: '', onward: '' }
     const { task, seen, onward } = sections.get(definition.id) ?? none

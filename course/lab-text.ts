@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, posix } from 'node:path'
 import MarkdownIt from 'markdown-it'
 import { projectRoot } from '../host/layout.ts'
 
@@ -67,6 +67,18 @@ export function readLabText(folder: string): LabText {
     card: existsSync(card) ? readFileSync(card, 'utf8').trim() : '',
   }
 }
+
+const FILE_LINK = /\[([^\]\n]+)\]\((?!\w+:)([^)\s#]+)(?:#[^)\s]*)?\)/g
+
+/**
+ * A text of a lab with the paths of the files that it links to, from the root of the checkout: nothing follows a link in a terminal,
+ * and on the guide's page it would lead away from the lab.
+ */
+export const withPaths = (text: string, folder: string): string =>
+  text.replace(FILE_LINK, (_, words: string, target: string) => {
+    const path = posix.join('labs', folder, target)
+    return path.includes(words) ? `\`${path}\`` : `${words} (\`${path}\`)`
+  })
 
 /** Parses the text of a README as readLabText does, without its card. */
 export function parseLabText(text: string, file: string): LabText {

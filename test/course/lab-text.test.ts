@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { parseLabText, partsInOrder } from '../../course/lab-text.ts'
+import { parseLabText, partsInOrder, withPaths } from '../../course/lab-text.ts'
 
 const text = `# Lab 9
 
@@ -75,4 +75,16 @@ test('the end of a lab is all that stands behind its last step, with every headi
   const end = '## What you take home\n\nSets.\n\n## References\n\n- KEP-1'
   expect(parseLabText(`${text}\n${end}\n`, 'README.md').outro).toBe(end)
   expect(parseLabText(text, 'README.md').outro).toBe('')
+})
+
+test('in a guide a link to a file is its path, and one to a site stays', () => {
+  const shown = (link: string) => withPaths(`See ${link}.`, '09-leaving-ipvs')
+  expect(shown('[CARD.md](CARD.md)')).toBe('See `labs/09-leaving-ipvs/CARD.md`.')
+  expect(shown('[docs/leaving-ipvs](../../docs/leaving-ipvs/README.md#why)')).toBe(
+    'See `docs/leaving-ipvs/README.md`.',
+  )
+  expect(shown('[how](../../docs/migration-report.md)')).toBe(
+    'See how (`docs/migration-report.md`).',
+  )
+  expect(shown('[a site](https://example.org/a)')).toBe('See [a site](https://example.org/a).')
 })
