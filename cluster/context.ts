@@ -159,7 +159,9 @@ export class ContextCluster implements Cluster {
     return []
   }
 
-  async synced(): Promise<void> {}
+  async synced(): Promise<string[]> {
+    return []
+  }
 
   async shell(node: string, command: readonly string[] = ['/bin/sh', '-l']): Promise<number> {
     const kubectl = [

@@ -73,10 +73,11 @@ export interface Cluster {
    */
   script(node: string, text: string, timeoutMs: number, signal?: AbortSignal): Promise<ExecResult>
   /**
-   * Resolves when every kube-proxy has programmed the current API objects, or after the timeout; at once without
-   * `reportsSync`. It does not prove the state: it avoids reading nodes that are about to change.
+   * Resolves when every kube-proxy has programmed the current API objects, or after the timeout (times LAB_TIMEOUT_SCALE); at
+   * once without `reportsSync`. Returns the nodes whose kube-proxy has still something to program. It does not prove the state: it
+   * avoids reading nodes that are about to change.
    */
-  synced(timeoutMs: number): Promise<void>
+  synced(timeoutMs: number): Promise<string[]>
   shell(node: string, command?: readonly string[]): Promise<number>
 }
 

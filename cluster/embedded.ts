@@ -27,7 +27,7 @@ import { Refusal, reasonOf } from '../host/main.ts'
 import { plainText } from '../host/plain-text.ts'
 import type { Progress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
-import { waitFor } from '../host/wait.ts'
+import { timeoutScale, waitFor } from '../host/wait.ts'
 import { changeCluster } from './cluster-lock.ts'
 import { KERNEL_TITLES, kernelForNew } from './doctor/choose.ts'
 import type { LabNeeds } from './doctor/facts.ts'
@@ -214,11 +214,14 @@ export class EmbeddedCluster implements Cluster {
     return scriptOnNode(this.#endpoint(), node, text, timeoutMs, signal)
   }
 
-  async synced(timeoutMs: number): Promise<void> {
+  async synced(timeoutMs: number): Promise<string[]> {
     const endpoint = this.#endpoint()
-    const answers = (await this.nodes()).map((node) => syncedOnNode(endpoint, node, timeoutMs))
-    // The callers read the nodes anyway.
-    await Promise.allSettled(answers)
+    const deadlineMs = timeoutMs * timeoutScale()
+    const late = (await this.nodes()).map(async (node) =>
+      // The callers read the nodes anyway: a node that can't be asked is theirs to report.
+      (await syncedOnNode(endpoint, node, deadlineMs).catch(() => true)) ? [] : [node],
+    )
+    return (await Promise.all(late)).flat()
   }
 
   shell(node: string, command: readonly string[] = ['bash', '-l']): Promise<number> {

@@ -160,7 +160,9 @@ export class KindCluster implements Cluster {
 
   unexpectedEnd(): undefined {}
 
-  async synced(): Promise<void> {}
+  async synced(): Promise<string[]> {
+    return []
+  }
 
   async shell(node: string, command: readonly string[] = ['bash', '-l']): Promise<number> {
     return execOnTerminal([await this.engine()], [this.#containerOf(node), ...command])

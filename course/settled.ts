@@ -35,10 +35,11 @@ export async function programmed(
   { cluster, client }: WithCluster,
   syncMs = SYNC_MS,
 ): Promise<void> {
-  if (cluster.capabilities.reportsSync) return cluster.synced(syncMs)
-  await isMetWithin(READ_MS, async () =>
-    isProgrammed(new Snapshot(await takeCapture(cluster, client))),
-  )
+  if (cluster.capabilities.reportsSync) await cluster.synced(syncMs)
+  else
+    await isMetWithin(READ_MS, async () =>
+      isProgrammed(new Snapshot(await takeCapture(cluster, client))),
+    )
 }
 
 /** Resolves when the API shows no pending change and every kube-proxy has synced, or after the deadline. */

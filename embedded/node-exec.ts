@@ -165,6 +165,9 @@ export async function shellOnNode(
  */
 const agent = new Agent({ keepAlive: true, timeout: 30_000 })
 
+/** There was no answer in time. */
+class LateAnswer extends Error {}
+
 /** Asks the API server for a subresource of a node. Rejects when the node can't be reached or time is up. */
 async function askNode(
   { port, token, ca }: ExecEndpoint,
@@ -199,7 +202,7 @@ async function askNode(
     )
   } catch (error) {
     throw late.aborted
-      ? new Error(`"${subresource}" on ${node} did not end within ${timeoutMs / 1000} s`)
+      ? new LateAnswer(`"${subresource}" on ${node} did not end within ${timeoutMs / 1000} s`)
       : error
   }
 }
@@ -217,11 +220,17 @@ export async function scriptOnNode(
   ) as ExecResult
 }
 
-/** Resolves when a node's kube-proxy has nothing left to program. Rejects when the node can't be asked or time is up. */
+/** Resolves to true when a node's kube-proxy has nothing left to program, to false when time is up. Rejects when the node can't be asked. */
 export async function syncedOnNode(
   endpoint: ExecEndpoint,
   node: string,
   timeoutMs: number,
-): Promise<void> {
-  await askNode(endpoint, node, 'synced', timeoutMs)
+): Promise<boolean> {
+  try {
+    await askNode(endpoint, node, 'synced', timeoutMs)
+    return true
+  } catch (error) {
+    if (error instanceof LateAnswer) return false
+    throw error
+  }
 }

@@ -158,8 +158,8 @@ export async function openCluster(
   const client = await kubeClient(cluster)
   const live = new LiveCluster(cluster, client, options)
   const snapshot = async () => {
-    await cluster.synced(SYNC_MS)
-    return new Snapshot(await takeCapture(cluster, client, depth))
+    const unsynced = await cluster.synced(SYNC_MS)
+    return new Snapshot(await takeCapture(cluster, client, depth), undefined, unsynced)
   }
   return { live, snapshot }
 }

@@ -48,6 +48,8 @@ export function pendingChanges(
     )
       phrases.push(`${item.kind} ${name} has just changed`)
   }
+  for (const node of snapshot.unsynced)
+    phrases.push(`the kube-proxy of ${node} has not yet written the latest changes`)
   for (const pod of kubeProxies) {
     const started = pod.status?.containerStatuses?.[0]?.state?.running?.startedAt
     if (isFresh(snapshot, started, firstSyncMs))

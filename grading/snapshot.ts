@@ -146,12 +146,15 @@ export class Snapshot {
   /** kube-proxy's configuration, or why kube-proxy rejects it. */
   readonly config: KubeProxyConfig | ConfigError | Trouble
   readonly nodes: readonly NodeView[]
+  /** The nodes whose kube-proxy had changes left to program when they were read, if the cluster tells it. */
+  readonly unsynced: readonly string[]
 
   /** What `like` has, too, is not read again: its objects, and nodes with the same files. For changes of single nodes or objects. */
-  constructor(capture: Capture, like?: Snapshot) {
+  constructor(capture: Capture, like?: Snapshot, unsynced: readonly string[] = []) {
     const same = like?.capture.objects === capture.objects ? like : undefined
     const { items, objects, leftOut, config } = same ?? readClusterObjects(capture.objects.items)
     this.capture = capture
+    this.unsynced = unsynced
     this.takenAt = capture.takenAt
     this.items = items
     this.objects = objects

@@ -48,7 +48,7 @@ class RecordedCluster implements Cluster {
   running = async () => true
   unexpectedEnd = () => undefined
   stoppedNodes = async () => []
-  synced = async () => {}
+  synced = async () => []
 
   async nodes(): Promise<string[]> {
     return this.#capture.nodes.map(({ name }) => name)

@@ -47,7 +47,7 @@ export function madeCluster(own: Partial<Cluster> = {}): Cluster {
     nodes: missing,
     exec: missing,
     script: (node, text, timeoutMs) => cluster.exec(node, ['sh', '-c', text], { timeoutMs }),
-    synced: async () => {},
+    synced: async () => [],
     shell: missing,
     ...own,
   }

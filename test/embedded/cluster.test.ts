@@ -184,7 +184,7 @@ describe('a cluster that is up', () => {
         '--tcp=80',
         `--clusterip=${address}`,
       ])
-      await cluster.synced(20_000)
+      expect(await cluster.synced(20_000)).toEqual([])
       const rules = await Promise.all(
         (await cluster.nodes()).map((node) => cluster.exec(node, ['iptables-save'])),
       )
@@ -195,6 +195,8 @@ describe('a cluster that is up', () => {
       ])
       await kubectl(['delete', 'service', 'followed'])
     }
+    // Without any time for an answer, none of them is known to have.
+    expect(await cluster.synced(0)).toEqual(await cluster.nodes())
   })
 
   test('is graded healthy if its kube-proxies count packets with nfacct, and a missing counter is found', async () => {

@@ -8,7 +8,7 @@ import { readReplies } from '../../grading/http-requests.ts'
 import { LabNotes } from '../../grading/lab-notes.ts'
 import { packetsOn } from '../../grading/packet-counters.ts'
 import { pendingChanges } from '../../grading/pending-changes.ts'
-import { kubeProxyVersionOn, reportedMode } from '../../grading/snapshot.ts'
+import { kubeProxyVersionOn, reportedMode, Snapshot } from '../../grading/snapshot.ts'
 import { emptySnapshot } from './fake-lab.ts'
 import { madeClient, madeLiveCluster } from './made-live-cluster.ts'
 
@@ -191,6 +191,13 @@ describe('pending changes', () => {
     ],
   ])('%s', (_what, item, count) => {
     expect(pendingChanges(emptySnapshot([item], now))).toHaveLength(count)
+  })
+
+  test('a kube-proxy that has changes left to write, however old they are', () => {
+    const { capture } = emptySnapshot([], now)
+    expect(pendingChanges(new Snapshot(capture, undefined, ['worker']))).toEqual([
+      'the kube-proxy of worker has not yet written the latest changes',
+    ])
   })
 
   test('a capture without a time has no recent changes', () => {
