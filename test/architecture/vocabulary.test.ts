@@ -96,6 +96,7 @@ const SIGNALS: Record<string, string> = {
   LineError: 'a ParseError with the number of the line (dataplane/program-output.ts)',
   NotARule: 'a rule that is kept as text (dataplane/rule.ts)',
   UnknownStatement: 'a statement that is kept as text (dataplane/nft-rule.ts)',
+  LateAnswer: 'a node whose kube-proxy is still at work (embedded/node-exec.ts)',
   WrongRoom: 'the state of the connection (room/learner/room-link.ts)',
 }
 

@@ -14,7 +14,13 @@ const longer = (folder: string, words: number) => ({
     const text = `labs/${folder}/README.md`
     const source = lab.sources[text]
     if (lab.folder !== folder || source === undefined) return lab
-    return { ...lab, sources: { ...lab.sources, [text]: `${source}\n${'word '.repeat(words)}\n` } }
+    return {
+      ...lab,
+      sources: {
+        ...lab.sources,
+        [text]: source.replace('## What you take home', `${'word '.repeat(words)}\n\n$&`),
+      },
+    }
   }),
 })
 
