@@ -157,6 +157,11 @@ export function whoseConnections(context: CheckContext): Truth {
         because:
           'Then all that the load balancer sends before it asks again would be lost. Your request got an answer.',
       },
+      {
+        when: 'from-outside',
+        because:
+          'Not as the chains are now: compare KUBE-SVL-, for clients outside, with KUBE-SVC-, for those in the cluster, and see whether the Pod still waits in its hook.',
+      },
     ],
     because:
       'From outside, Local means the Pods of this node, and of these one is left: it terminates and serves. So nothing is lost until the load balancer has noticed.',
