@@ -14,6 +14,7 @@ import { answerCommand } from '../grading/question.ts'
 import { recallLines } from '../grading/recall.ts'
 import { ExitCode, main, Refusal } from '../host/main.ts'
 import { isOn } from '../host/switches.ts'
+import { linesFor } from '../host/wrap-lines.ts'
 
 await main(async () => {
   const { Q = '', A: text, LAB } = process.env
@@ -32,7 +33,7 @@ await main(async () => {
     const { isRight, lines } = recallLines(place.recall, text)
     const running = await runningCluster().catch(() => undefined)
     if (running && isRight) await keepRecall(running, lab.number, id, text)
-    for (const line of lines) console.log(line)
+    for (const line of lines) console.log(linesFor(process.stdout, line, '', '  ').join('\n'))
     return isRight ? ExitCode.passed : ExitCode.notYet
   }
   const spec = await loadSpec(lab)

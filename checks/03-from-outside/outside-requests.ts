@@ -42,7 +42,7 @@ export function expectFromOutside(
     times,
     status = 200,
     ...texts
-  }: { times: number; status?: number; expected: string; hint?: string; next?: string },
+  }: { times: number; status?: number; expected: string; hint?: string },
 ): void {
   const statuses = replies.map((reply) => reply.status).filter((one) => one > 0)
   const seen = [...new Set(statuses)].join(', ')

@@ -7,7 +7,7 @@ import { expectThat, NotApplicable, onNode, PastMoment, Trouble } from '../../gr
 import { learningOf } from '../../grading/learning-notes.ts'
 import type { Truth } from '../../grading/question.ts'
 import { modeOf } from '../../grading/snapshot.ts'
-import { magnitudeName, magnitudesOf } from './predictions.ts'
+import { magnitudeName, magnitudesOf, misjudged } from './predictions.ts'
 import { measuredRun } from './run.ts'
 
 const STEP = 'own-sync'
@@ -95,30 +95,15 @@ export async function timeOfSync(context: CheckContext): Promise<Truth> {
     ({ node, count }, index) =>
       `${node} ${Number(averages[index]?.toPrecision(2))} ms (${count} syncs)`,
   )
+  const accepts = [...new Set(averages.flatMap(magnitudesOf).map(magnitudeName(TIMES, 0)))]
   return {
-    accepts: [...new Set(averages.flatMap(magnitudesOf).map(magnitudeName(TIMES, 0)))],
+    accepts,
     inspect: READ,
-    wrong: [
-      {
-        when: '1ms',
-        because:
-          'A lookup is that fast. A sync starts iptables-restore, which reads tables from the kernel and writes them back.',
-      },
-      {
-        when: '1s',
-        because: 'That is what a sync of thousands of Services takes. This cluster has a few.',
-      },
-      {
-        when: '10ms',
-        because:
-          'Each sync starts programs that read the tables and write them back. On this machine these alone take longer.',
-      },
-      {
-        when: '100ms',
-        because:
-          'With hundreds of Services it would be. Here a sync writes the few chains that have changed.',
-      },
-    ],
+    wrong: misjudged(TIMES, accepts, {
+      below:
+        'A lookup may be that fast. A sync starts iptables-restore, which reads tables from the kernel and writes them back.',
+      above: 'That is what a sync of thousands of Services takes. This cluster has a few.',
+    }),
     because: `The average is the sum of all durations divided by their count: ${text.join(', ')}.`,
   }
 }

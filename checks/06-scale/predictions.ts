@@ -9,7 +9,7 @@ import {
   risesClearly,
   seriesOf,
 } from '../../course/scale/measurement.ts'
-import type { CheckContext } from '../../grading/check-context.ts'
+import type { CheckContext, WrongAnswer } from '../../grading/check-context.ts'
 import type { Truth } from '../../grading/question.ts'
 import { measuredRun, SHOW } from './run.ts'
 
@@ -156,14 +156,28 @@ const NEAR_MIDDLE = 0.35
 export const magnitudeName = (names: readonly string[], lowest: number) => (magnitude: number) =>
   names[Math.min(names.length - 1, Math.max(0, magnitude - lowest))] ?? ''
 
+/** What is said of a magnitude below or above all that are right, if nothing else is said of it. */
+export function misjudged(
+  names: readonly string[],
+  accepts: readonly string[],
+  { below, above }: { below: string; above: string },
+): WrongAnswer[] {
+  const right = accepts.map((name) => names.indexOf(name))
+  return [
+    { when: (answer) => names.indexOf(answer) < Math.min(...right), because: below },
+    { when: (answer) => names.indexOf(answer) > Math.max(...right), because: above },
+  ]
+}
+
 /** Prediction: how many times as long a change takes at the largest size, in iptables mode. */
 export async function growthOfChange(context: CheckContext): Promise<Truth> {
   const { iptables } = await measuredRun(context)
   const [first, last] = [iptables[0] ?? largestPoint(iptables), largestPoint(iptables)]
   const ratio = median(last.changeMs) / median(first.changeMs)
   const names = ['1x', '10x', '100x', '1000x']
+  const accepts = magnitudesOf(ratio).map(magnitudeName(names, 0))
   return {
-    accepts: magnitudesOf(ratio).map(magnitudeName(names, 0)),
+    accepts,
     inspect: show('change'),
     wrong: [
       {
@@ -171,21 +185,11 @@ export async function growthOfChange(context: CheckContext): Promise<Truth> {
         because:
           'One endpoint changes, but iptables-legacy reads and writes the whole table for it. Only in IPVS mode is the change one entry.',
       },
-      {
-        when: '1000x',
-        because:
-          'The table grows by that factor, but the smallest change has a cost of its own: starting iptables-restore and reading any table at all.',
-      },
-      {
-        when: '10x',
-        because:
-          'Then starting the program would be most of a change for much longer. On this machine the table soon takes more.',
-      },
-      {
-        when: '100x',
-        because:
-          'Then the table would be nearly all of even the smallest change. On this machine starting the program takes most of that one.',
-      },
+      ...misjudged(names, accepts, {
+        below: 'What grows is the table, and it is a larger part of a change than that.',
+        above:
+          'The table grows, but the smallest change has a cost of its own: starting iptables-restore and reading any table at all.',
+      }),
     ],
     because: `At ${first.services} Services it took ${median(first.changeMs).toPrecision(2)} ms, at ${last.services} ${median(last.changeMs).toPrecision(2)} ms: ${ratio.toPrecision(2)} times as long.`,
   }
@@ -198,8 +202,9 @@ export async function costOfEntry(context: CheckContext): Promise<Truth> {
   const nanos = (riseOf(seriesOf(iptables, 'newMoreMicros')) * 1000) / last.services
   const names = ['1ns', '10ns', '100ns', '1us', '10us']
   const wholeMicros = median(last.newMicros)
+  const accepts = magnitudesOf(nanos).map(magnitudeName(names, 0))
   return {
-    accepts: magnitudesOf(nanos).map(magnitudeName(names, 0)),
+    accepts,
     inspect: show('lookup'),
     wrong: [
       {
@@ -215,6 +220,10 @@ export async function costOfEntry(context: CheckContext): Promise<Truth> {
         because:
           'That is a few instructions. Comparing an entry means reading it from memory and comparing address, mask and protocol.',
       },
+      ...misjudged(names, accepts, {
+        below: `Then the list of ${last.services} Services would have cost less than it did.`,
+        above: `Then the list of ${last.services} Services would have cost more than it did.`,
+      }),
     ],
     because: `The list of ${last.services} Services cost ${((nanos * last.services) / 1000).toPrecision(2)} µs, ${nanos.toPrecision(2)} ns for each entry.`,
   }

@@ -160,7 +160,7 @@ export function whoseConnections(context: CheckContext): Truth {
       {
         when: 'from-outside',
         because:
-          'Not as the chains are now: compare KUBE-SVL-, for clients outside, with KUBE-SVC-, for those in the cluster, and see whether the Pod still waits in its hook.',
+          'Not as the chains are now: compare KUBE-SVL-, for clients outside, with KUBE-SVC-, for those in the cluster.',
       },
     ],
     because:

@@ -221,7 +221,7 @@ function Diagnosis({ choices, isBusy }: DiagnosisProps) {
     const reply = await performAction('answer', { step: DIAGNOSIS, text: cause })
     setWrong(reply && reply.verdict !== 'passed' ? cause : '')
   }
-  const name = (
+  const submit = (
     <button type="submit" class="main" aria-disabled={isBusy}>
       This is the cause
     </button>
@@ -238,7 +238,7 @@ function Diagnosis({ choices, isBusy }: DiagnosisProps) {
               onInput={({ currentTarget }) => setCause(currentTarget.value)}
             />
           </label>
-          {name}
+          {submit}
         </>
       ) : (
         // Closed until the learner asks for it: the right cause is among them, and reading them first replaces looking.
@@ -259,7 +259,7 @@ function Diagnosis({ choices, isBusy }: DiagnosisProps) {
               </label>
             ))}
           </fieldset>
-          {name}
+          {submit}
         </details>
       )}
       <p role="status">

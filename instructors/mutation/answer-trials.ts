@@ -86,7 +86,7 @@ async function trialsOf(good: GoodCapture, step: CheckedStep): Promise<AnswerTri
 }
 
 /** The answer of this cluster; undefined if the capture cannot show it. */
-async function truthOn(good: GoodCapture, ask: Question): Promise<Truth | undefined> {
+export async function truthOn(good: GoodCapture, ask: Question): Promise<Truth | undefined> {
   const { snapshot, spec, asks } = good
   try {
     return await ask(contextOf(snapshot, new LabNotes(spec.lab.number, snapshot), undefined, asks))
