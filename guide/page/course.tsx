@@ -102,7 +102,7 @@ function IncidentStep({ step, report }: { step: StepContent; report: string }) {
         <CodeText text={report} />
       </blockquote>
       <p>
-        The tab Incident has the possible causes, the hints, and the check of your repair. The text
+        In the tab Incident you name the cause, take hints, and have your repair checked. The text
         that was here goes through another incident.
       </p>
     </div>

@@ -125,7 +125,7 @@ function IncidentVerdicts({
               {done?.finding && done.verdict !== 'passed' && (
                 <p class="soft">
                   {done.finding.node && <strong>{done.finding.node}: </strong>}
-                  expected {done.finding.expected}; found {done.finding.actual}
+                  expected {done.finding.expected.replace(/\.$/, '')}; found {done.finding.actual}
                 </p>
               )}
             </li>
@@ -230,8 +230,8 @@ function Diagnosis({ choices, isBusy }: DiagnosisProps) {
     <Form send={send}>
       {choices.length === 0 ? (
         <>
-          <label>
-            The cause, in a sentence: a wrong one costs 5 points{' '}
+          <label class="sentence">
+            The cause, in a sentence: a wrong one costs 5 points
             <input
               maxLength={500}
               value={cause}
@@ -266,7 +266,7 @@ function Diagnosis({ choices, isBusy }: DiagnosisProps) {
         {wrong !== '' &&
           (choices.length > 0
             ? `✗ ${wrong} is not the cause.`
-            : '✗ That names another cause, or not exactly one: the step “diagnosis” tells which.')}
+            : '✗ That names another cause, or not exactly one: the first line of your repair tells which.')}
       </p>
     </Form>
   )
