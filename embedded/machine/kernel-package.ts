@@ -51,7 +51,7 @@ export const isWholeRoot = (tree: string) => existsSync(join(tree, FIRST_PROGRAM
 
 /** The folder of a tree in which its kernel is started, with the kernel's own C library if it needs one. */
 const KERNEL_FOLDER = 'usr/lib/uml/libc'
-/** The library of uml-shim.c, which is preloaded: without it, User-Mode Linux crashes on processors with AMX and when a fork fails, and starts processes more slowly. */
+/** The library of uml-shim.c, which is preloaded: without it, User-Mode Linux crashes on processors with AMX and when a fork fails, and is slower. */
 export const SHIM = `${KERNEL_FOLDER}/uml-shim.so`
 
 /** How to start the kernel of a finished tree: the program, behind the environment it needs, and the folder to start it in. */
