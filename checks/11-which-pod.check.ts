@@ -3,7 +3,7 @@
 import { defineLab } from '../grading/define-lab.ts'
 import { ownRequest } from '../grading/own-request.ts'
 import { inIptablesMode } from './01-iptables/service-chains.ts'
-import { incidentAsks, incidentRepaired } from './08-incidents/lab-incident.ts'
+import { incidentAsks } from './08-incidents/lab-incident.ts'
 import * as answers from './11-which-pod/answers.ts'
 import * as distribution from './11-which-pod/distribution.ts'
 import { experimentsAreOver } from './11-which-pod/leftovers.ts'
@@ -43,5 +43,5 @@ export default defineLab(11, ({ step }) => {
     evidence: packetRules.ownCountedRequest,
   })
   step('whole', inIptablesMode(experimentsAreOver))
-  step('incident', incidentRepaired, incidentAsks)
+  step('incident', localPolicy.policyIncidentRepaired, incidentAsks)
 })

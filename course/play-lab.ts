@@ -65,23 +65,14 @@ export function playSteps(lab: OpenLab, steps: readonly StepDefinition[]): Promi
   return changeCluster(cluster, doing, progress, () => playAlone(lab, steps))
 }
 
-async function playAlone(
-  { spec, solution, bench, source }: OpenLab,
-  steps: readonly StepDefinition[],
-): Promise<StepOutcome[]> {
+async function playAlone(lab: OpenLab, steps: readonly StepDefinition[]): Promise<StepOutcome[]> {
+  const { spec, solution, bench, source } = lab
   const outcomes: StepOutcome[] = []
   for (const group of playedGroups(steps, solution)) {
     const [first] = group
     announce(spec, first.step)
     printCommands(first.entry.commands, bench)
-    try {
-      await playWords(
-        group.flatMap(({ entry }) => wordsOf(entry)),
-        bench,
-      )
-    } catch (error) {
-      throw (await openNeed(spec, source, first.step, error)) ?? error
-    }
+    await playGroup(lab, group)
     const { outcomes: judged } = await judge(spec, source, {
       only: group.map(({ step }) => step.id),
     })
@@ -108,6 +99,30 @@ async function playAlone(
     await cleanup.play?.(bench)
   }
   return outcomes
+}
+
+/** Plays the words of a group. A failure does not count where the step that begins it can't be solved on this cluster at all. */
+async function playGroup({ spec, source, bench }: OpenLab, group: PlayedGroup): Promise<void> {
+  try {
+    await playWords(
+      group.flatMap(({ entry }) => wordsOf(entry)),
+      bench,
+    )
+  } catch (error) {
+    const [{ step }] = group
+    if (await isOutOfReach(spec, source, step)) return
+    throw (await openNeed(spec, source, step, error)) ?? error
+  }
+}
+
+/** Whether no learner could solve a step on this cluster. */
+async function isOutOfReach(
+  spec: LabSpec,
+  source: OpenLab['source'],
+  { id }: StepDefinition,
+): Promise<boolean> {
+  const [outcome] = await judgeRound(spec, await source.snapshot(), source.live, [id])
+  return outcome?.verdict === 'not applicable'
 }
 
 /** Why a step could not be played, if a step that it builds on has not passed: its own error says only what is missing then. */

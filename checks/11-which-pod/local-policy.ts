@@ -1,12 +1,13 @@
 // Lab 11: internalTrafficPolicy Local, which is a policy and no preference.
 
 import { targetOf } from '../../dataplane/rule.ts'
-import { type CheckContext, onceSeen } from '../../grading/check-context.ts'
+import { type Check, type CheckContext, onceSeen } from '../../grading/check-context.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { expectNode } from '../../grading/expect-node.ts'
 import { expectThat, NotApplicable, onNode } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
 import { DROPPED_SECONDS, sendRequests, typedRequest } from '../../grading/requests.ts'
+import { incidentRepaired } from '../08-incidents/lab-incident.ts'
 import { emptyZone } from './distribution.ts'
 import { expectInternalPolicy, requireKnown } from './service-fields.ts'
 import { expectAnswersOf, expectWebChains } from './spread.ts'
@@ -15,13 +16,22 @@ import { LIST_PODS, type ZoneClients, zoneClients } from './zone-clients.ts'
 const WHY =
   'Under Local a node uses its own endpoints only. Without one it drops the packet, because endpoints exist elsewhere; only a Service without any endpoint is rejected.'
 
-/** web with the policy Local, and no Pod on the node of client-b. */
-export function localWithoutPod(context: CheckContext): ZoneClients {
+const requireInternalPolicy = (context: CheckContext): void =>
   requireKnown(context, {
     field: 'internalTrafficPolicy',
     since: '1.22',
     has: ({ internalTrafficPolicy }) => internalTrafficPolicy !== 'ignored',
   })
+
+/** The incident of this lab, whose faults are policies: without them none can be started. */
+export const policyIncidentRepaired: Check = async (context) => {
+  requireInternalPolicy(context)
+  await incidentRepaired(context)
+}
+
+/** web with the policy Local, and no Pod on the node of client-b. */
+export function localWithoutPod(context: CheckContext): ZoneClients {
+  requireInternalPolicy(context)
   const clients = zoneClients(context)
   const { service, far } = clients
   expectInternalPolicy(service.service, 'Local')

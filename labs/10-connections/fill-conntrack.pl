@@ -57,11 +57,14 @@ sub fill {
 }
 $SIG{$_} = sub { exit 1 } for qw(INT TERM HUP PIPE);
 END { if ($kernel) { change($DELETE, $_) for 0 .. $added - 1 } }
+# Entries of connections that are over, and of UDP flows, would end meanwhile and make room: on a busy machine a new connection took it.
+`conntrack -D -p tcp --state $_ 2>&1` for qw(TIME_WAIT CLOSE LAST_ACK FIN_WAIT CLOSE_WAIT);
+`conntrack -D -p udp 2>&1`;
 my $before = drops();
 fill();
 print value("count"), " of $max entries\n";
 my ($end, $freed) = (time + $FULL_SECONDS, 0);
-# Others end meanwhile, and each of them would make room for a new one.
+# Each other entry that ends meanwhile would make room for a new connection.
 while (time < $end) {
   $freed += fill();
   select undef, undef, undef, 0.005;

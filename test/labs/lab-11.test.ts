@@ -136,6 +136,12 @@ test('with an older version the steps about its newer fields are not applicable;
   // On a capture a failure of a moment is not applicable either, but tells another reason.
   const oldImage = inVersion((text) => text.replaceAll('kube-proxy:v1.34.11', 'kube-proxy:v1.30.3'))
   expect((await verdict(oldImage, 'zone'))?.reason).toContain('1.31 or newer')
+  const oldest = inVersion((text) => text.replaceAll('v1.34.11', 'v1.20.2'))
+  for (const id of ['local', 'incident'])
+    expect(await verdict(oldest, id), id).toMatchObject({
+      verdict: 'not applicable',
+      reason: expect.stringContaining('does not know internalTrafficPolicy, which is since 1.22'),
+    })
 })
 
 test('without a Pod on its node, PreferSameNode answers the client from its zone, and no other one', async () => {

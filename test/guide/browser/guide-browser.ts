@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import axe from 'axe-core'
-import type { Browser, BrowserContext, Locator, Page } from 'playwright-core'
+import type { Browser, BrowserContext, Page } from 'playwright-core'
 import type { Cluster } from '../../../cluster/driver.ts'
 import { selectCluster } from '../../../cluster/select.ts'
 import { LabBench } from '../../../course/lab-bench.ts'
@@ -12,6 +12,7 @@ import { createProgress, silent } from '../../../host/progress.ts'
 import { timeoutScale, waitFor } from '../../../host/wait.ts'
 import { startChromium } from '../../../slides/build/chromium.ts'
 import { syncOnlyOnChange } from '../../labs/own-cluster.ts'
+import { type Hand, mouse } from './hand.ts'
 
 const WIDE = { width: 1440, height: 900 }
 
@@ -129,31 +130,17 @@ export class GuideBrowser {
   }
 }
 
-/** Clicks Run of every command in a part of the text, each when the one before is done. */
-export async function runAll(page: Page, part: string): Promise<void> {
+/** Presses Run of every command in a part of the text, each when the one before is done. */
+export async function runAll(page: Page, part: string, hand: Hand = mouse): Promise<void> {
   const buttons = page.locator(`${part} button.run`)
   const count = await buttons.count()
   for (let index = 0; index < count; index++) {
-    await buttons.nth(index).click()
+    await hand.press(buttons.nth(index))
     await buttons
       .nth(index)
       .filter({ hasText: 'Run again' })
       .waitFor({ timeout: 120_000 * timeoutScale() })
   }
-}
-
-/** Whether an element has the focus. */
-export async function hasFocus(page: Page, target: Locator): Promise<boolean> {
-  return (await target.and(page.locator(':focus')).count()) === 1
-}
-
-/** Moves the focus by Tab to an element. Throws Error if it is not reached. */
-export async function tabTo(page: Page, target: Locator): Promise<void> {
-  for (let presses = 0; presses < 80; presses++) {
-    if (await hasFocus(page, target)) return
-    await page.keyboard.press('Tab')
-  }
-  throw new Error(`the keyboard does not reach ${target}`)
 }
 
 /** What axe-core finds in a part of a page, as it is now: a line each. `rules` are all if absent. */

@@ -5,7 +5,8 @@ import { expect } from 'vitest'
 import { loadSolution } from '../../../course/lab-solution.ts'
 import { readLab } from '../../../grading/lab-definition.ts'
 import { timeoutScale } from '../../../host/wait.ts'
-import { hasFocus, runAll } from './guide-browser.ts'
+import { runAll } from './guide-browser.ts'
+import { type Hand, hasFocus, mouse } from './hand.ts'
 
 type Asked = 'predict' | 'question'
 
@@ -13,11 +14,13 @@ type Asked = 'predict' | 'question'
 export class PageLearner {
   readonly page: Page
   readonly lab: ReturnType<typeof readLab>
+  readonly #hand: Hand
   #typed = 0
 
-  constructor(page: Page, lab: number) {
+  constructor(page: Page, lab: number, hand = mouse) {
     this.page = page
     this.lab = readLab(lab)
+    this.#hand = hand
   }
 
   step(id: string) {
@@ -37,19 +40,19 @@ export class PageLearner {
   /** Chooses a step in the list of steps. */
   async goTo(id: string): Promise<void> {
     const steps = this.page.getByRole('navigation', { name: 'Steps' })
-    await steps.getByRole('button', { name: this.step(id)?.title }).click()
+    await this.#hand.press(steps.getByRole('button', { name: this.step(id)?.title }))
     await this.state(id).waitFor()
   }
 
   /** Shows a terminal, which is opened if there is none, and waits until it has the focus. */
   async showTerminal(name: string): Promise<void> {
     const { page } = this
-    await page.getByRole('tab', { name: 'Terminals' }).click()
+    await this.#hand.show(page.getByRole('tab', { name: 'Terminals' }))
     const chip = page.getByRole('button', { name, exact: true })
     // The server opens the first one itself.
     await page.locator('.chips button').first().waitFor()
     if ((await chip.count()) === 0) await page.getByLabel('Open a terminal').selectOption(name)
-    await chip.click()
+    await this.#hand.press(chip)
     await page.getByRole('button', { name, exact: true, pressed: true }).waitFor()
     await expect.poll(() => hasFocus(page, page.locator('.xterm-helper-textarea'))).toBe(true)
   }
@@ -76,7 +79,7 @@ export class PageLearner {
     const wait = { timeout: 60_000 * timeoutScale() }
     await this.passed(id).or(ready).first().waitFor(wait)
     if (await ready.first().isVisible())
-      await this.state(id).getByRole('button', { name: 'Check' }).click()
+      await this.#hand.press(this.state(id).getByRole('button', { name: 'Check' }))
     await this.passed(id).waitFor(wait)
   }
 
@@ -88,12 +91,12 @@ export class PageLearner {
     await run()
     await this.answer(id, 'question')
     await this.check(id)
-    await runAll(this.page, '.seen')
-    await runAll(this.page, '.onward')
+    await runAll(this.page, '.seen', this.#hand)
+    await runAll(this.page, '.onward', this.#hand)
   }
 
   runTask(): Promise<void> {
-    return runAll(this.page, '.text > :not(.seen, .onward)')
+    return runAll(this.page, '.text > :not(.seen, .onward)', this.#hand)
   }
 
   /** Solves a step whose task is another one for each learner: the reference solution reads which. */
@@ -119,9 +122,13 @@ export class PageLearner {
       await this.page.keyboard.type(`${command}\n`)
     } else {
       if ((await ask.locator('input[type=radio], input[type=checkbox]').count()) === 0)
-        await ask.getByRole('textbox').fill(plain)
-      else for (const one of plain.split(/, */)) await ask.getByLabel(one, { exact: true }).check()
-      await ask.getByRole('button', { name: what === 'predict' ? 'Predict' : 'Answer' }).click()
+        await this.#hand.write(ask.getByRole('textbox'), plain)
+      else
+        for (const one of plain.split(/, */))
+          await this.#hand.choose(ask.getByLabel(one, { exact: true }))
+      await this.#hand.press(
+        ask.getByRole('button', { name: what === 'predict' ? 'Predict' : 'Answer' }),
+      )
     }
     const closed =
       what === 'predict'

@@ -4,7 +4,8 @@
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { timeoutScale } from '../../../host/wait.ts'
-import { findViolations, GuideBrowser, hasFocus } from './guide-browser.ts'
+import { findViolations, GuideBrowser } from './guide-browser.ts'
+import { hasFocus } from './hand.ts'
 import { PageLearner } from './learner.ts'
 
 let guide: GuideBrowser

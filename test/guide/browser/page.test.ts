@@ -19,7 +19,8 @@ import { projectRoot, START } from '../../../host/layout.ts'
 import { isLive, processStartTime } from '../../../host/live-process.ts'
 import { silent } from '../../../host/progress.ts'
 import { timeoutScale } from '../../../host/wait.ts'
-import { findViolations, GuideBrowser, hasFocus, runAll, tabTo } from './guide-browser.ts'
+import { findViolations, GuideBrowser, runAll } from './guide-browser.ts'
+import { hasFocus, tabTo } from './hand.ts'
 import { PageLearner } from './learner.ts'
 
 const lab = readLab(2)
