@@ -19,6 +19,7 @@ import type { Report } from '../grading/report-schema.ts'
 import { personalise } from '../grading/variant.ts'
 import { explainError } from '../host/explain-error.ts'
 import type { Progress } from '../host/progress.ts'
+import { linesFor } from '../host/wrap-lines.ts'
 import { LabBench } from './lab-bench.ts'
 import { type LabSolution, loadSolution, resetLab, type SolutionStep } from './lab-solution.ts'
 import { settled } from './settled.ts'
@@ -83,8 +84,8 @@ async function playAlone(lab: OpenLab, steps: readonly StepDefinition[]): Promis
         announce(spec, step)
         printCommands(entry.commands, bench)
       }
-      console.log(`  ${outcomeLine(outcome, step)}`)
-      for (const line of learningLines(outcome.learning)) console.log(`    ${line}`)
+      say(outcomeLine(outcome, step), '  ')
+      for (const line of learningLines(outcome.learning)) say(line, '    ')
       for (const line of [
         ...measuredLines(outcome),
         ...failureLines(spec.lab.number, step, outcome),
@@ -190,7 +191,13 @@ function playedGroups(steps: readonly StepDefinition[], solution: LabSolution): 
 
 function announce({ lab }: LabSpec, step: StepDefinition): void {
   const number = lab.steps.findIndex(({ id }) => id === step.id) + 1
-  console.log(`\n${chalk.bold(`${number}/${lab.steps.length} ${step.id}`)}  ${step.title}`)
+  console.log()
+  say(step.title, `${chalk.bold(`${number}/${lab.steps.length} ${step.id}`)}  `)
+}
+
+/** Prints a sentence, wrapped on a terminal. */
+function say(sentence: string, before: string): void {
+  for (const line of linesFor(process.stdout, sentence, before)) console.log(line)
 }
 
 /** Plays a lab without a terminal: the reference solution from start to end, graded after each step. */
