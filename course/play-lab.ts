@@ -84,8 +84,8 @@ async function playAlone(lab: OpenLab, steps: readonly StepDefinition[]): Promis
         announce(spec, step)
         printCommands(entry.commands, bench)
       }
-      say(outcomeLine(outcome, step), '  ')
-      for (const line of learningLines(outcome.learning)) say(line, '    ')
+      printSentence(outcomeLine(outcome, step), '  ')
+      for (const line of learningLines(outcome.learning)) printSentence(line, '    ')
       for (const line of [
         ...measuredLines(outcome),
         ...failureLines(spec.lab.number, step, outcome),
@@ -192,11 +192,11 @@ function playedGroups(steps: readonly StepDefinition[], solution: LabSolution): 
 function announce({ lab }: LabSpec, step: StepDefinition): void {
   const number = lab.steps.findIndex(({ id }) => id === step.id) + 1
   console.log()
-  say(step.title, `${chalk.bold(`${number}/${lab.steps.length} ${step.id}`)}  `)
+  printSentence(step.title, `${chalk.bold(`${number}/${lab.steps.length} ${step.id}`)}  `)
 }
 
 /** Prints a sentence, wrapped on a terminal. */
-function say(sentence: string, before: string): void {
+function printSentence(sentence: string, before: string): void {
   for (const line of linesFor(process.stdout, sentence, before)) console.log(line)
 }
 
