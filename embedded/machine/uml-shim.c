@@ -73,7 +73,7 @@ static void remember(long pid, const void *content)
 
 /*
  * Whether a process's floating-point registers stay as they are. PTRACE_CONT without a signal lets it run only code of the guest's
- * kernel (.syscall_stub, for the mapping of pages), which is compiled without such registers (-mno-sse in arch/x86/Makefile.um). A
+ * kernel (.syscall_stub, for the mapping of pages), which GCC 11 and newer compile without them (-mno-sse in arch/x86/Makefile.um). A
  * signal clears them (handle_signal in arch/x86/kernel/signal.c); all else lets the guest's own program run, or prepares a new one.
  */
 static int keeps_registers(long request, const void *signal)
@@ -85,7 +85,7 @@ static int keeps_registers(long request, const void *signal)
 /*
  * The guest's kernel sets these registers before each return to a program (userspace() in arch/um/os-Linux/skas/process.c), though
  * mostly they already are what it read at the stop before. The host allocates and maps an area for every such request (vmalloc in
- * xstateregs_set): without the needless ones a system call of the guest takes a third less time, and lab 2 a fifth.
+ * xstateregs_set): without the needless ones a system call of the guest takes half the time, and lab 2 a fifth less.
  */
 long ptrace(long request, long pid, void *address, void *data)
 {
