@@ -23,10 +23,14 @@ const requireInternalPolicy = (context: CheckContext): void =>
     has: ({ internalTrafficPolicy }) => internalTrafficPolicy !== 'ignored',
   })
 
-/** The incident of this lab, whose faults are policies: without them none can be started. */
+/** The incident of this lab, whose faults are policies: without them none can be started. One that was repaired before stays so. */
 export const policyIncidentRepaired: Check = async (context) => {
-  requireInternalPolicy(context)
-  await incidentRepaired(context)
+  try {
+    await incidentRepaired(context)
+  } catch (error) {
+    requireInternalPolicy(context)
+    throw error
+  }
 }
 
 /** web with the policy Local, and no Pod on the node of client-b. */

@@ -16,7 +16,7 @@ beforeAll(async () => {
   guide = await GuideBrowser.open('guide-keyboard-test', 2)
   page = await guide.page()
   await page.exposeFunction('touched', (what: string) => touched.push(what))
-  // A click by Enter or Space has no pointer's detail.
+  // Enter and Space click, too, but press no button of a mouse.
   await page.evaluate(
     "for (const kind of ['mousedown', 'touchstart']) addEventListener(kind, ({ target }) => touched(kind + ' ' + target.outerHTML), true)",
   )
