@@ -66,16 +66,17 @@ export async function runOnNode(
 }
 
 /**
- * perl uses its built-in socket functions and loads no libraries as curl does: on the embedded kernel curl takes a third of
- * the time of reading all rules. A broken firewall can block even this connection, so the whole request has a time limit. The
- * connection ends with a reset (SO_LINGER is 13), so that it does not stay in TIME_WAIT, visible in lists of connections.
+ * perl uses its built-in socket functions and loads no libraries as curl does. The embedded cluster has a program of its own instead
+ * (embedded/machine/http-get.c), because there perl takes a third of the time of reading all rules. A broken firewall can block
+ * even this connection, so the whole request has a time limit. The connection ends with a reset (SO_LINGER is 13), so that it does
+ * not stay in TIME_WAIT, visible in lists of connections.
  */
 const PERL = programText('cluster/http-get.pl')
 
 /**
  * Shell: `http_get ADDRESS PORT PATH SECONDS` sends an HTTP GET to an IPv4 address and prints the response body. The exit
  * code is 0 when the status is below 400, else the one that curl would return, with a line on standard error. curl is used
- * only if there is no perl.
+ * only if there is neither.
  */
 export const HTTP_GET = `http_get_program=${shellWord(PERL)}
 ${programText('cluster/http-get.sh')}`

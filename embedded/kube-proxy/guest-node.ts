@@ -63,6 +63,13 @@ export class GuestNode {
     return this.#machine.script(script, this.#placement, { timeoutMs: commandDeadlineMs })
   }
 
+  /** Replaces a file of the node, and creates its folder: without a shell, which takes twenty times as long. */
+  write(path: string, content: string): Promise<void> {
+    const { pid } = this.#placement
+    const root = pid === undefined ? '' : `/proc/${pid}/root`
+    return this.#machine.write([{ path: `${root}${path}`, content, atOnce: true }])
+  }
+
   /** Starts a program that runs in parallel to the scripts. */
   spawn(command: readonly string[]): Promise<GuestProcess> {
     return this.#machine.spawn(command, this.#placement)

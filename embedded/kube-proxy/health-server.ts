@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
 import { readyEndpoints, type ServicePort } from '../../dataplane/kube-proxy/service-ports.ts'
-import { shellWord } from '../../host/shell-word.ts'
 import type { GuestProcess } from '../machine/machine.ts'
 import type { GuestNode } from './guest-node.ts'
 import type { Settings } from './settings.ts'
@@ -104,12 +103,12 @@ export class HealthServer {
   async serve(settings: Settings, checks: readonly HealthCheck[]): Promise<void> {
     const configuration = healthConfiguration(this.#place, settings, checks)
     if (configuration === this.#written && this.#process) return
-    const write = `[ -d ${FOLDER} ] || mkdir ${FOLDER}; printf '%s' ${shellWord(configuration)} >${this.#place}.conf\n`
+    await this.#guest.write(`${this.#place}.conf`, configuration)
     // A signal to the process group would also reach the process that entered the node and waits for nginx.
     const reload = `tries=50
 until [ -s ${this.#place}.pid ] || [ $tries = 0 ]; do tries=$((tries - 1)); sleep 0.1; done
 read -r pid <${this.#place}.pid && kill -HUP "$pid"\n`
-    await this.#guest.run(write + (this.#process ? reload : ''))
+    if (this.#process) await this.#guest.run(reload)
     this.#written = configuration
     if (this.#process) return
     const process = await this.#guest.spawn([
@@ -130,11 +129,8 @@ read -r pid <${this.#place}.pid && kill -HUP "$pid"\n`
   }
 
   /** Replaces the text of /metrics. */
-  async publish(metrics: string): Promise<void> {
-    const file = `${this.#place}.metrics`
-    await this.#guest.run(
-      `[ -d ${FOLDER} ] || mkdir ${FOLDER}; printf '%s' ${shellWord(metrics)} >${file}.new && mv ${file}.new ${file}\n`,
-    )
+  publish(metrics: string): Promise<void> {
+    return this.#guest.write(`${this.#place}.metrics`, metrics)
   }
 
   /** Stops the server, as when a kube-proxy ends; afterwards its ports are closed. */

@@ -9,7 +9,7 @@ export const FrameType = {
   kill: 2,
   /** JSON {columns, rows}. */
   resize: 3,
-  /** JSON {path, mode}, a zero byte, the content: write a file; answered by `done` or `error`. */
+  /** JSON of a GuestFile but its content, a zero byte, the content: write a file; answered by `done` or `error`. */
   write: 4,
   /** JSON {socket}: accept connections on a Unix socket of the guest; each becomes an `opened` stream. */
   forward: 5,

@@ -7,6 +7,7 @@ import {
   openSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -18,6 +19,7 @@ import { ReadStream, WriteStream } from 'node:tty'
 import { creditPayload, encodeFrame, FrameDecoder, FrameType, readCredit } from './agent-line.ts'
 import { FifoPool, outputEnded } from './fifo-pool.ts'
 import {
+  type GuestFile,
   type ProcessEnd,
   processEnd,
   type ScriptRequest,
@@ -208,13 +210,15 @@ function resize(stream: number, columns: number, rows: number): void {
 
 function write(stream: number, payload: Buffer): void {
   const zero = payload.indexOf(0)
-  const { path, mode } = JSON.parse(payload.toString('utf8', 0, zero)) as {
-    path: string
-    mode?: number
-  }
+  const { path, mode, atOnce }: Omit<GuestFile, 'content'> = JSON.parse(
+    payload.toString('utf8', 0, zero),
+  )
   mkdirSync(path.endsWith('/') ? path : dirname(path), { recursive: true })
-  if (!path.endsWith('/'))
-    writeFileSync(path, payload.subarray(zero + 1), mode === undefined ? {} : { mode })
+  if (!path.endsWith('/')) {
+    const written = atOnce ? `${path}.new` : path
+    writeFileSync(written, payload.subarray(zero + 1), mode === undefined ? {} : { mode })
+    if (atOnce) renameSync(written, path)
+  }
   sendFrame(stream, FrameType.done)
 }
 

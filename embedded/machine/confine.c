@@ -29,10 +29,7 @@
  *   --filter             no system calls that change the mode, owner, times or flags of files, mount, watch or lock files, or reach other
  *                        programs
  */
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long u64;
+#include "static-program.h"
 
 enum {
 	/* Since Linux 5.1 numbers are the same for all processors. */
@@ -41,8 +38,8 @@ enum {
 	SYS_landlock_restrict_self = 446, SYS_fchmodat2 = 452, SYS_setxattrat = 463, SYS_removexattrat = 466, SYS_file_setattr = 469,
 #ifdef __x86_64__
 	/* arch/x86/entry/syscalls/syscall_64.tbl */
-	SYS_write = 1, SYS_close = 3, SYS_rt_sigaction = 13, SYS_ioctl = 16, SYS_pread64 = 17, SYS_getpid = 39, SYS_socket = 41, SYS_connect = 42, SYS_clone = 56, SYS_execve = 59,
-	SYS_exit = 60, SYS_wait4 = 61, SYS_kill = 62, SYS_chdir = 80, SYS_fchdir = 81, SYS_chmod = 90, SYS_fchmod = 91, SYS_setsid = 112,
+	SYS_close = 3, SYS_rt_sigaction = 13, SYS_ioctl = 16, SYS_pread64 = 17, SYS_getpid = 39, SYS_socket = 41, SYS_connect = 42, SYS_clone = 56, SYS_execve = 59,
+	SYS_wait4 = 61, SYS_kill = 62, SYS_chdir = 80, SYS_fchdir = 81, SYS_chmod = 90, SYS_fchmod = 91, SYS_setsid = 112,
 	SYS_chown = 92, SYS_fchown = 93, SYS_lchown = 94, SYS_getuid = 102, SYS_getgid = 104, SYS_setgroups = 116, SYS_capget = 125, SYS_capset = 126,
 	SYS_utime = 132, SYS_mknod = 133, SYS_pivot_root = 155, SYS_prctl = 157, SYS_chroot = 161, SYS_mount = 165,
 	SYS_umount2 = 166, SYS_swapon = 167, SYS_reboot = 169, SYS_sethostname = 170, SYS_init_module = 175, SYS_setxattr = 188,
@@ -63,7 +60,7 @@ enum {
 	SYS_setxattr = 5, SYS_lsetxattr = 6, SYS_fsetxattr = 7, SYS_removexattr = 14, SYS_lremovexattr = 15, SYS_fremovexattr = 16,
 	SYS_ioctl = 29, SYS_mknodat = 33, SYS_symlinkat = 36, SYS_umount2 = 39, SYS_mount = 40, SYS_pivot_root = 41, SYS_chdir = 49,
 	SYS_fchdir = 50, SYS_chroot = 51, SYS_fchmod = 52, SYS_fchmodat = 53, SYS_fchownat = 54, SYS_fchown = 55, SYS_openat = 56,
-	SYS_close = 57, SYS_write = 64, SYS_pread64 = 67, SYS_utimensat = 88, SYS_capget = 90, SYS_capset = 91, SYS_exit = 93, SYS_unshare = 97,
+	SYS_close = 57, SYS_pread64 = 67, SYS_utimensat = 88, SYS_capget = 90, SYS_capset = 91, SYS_unshare = 97,
 	SYS_kexec_load = 104, SYS_init_module = 105, SYS_kill = 129, SYS_rt_sigaction = 134, SYS_reboot = 142, SYS_setsid = 157, SYS_setgroups = 159,
 	SYS_sethostname = 161, SYS_prctl = 167, SYS_getpid = 172, SYS_getuid = 174, SYS_getgid = 176, SYS_socket = 198, SYS_connect = 203,
 	SYS_add_key = 217, SYS_request_key = 218, SYS_keyctl = 219, SYS_clone = 220, SYS_execve = 221, SYS_swapon = 224, SYS_wait4 = 260,
@@ -79,28 +76,6 @@ enum {
 #endif
 };
 
-long call(long number, long a, long b, long c, long d, long e);
-
-#ifdef __x86_64__
-__asm__(".globl _start\n_start:\n mov %rsp, %rdi\n and $-16, %rsp\n call begin\n"
-	".globl call\ncall:\n mov %rdi, %rax\n mov %rsi, %rdi\n mov %rdx, %rsi\n mov %rcx, %rdx\n mov %r8, %r10\n"
-	" mov %r9, %r8\n xor %r9d, %r9d\n syscall\n ret\n");
-#else
-/* tcc has no assembler for arm64: the same in the words of the machine. */
-void begin(long *stack);
-const struct {
-	u32 code[4];
-	void (*begin)(long *stack);
-} _start __attribute__((section(".text"))) = {
-	{ 0x910003e0 /* mov x0, sp */, 0x58000061 /* ldr x1, begin */, 0xd61f0020 /* br x1 */, 0xd503201f /* nop */ }, begin
-};
-static const u32 call_code[] __attribute__((section(".text"))) = {
-	0xaa0003e8 /* mov x8, x0 */, 0xaa0103e0 /* mov x0, x1 */, 0xaa0203e1 /* mov x1, x2 */, 0xaa0303e2 /* mov x2, x3 */,
-	0xaa0403e3 /* mov x3, x4 */, 0xaa0503e4 /* mov x4, x5 */, 0xd2800005 /* mov x5, #0 */, 0xd4000001 /* svc #0 */, 0xd65f03c0 /* ret */
-};
-#define call(number, a, b, c, d, e) ((long (*)(long, long, long, long, long, long))call_code)(number, a, b, c, d, e)
-#endif
-
 #define EPERM 1
 #define ENOENT 2
 #define EINVAL 22
@@ -111,40 +86,14 @@ static const u32 call_code[] __attribute__((section(".text"))) = {
 #define SIGKILL 9
 #define SIGCHLD 17
 #define AT_FDCWD (-100L)
-#define ADDRESS(pointer) ((long)(pointer))
 
 static char **environment;
-
-static u64 length(const char *text)
-{
-	u64 count = 0;
-
-	while (text[count])
-		count++;
-	return count;
-}
 
 static int same(const char *one, const char *other)
 {
 	while (*one && *one == *other)
 		one++, other++;
 	return *one == *other;
-}
-
-static void say(const char *text)
-{
-	call(SYS_write, 2, ADDRESS(text), length(text), 0, 0);
-}
-
-static void number_text(u64 number, char *text)
-{
-	u64 divisor = 1;
-
-	while (number / divisor > 9)
-		divisor *= 10;
-	for (; divisor; divisor /= 10)
-		*text++ = '0' + number / divisor % 10;
-	*text = 0;
 }
 
 /* Ends with the exit code of a command that can't be run (env(1), sh(1)), and says what failed. */
@@ -188,15 +137,6 @@ static const char *join(const char *one, const char *other)
 		joined[at++] = *other++;
 	joined[at] = 0;
 	return joined;
-}
-
-static u64 number_of(const char *text)
-{
-	u64 number = 0;
-
-	for (; *text >= '0' && *text <= '9'; text++)
-		number = number * 10 + *text - '0';
-	return number;
 }
 
 /* What a shell, make and Node.js pass on without knowing of it: a folder's descriptor opens every file of the folder, and a lock stays held. */

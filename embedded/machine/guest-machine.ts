@@ -262,8 +262,8 @@ class GuestMachine implements Machine {
 
   async write(files: readonly GuestFile[]): Promise<void> {
     await Promise.all(
-      files.map(({ path, content, mode }) => {
-        const head = Buffer.from(`${JSON.stringify({ path, mode })}\0`)
+      files.map(({ content, ...file }) => {
+        const head = Buffer.from(`${JSON.stringify(file)}\0`)
         return this.#ask(FrameType.write, Buffer.concat([head, Buffer.from(content)]))
       }),
     )

@@ -68,6 +68,8 @@ export interface GuestFile {
   path: string
   content: string | Uint8Array
   mode?: number
+  /** Whoever reads the file meanwhile sees its old content or the new one: the file is replaced by another one. */
+  atOnce?: true
 }
 
 /** The root file system of a node or container: folders to create, and mounts (lines of an fstab). */
@@ -110,6 +112,9 @@ export interface Machine {
 
 /** The program of confine.c in the guest; in a tree of packages, without the first slash. */
 export const GUEST_CONFINE = '/usr/lib/uml/confine'
+
+/** The program of http-get.c there, which cluster/http-get.sh looks for. */
+export const GUEST_HTTP_GET = '/usr/lib/uml/http-get'
 
 /** The options of confine.c for these privileges. */
 export const privilegeOptions = ({ capabilities, noNewPrivileges }: Privileges): string[] => [

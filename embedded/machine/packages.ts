@@ -10,7 +10,7 @@ import { SystemTrouble } from '../../host/system-trouble.ts'
 import { Trouble } from '../../host/trouble.ts'
 import type { KernelName } from './kernel.ts'
 import { KERNEL, kernelAddition, processor, SHIM, umlTrouble } from './kernel-package.ts'
-import { GUEST_CONFINE } from './machine.ts'
+import { GUEST_CONFINE, GUEST_HTTP_GET } from './machine.ts'
 import { type PackageTree, unpackPackages } from './package-tree.ts'
 
 /** The embedded cluster can't run here; the message contains the reason and an alternative. */
@@ -71,12 +71,25 @@ export async function requireSupport(kernel?: KernelName): Promise<void> {
       )
 }
 
-const sources = join(projectRoot, 'embedded/machine')
+const folder = join(projectRoot, 'embedded/machine')
 
-/** The sources in this folder, which use no library, and where a tree of packages has what they are compiled to. */
-const confine = { source: 'confine.c', flags: ['-static'], result: GUEST_CONFINE }
-const shim = { source: 'uml-shim.c', flags: ['-shared', '-fPIC'], result: SHIM }
-const ownPrograms = () => (umlTrouble() ? [confine] : [confine, shim])
+/** The sources in this folder, which use no library, the first of which includes the others, and where a tree of packages has what they are compiled to. */
+const confine = {
+  sources: ['confine.c', 'static-program.h'],
+  flags: ['-static'],
+  result: GUEST_CONFINE,
+}
+const httpGet = {
+  sources: ['http-get.c', 'static-program.h'],
+  flags: ['-static'],
+  result: GUEST_HTTP_GET,
+}
+const shim = {
+  sources: ['uml-shim.c', 'fault-access.h'],
+  flags: ['-shared', '-fPIC'],
+  result: SHIM,
+}
+const ownPrograms = () => (umlTrouble() ? [confine, httpGet] : [confine, httpGet, shim])
 
 /**
  * Compiles what a kernel of a tree needs beside its packages, once for each state of the sources. They are passed without their folder,
@@ -85,12 +98,13 @@ const ownPrograms = () => (umlTrouble() ? [confine] : [confine, shim])
  */
 async function compileInto(tree: string): Promise<void> {
   const compiler = join(tree, 'usr/bin', COMPILER)
-  const compile = ({ source, flags, result }: typeof confine) =>
+  const compile = ({ sources, flags, result }: typeof confine) =>
     ensureArtifact({
       path: join(tree, result),
-      parts: [readFileSync(join(sources, source), 'utf8')],
+      parts: sources.map((source) => readFileSync(join(folder, source), 'utf8')),
       make: async (fresh) => {
-        await runTool([compiler, '-nostdlib', ...flags, '-o', fresh, source], sources)
+        const [source = ''] = sources
+        await runTool([compiler, '-nostdlib', ...flags, '-o', fresh, source], folder)
         // Whatever the umask is: root's cluster on the host's kernel runs it as nobody.
         chmodSync(fresh, 0o755)
       },
