@@ -8,7 +8,7 @@ import { runOnNode } from '../cluster/node-script.ts'
 import { programText } from '../host/program-text.ts'
 
 /** The shortest pause between two reads during activity. */
-const BUSY_PAUSE_MS = 350
+const BUSY_PAUSE_MS = 200
 /** Longer reads are followed by a longer pause: this part of their time, so that a third of all time is for other work. */
 const BUSY_PAUSE_PART = 0.5
 /** The duration of activity after its last sign: the time in which a program on a node has its effect. */

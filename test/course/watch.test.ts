@@ -15,7 +15,7 @@ test('the pause between two reads grows while nothing happens, less far where st
       quietPauseMs(quietMs, reports),
     )
     expect(pauses).toEqual([
-      350,
+      200,
       1000,
       4000,
       reports ? 8000 : 5000,
@@ -26,7 +26,7 @@ test('the pause between two reads grows while nothing happens, less far where st
 })
 
 test('during activity a third of the time is for other work, and a change waits for two reads and a half at most', () => {
-  expect([10, 700, 4000].map(busyPauseMs)).toEqual([350, 350, 2000])
+  expect([10, 700, 4000].map(busyPauseMs)).toEqual([200, 350, 2000])
 })
 
 test('a watch of the API that ends begins again, each time without one listener more', async () => {
