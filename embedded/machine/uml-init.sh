@@ -1,5 +1,6 @@
 # The first program of a guest on User-Mode Linux, behind lines that set (uml-kernel.ts):
 #   packages     root of the unpacked packages (usr-merged); empty if they are all there is
+#   copied_packages, copied_host  files below that root, and below the host's, to copy (OFTEN_STARTED in uml-kernel.ts)
 #   fstab        the mounts below /mnt
 #   foreign      not empty: files of the host's root belong to nobody here (uml-kernel.ts)
 #   node, agent  the program that runs the agent, and the agent
@@ -19,6 +20,11 @@ module=$packages/usr/lib/uml/modules/$(uname -r)/kernel/fs/overlayfs/overlay.ko
 LD_LIBRARY_PATH=$packages/usr/lib/x86_64-linux-gnu "$packages/usr/sbin/insmod" "$module"
 mount -t tmpfs -o mode=0755 tmpfs /mnt
 mkdir /mnt/upper /mnt/work /mnt/root /mnt/packages
+# Without a copy there is the file itself.
+cd "$packages/"
+[ -z "$copied_packages" ] || cp -L --parents $copied_packages /mnt/upper || :
+cd /
+[ -z "$copied_host" ] || cp -L --parents $copied_host /mnt/upper || :
 # All in one go, for each program that is started here takes longer than what it does.
 printf '%s\n' "$fstab" >/mnt/fstab
 mount -a -T /mnt/fstab

@@ -48,6 +48,12 @@ test('a kernel boots in a folder of any name, and leaves nothing while the proce
   const machine = await startMachine({ packages, directory, name, memoryMegabytes: 512 })
   expect((await machine.run(['modprobe', 'bridge'])).stderr).toBe('')
   expect((await machine.run(['echo', 'here'])).stdout).toBe('here\n')
+  // Copied into the guest's memory while it booted.
+  const libc = '/usr/lib/x86_64-linux-gnu/libc.so.6'
+  const { stdout: seen } = await machine.run(['sh', '-c', `stat -L -c %Y ${libc}; md5sum <${libc}`])
+  const [written, sum] = seen.split('\n')
+  expect(Number(written) * 1000).toBeGreaterThan(Date.now() - 600_000)
+  expect(sum).toBe((await $`md5sum <${libc}`).stdout.trim())
   // libuv's io_uring corrupts the page tables of this kernel (Node 22 and later).
   const uring = 'cat /proc/sys/kernel/io_uring_disabled; echo $UV_USE_IO_URING'
   expect((await machine.run(['sh', '-c', uring])).stdout).toBe('2\n0\n')
