@@ -128,9 +128,9 @@ read -r pid <${this.#place}.pid && kill -HUP "$pid"\n`
     })
   }
 
-  /** Replaces the text of /metrics. */
-  publish(metrics: string): Promise<void> {
-    return this.#guest.write(`${this.#place}.metrics`, metrics)
+  /** Replaces the text of /metrics. Rules are programmed even where it cannot be written. */
+  async publish(metrics: string): Promise<void> {
+    await this.#guest.write(`${this.#place}.metrics`, metrics).catch(() => {})
   }
 
   /** Stops the server, as when a kube-proxy ends; afterwards its ports are closed. */

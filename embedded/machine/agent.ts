@@ -208,6 +208,17 @@ function resize(stream: number, columns: number, rows: number): void {
   resizing = resizing.then(() => new Promise<void>(set)).catch(() => {})
 }
 
+/**
+ * Replaces a file in a node's folder. Root of the node may have put a pipe or a link in the way, and opening a pipe would stop
+ * this program: only a new file is written.
+ */
+function replaceFile(path: string, content: Buffer, options: { mode?: number }): void {
+  const written = `${path}.new`
+  rmSync(written, { recursive: true, force: true })
+  writeFileSync(written, content, { ...options, flag: 'wx' })
+  renameSync(written, path)
+}
+
 function write(stream: number, payload: Buffer): void {
   const zero = payload.indexOf(0)
   const { path, mode, atOnce }: Omit<GuestFile, 'content'> = JSON.parse(
@@ -215,9 +226,9 @@ function write(stream: number, payload: Buffer): void {
   )
   mkdirSync(path.endsWith('/') ? path : dirname(path), { recursive: true })
   if (!path.endsWith('/')) {
-    const written = atOnce ? `${path}.new` : path
-    writeFileSync(written, payload.subarray(zero + 1), mode === undefined ? {} : { mode })
-    if (atOnce) renameSync(written, path)
+    const options = mode === undefined ? {} : { mode }
+    if (atOnce) replaceFile(path, payload.subarray(zero + 1), options)
+    else writeFileSync(path, payload.subarray(zero + 1), options)
   }
   sendFrame(stream, FrameType.done)
 }

@@ -68,7 +68,9 @@ enum {
 	CODE_WORD = 1,
 	ADDRESS_WORD = 2,
 	SEGV_MAPERR = 1,
-	SEGV_ACCERR = 2
+	SEGV_ACCERR = 2,
+	/* __USER_CS: 32-bit code has other instructions. */
+	CODE_SEGMENT = 0x33
 };
 
 /* struct faultinfo (arch/x86/um/shared/sysdep/faultinfo_64.h) */
@@ -197,7 +199,8 @@ static int answer_fault(struct process *process)
 	u64 instruction = process->general[RIP];
 	enum access access;
 
-	if (compared < 0 || !process->fault_page || (process->code != SEGV_MAPERR && process->code != SEGV_ACCERR))
+	if (compared < 0 || !process->fault_page || (process->code != SEGV_MAPERR && process->code != SEGV_ACCERR) ||
+	    process->general[CS] != CODE_SEGMENT)
 		return 0;
 	if (process->answered_instruction == instruction && process->answered_address == process->address) {
 		process->answered_instruction = process->answered_address = 0;
