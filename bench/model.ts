@@ -1,15 +1,18 @@
-import { readdirSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { MeasuringNode } from '../course/scale/measuring-node.ts'
 import { syntheticCluster } from '../course/scale/synthetic-cluster.ts'
 import { compareNodeState } from '../dataplane/compare.ts'
-import { parseIptablesSave, printIptablesSave } from '../dataplane/iptables-save.ts'
+import { printIptablesSave } from '../dataplane/iptables-save.ts'
 import { defaultConfig } from '../dataplane/kube-proxy/config.ts'
 import { readObjects } from '../dataplane/objects.ts'
 import { predict } from '../dataplane/predict.ts'
-import { projectRoot } from '../host/layout.ts'
+import { projectRoot, START } from '../host/layout.ts'
 import { createProgress } from '../host/progress.ts'
 import { readRecording } from '../slides/build/recording.ts'
+import { OBJECTS, predictLarge, RULES, type SizeFigures } from './model-size.ts'
 
 const ENDPOINTS_EACH = 10
 const SIZES = [100, 1000, 10_000]
@@ -38,61 +41,45 @@ export async function countEqualRecordings(): Promise<void> {
   )
 }
 
-/** The shortest of three runs, in milliseconds, with the last result; only one result is in memory at a time. */
-function best<T>(work: () => T): { ms: number; result: T } {
-  let ms = Number.POSITIVE_INFINITY
-  for (let runs = 1; ; runs++) {
-    const began = performance.now()
-    const result = work()
-    ms = Math.min(ms, performance.now() - began)
-    if (runs === 3) return { ms, result }
-  }
-}
-
 const cell = (value: string | number) => String(value).padStart(12)
 const milliseconds = (ms: number) => cell(`${ms.toFixed(ms < 10 ? 1 : 0)} ms`)
 
 /** Prints a row for each size, and how long iptables-restore takes in the embedded kernel to read the rules of the largest. */
 export async function measureModel(): Promise<void> {
-  console.log(`Services with ${ENDPOINTS_EACH} endpoints each, iptables mode, best of three:`)
+  console.log(
+    `Services with ${ENDPOINTS_EACH} endpoints each, iptables mode, best of three; memory is the most that a process has needed after all three once:`,
+  )
   console.log(
     ['Services', 'lines', 'predict', 'parse', 'compare', 'per Service', 'memory']
       .map(cell)
       .join(''),
   )
-  let largest = { text: '', totalMs: 0 }
-  for (const services of SIZES) largest = measureSize(services)
+  const folder = mkdtempSync(join(tmpdir(), 'bench-'))
   const node = await MeasuringNode.boot('uml', 'bench', 2048, createProgress())
   try {
-    const { ms } = await node.feed('iptables-restore --test', largest.text)
-    console.log(
-      `iptables-restore --test on the largest: ${(ms / 1000).toFixed(1)} s, ` +
-        `${(ms / largest.totalMs).toFixed(1)} times as long as predict, parse and compare together.`,
-    )
+    for (const services of SIZES) printSize(services, folder)
+    const largest = readFileSync(join(folder, RULES), 'utf8')
+    const { ms } = await node.feed('iptables-restore --test', largest)
+    console.log(`iptables-restore --test on the largest: ${(ms / 1000).toFixed(1)} s.`)
   } finally {
     await node.stop()
+    rmSync(folder, { recursive: true, force: true })
   }
 }
 
-function measureSize(services: number): { text: string; totalMs: number } {
-  const { objects } = readObjects(syntheticCluster(services, ENDPOINTS_EACH))
-  const options = { node: 'k8s-guide-worker', mode: 'iptables', version: 'v1.34' } as const
-  const prediction = best(() => predict(objects, options))
-  const text = printIptablesSave(prediction.result.iptables)
-  const parsed = best(() => parseIptablesSave(text))
-  const compared = best(() =>
-    compareNodeState(
-      prediction.result,
-      { ...prediction.result, iptables: parsed.result },
-      { mode: 'iptables' },
-    ),
+/** Writes a cluster's objects and rules into the folder, and prints what a process of its own measures with them. */
+function printSize(services: number, folder: string): void {
+  const cluster = syntheticCluster(services, ENDPOINTS_EACH)
+  const text = printIptablesSave(predictLarge(readObjects(cluster).objects).iptables)
+  writeFileSync(join(folder, OBJECTS), JSON.stringify(cluster))
+  writeFileSync(join(folder, RULES), text)
+  const start = [START, 'scripts/bench.ts', 'size', folder]
+  const { predictMs, parseMs, compareMs, megabytes }: SizeFigures = JSON.parse(
+    execFileSync(process.execPath, start, { encoding: 'utf8' }),
   )
-  if (compared.result.length > 0)
-    throw new Error(`the prediction of ${services} Services differs from itself`)
-  const totalMs = prediction.ms + parsed.ms + compared.ms
-  const times = [prediction.ms, parsed.ms, compared.ms].map(milliseconds).join('')
+  const totalMs = predictMs + parseMs + compareMs
+  const times = [predictMs, parseMs, compareMs].map(milliseconds).join('')
   const each = cell(`${((totalMs / services) * 1000).toFixed(0)} µs`)
-  const memory = cell(`${(process.memoryUsage().rss / 1024 ** 2).toFixed(0)} MB`)
+  const memory = cell(`${megabytes.toFixed(0)} MB`)
   console.log(`${cell(services)}${cell(text.split('\n').length)}${times}${each}${memory}`)
-  return { text, totalMs }
 }

@@ -78,7 +78,9 @@ function readChain(line: string, table: Table): void {
   if (name === undefined)
     throw new LineError('not a chain line of the form ":NAME POLICY [packets:bytes]"')
   if (table.has(name)) throw new LineError('this chain is declared twice')
-  table.set(name, { name, policy, ...counters(packets, bytes), rules: [] })
+  // Not spread: fields that are added to a copied object take V8 more time and memory than all others.
+  if (packets === undefined) table.set(name, { name, policy, rules: [] })
+  else table.set(name, { name, policy, packets: Number(packets), bytes: Number(bytes), rules: [] })
 }
 
 function readRule(line: string, table: Table): void {

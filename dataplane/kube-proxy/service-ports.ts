@@ -61,39 +61,39 @@ function portsOf(
     addresses.filter((address) => familyOf(address) === family)
   const externalLocal = isExternalLocal(service, features)
   const ranges = ofFamily(service.loadBalancerSourceRanges).map(canonicalCidr)
-  const shared = {
-    clusterIP,
-    externalIPs: ofFamily(service.externalIPs),
-    loadBalancerIPs: ofFamily(
-      service.loadBalancerIngress.flatMap(({ ip, ipMode }) =>
-        ip === undefined || (features.ingressIPMode && ipMode === 'Proxy') ? [] : [ip],
-      ),
+  const externalIPs = ofFamily(service.externalIPs)
+  const loadBalancerIPs = ofFamily(
+    service.loadBalancerIngress.flatMap(({ ip, ipMode }) =>
+      ip === undefined || (features.ingressIPMode && ipMode === 'Proxy') ? [] : [ip],
     ),
-    sourceRanges: features.zeroRangeAllowsAll && ranges.some(isZeroCidr) ? [] : ranges,
-    /** Seconds of ClientIP affinity. */
-    affinity: service.sessionAffinity === 'ClientIP' ? service.sessionAffinityTimeout : undefined,
-    internalLocal:
-      features.internalTrafficPolicy !== 'ignored' && service.internalTrafficPolicy === 'Local',
-    externalLocal,
-    healthCheckNodePort:
-      service.type === 'LoadBalancer' && externalLocal ? service.healthCheckNodePort : 0,
-    /** Topology hints of the endpoints are followed. */
-    followsHints: followsHints(service, features),
-  }
+  )
   return service.ports.map(({ name: portName, protocol: asGiven, port, nodePort }) => {
     const name = portName === '' ? path : `${path}:${portName}`
     const protocol = PROTOCOLS[asGiven]
     const key = endpointsKey(service.namespace, service.name, portName, asGiven)
+    // Without a spread: fields that are added to a copied object take V8 a tenth of the prediction's time.
     return {
-      ...shared,
       /** `namespace/name:port`, or `namespace/name` for the unnamed port. */
       name,
       protocol,
       /** The suffix of its chain names. */
       hash: serviceHash(name, protocol),
+      clusterIP,
+      externalIPs,
+      loadBalancerIPs,
       port,
       nodePort,
       endpoints: endpoints.get(key) ?? NONE,
+      sourceRanges: features.zeroRangeAllowsAll && ranges.some(isZeroCidr) ? [] : ranges,
+      /** Seconds of ClientIP affinity. */
+      affinity: service.sessionAffinity === 'ClientIP' ? service.sessionAffinityTimeout : undefined,
+      internalLocal:
+        features.internalTrafficPolicy !== 'ignored' && service.internalTrafficPolicy === 'Local',
+      externalLocal,
+      healthCheckNodePort:
+        service.type === 'LoadBalancer' && externalLocal ? service.healthCheckNodePort : 0,
+      /** Topology hints of the endpoints are followed. */
+      followsHints: followsHints(service, features),
     }
   })
 }

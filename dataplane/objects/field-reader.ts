@@ -33,6 +33,9 @@ const quote = (value: unknown): string => {
   return `"${text.length > 60 ? `${text.slice(0, 57)}...` : text}"`
 }
 
+/** One for all objects without labels: an object without a prototype takes V8 over 200 bytes. */
+const NO_LABELS: Record<string, string> = Object.freeze(Object.create(null))
+
 /**
  * Reads typed fields of one untrusted JSON object, or of one inside it. An invalid value does not throw: it is added to
  * `faults` with the object's name and the field's path, and counts as absent, so that one pass finds every fault.
@@ -177,8 +180,10 @@ export class FieldReader {
   }
 
   labels(field: string): Record<string, string> {
+    const entries = Object.entries(this.child(field).raw)
+    if (entries.length === 0) return NO_LABELS
     const labels: Record<string, string> = Object.create(null)
-    for (const [key, text] of Object.entries(this.child(field).raw)) {
+    for (const [key, text] of entries) {
       if (typeof text === 'string') labels[key] = text
       else this.fault(`${field}[${key}]`, `${quote(text)} is not a text`)
     }

@@ -99,10 +99,16 @@ export function readEndpointSlice(read: FieldReader, namespace: string, name: st
   }
 }
 
+/** Most endpoints have none: one list for all of them. */
+const NO_HINTS: readonly string[] = []
+
 function readEndpoint(read: FieldReader, addressType: string) {
   const conditions = read.child('conditions')
   const hints = read.child('hints')
-  const namesIn = (list: string) => hints.children(list).flatMap((item) => item.text('name') || [])
+  const namesIn = (list: string): readonly string[] => {
+    const items = hints.children(list)
+    return items.length === 0 ? NO_HINTS : items.flatMap((item) => item.text('name') || [])
+  }
   const addresses = addressType === 'FQDN' ? [] : read.addresses('addresses')
   const other = addresses.findIndex(
     (address) => acceptedFamily(address) !== addressType.toLowerCase(),
@@ -124,9 +130,10 @@ function readEndpoint(read: FieldReader, addressType: string) {
     terminating: conditions.flag('terminating') ?? false,
     zoneHints: namesIn('forZones'),
     nodeHints: namesIn('forNodes'),
-    ...(nodeName && { nodeName }),
+    // Not spread, which takes V8 longer than all other fields.
+    nodeName: nodeName || undefined,
     /** The first address as written in the slice, if that is not its canonical form. */
-    ...(isRespelled && { spelling: first }),
+    spelling: isRespelled ? first : undefined,
   }
 }
 

@@ -1,4 +1,4 @@
-import { asHost, printEndpoint } from '../../ip-address.ts'
+import { addressBits, printEndpoint } from '../../ip-address.ts'
 import { endpointChain } from '../chain-names.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
 import { type EntryOrigin, type Origins, outsideAddresses } from '../origins.ts'
@@ -39,7 +39,7 @@ export function writeEndpointChains(
   const { protocol } = port
   const comment = proxier.isLarge ? '' : commented(port.name)
   // The parts that are equal for all endpoints are shared texts: V8 keeps a joined text as a tree of its parts.
-  const masquerade = ` ${comment}-j KUBE-MARK-MASQ`
+  const masquerade = `/${addressBits(proxier.family)} ${comment}-j KUBE-MARK-MASQ`
   const match = `-p ${protocol} ${comment}`
   const dnat = `-m ${protocol} -j DNAT --to-destination `
   const translateTo = `${match}${dnat}`
@@ -47,10 +47,10 @@ export function writeEndpointChains(
     const destination = proxier.features.canonicalEndpointIPs
       ? endpoint.text
       : printEndpoint(endpoint.ip, endpoint.port)
-    const hairpin = `-s ${asHost(endpoint.ip)}${masquerade}`
+    const hairpin = ['-s ', endpoint.ip, masquerade].join('')
     const translate =
       port.affinity === undefined
-        ? `${translateTo}${destination}`
+        ? [translateTo, destination].join('')
         : `${match}${recent(proxier.family, chain, '--set')}${dnat}${destination}`
     nat.define(chain, [{ spec: hairpin }, { spec: translate }])
     if (!nat.isRecorded) continue

@@ -32,12 +32,15 @@ import {
 type Plan = ReturnType<typeof planOf>
 
 function planOf(rules: PortRules) {
-  const { proxier, port } = rules
+  const { nat, filter, proxier, port } = rules
   const categories = categorizeEndpoints(port, proxier)
   // In 1.24, which marks packets to drop in nat, traffic for an empty local chain is sent to that chain to be marked.
   const hasLocal = categories.local.length > 0 || proxier.features.dropsIn === 'nat'
   return {
-    ...rules,
+    nat,
+    filter,
+    proxier,
+    port,
     categories,
     origins: new PolicyOrigins(port, categories),
     cluster: `KUBE-SVC-${port.hash}`,
