@@ -56,5 +56,5 @@ await main(async () => {
   4. Break one thing on one node in ${files.breakages}, then
      ${test}${only}
   5. make record-solved LAB=${number}, then ${test} and npx vitest run test/course test/instructors/submission
-  6. What it leaves on a cluster: leave in solution.ts. Its packet: labs/packets.yaml. Its fact: CARD.md and slides/${folder}.md`)
+  6. What it leaves on a cluster: leave in solution.ts. Its packet: labs/packets.yaml. The slide and the card's line that are nothing new: delete them.`)
 })

@@ -128,3 +128,20 @@ export const stepBreakage = (id: string): string => `  ${stepKey(id)}: {
     '✎ what is broken on one node': '✎ the commands that break it there',
   },
 `
+
+/** A line of the card. */
+export const cardFact = (id: string): string =>
+  `- ✎ What the step ${id} leaves to take to work, in a line.\n`
+
+/** A slide with the first commands of the step. */
+export const stepSlide = (folder: string, id: string): string => `
+---
+
+## ✎ What the step ${id} shows
+
+<!-- fence: ${folder}/${id}#1 -->
+
+<!-- notes: 2 min
+✎ What the participants expect, and what surprises them.
+-->
+`

@@ -1,9 +1,10 @@
 import { Refusal } from '../../dataplane/refusal.ts'
 import type { WrittenLab } from '../../grading/lab-definition.ts'
 import { withClaimedStep } from './claim-step.ts'
-import { CLAIM_FILES, filesOfLab } from './course-files.ts'
+import { CLAIM_FILES, cardOf, deckOf, filesOfLab } from './course-files.ts'
 import {
   type AnswerNames,
+  cardFact,
   type NewStepAsks,
   solutionEntry,
   stepBreakage,
@@ -12,6 +13,7 @@ import {
   stepImport,
   stepModule,
   stepSection,
+  stepSlide,
 } from './new-step-templates.ts'
 
 /** What `make new-step` is given. */
@@ -25,7 +27,7 @@ export interface NewStep {
   claim?: string | undefined
 }
 
-/** The files that a step is written in, by what they hold; `breakages` only where the lab has such a table. */
+/** The files that a step is written in, by what they hold; `breakages`, `card` and `deck` only where the lab has them. */
 export function filesOfStep(folder: string, id: string) {
   const lab = Number(folder.slice(0, 2))
   return {
@@ -33,6 +35,8 @@ export function filesOfStep(folder: string, id: string) {
     ...CLAIM_FILES,
     module: `checks/${folder}/${id}.ts`,
     breakages: `test/labs/lab-${lab}-breakages.ts`,
+    card: cardOf(folder),
+    deck: deckOf(folder),
   }
 }
 
@@ -62,8 +66,8 @@ export function faultsOfNewStep(
 
 /**
  * The files of a lab with one more step, by path: its definition, section, check and reference solution, marked for the linter
- * until they are written, a breakage in the table of its test, and the claim. Later sections are numbered again, and the step's
- * point is taken from the step that has the most. Pure.
+ * until they are written, a breakage in the table of its test, a line of the card, a slide, and the claim. Later sections are
+ * numbered again, and the step's point is taken from the step that has the most. Pure.
  * @param sources the text of each file that exists, by path
  * @throws Refusal when a file does not contain the step that the new one follows, or the module of its check exists
  */
@@ -114,6 +118,11 @@ export function withNewStep(
   const table = /^export const breakages = listBreakages<[^(]*\(\{\n[\s\S]*?^(?=\}\))/m
   if (table.test(read(breakages)))
     changed[breakages] = read(breakages).replace(table, (entries) => entries + stepBreakage(id))
+  for (const [file, added] of [
+    [files.card, withCardFact(read(files.card), id)],
+    [files.deck, withSlide(read(files.deck), folder, after, id)],
+  ] as const)
+    if (sources[file] !== undefined) changed[file] = added
   if (claim !== undefined) {
     const texts = { claims: read(claims), curriculum: read(curriculum) }
     const order = { claim, place: `${number}/${id}`, after: `${number}/${after}` }
@@ -121,6 +130,22 @@ export function withNewStep(
     Object.assign(changed, { [claims]: claimed.claims, [curriculum]: claimed.curriculum })
   }
   return changed
+}
+
+/** The card with one more fact, behind the last item of a list; at its end where it has none. */
+function withCardFact(card: string, id: string): string {
+  const items = [...card.matchAll(/^- .*\n(?: {2}.*\n)*/gm)]
+  const last = items.at(-1)
+  const at = last ? last.index + last[0].length : card.length
+  return card.slice(0, at) + cardFact(id) + card.slice(at)
+}
+
+/** The deck with one more slide, behind the last one with commands of the step that it follows; at its end where there is none. */
+function withSlide(deck: string, folder: string, after: string, id: string): string {
+  const shown = deck.lastIndexOf(`fence: ${folder}/${after}#`)
+  const end = shown === -1 ? -1 : deck.indexOf('\n---\n', shown)
+  const at = end === -1 ? deck.length : end
+  return deck.slice(0, at) + stepSlide(folder, id) + deck.slice(at)
 }
 
 /** The step with the most points, which gives one. */

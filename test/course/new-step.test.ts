@@ -77,6 +77,7 @@ test('lint names what is missing, and nothing else', async () => {
   expect(complaints.map(({ file }) => file.split(':')[0]).sort()).toEqual(
     [
       ...[files.definition, files.text, files.solution, files.module, files.breakages],
+      ...[files.card, files.deck],
       files.claims,
     ].sort(),
   )
@@ -90,7 +91,7 @@ test.each(['predict', 'question'] as const)(
     expect(complaints.map(({ text }) => text)).toEqual(
       complaints.map(() => 'text is still to be written (✎).'),
     )
-    expect(complaints).toHaveLength(5)
+    expect(complaints).toHaveLength(7)
     const { changed } = withStep('05-exposure', 'exposed', { asks, claim: 'A7' })
     const { spec, solution, module, curriculum } = filesOfStep('05-exposure', ID)
     expect(changed[spec]).toContain(`step('made-here', madeHereHolds, { ${asks}: madeHereTruth })`)
@@ -129,6 +130,29 @@ test('the step needs what the one before it needs, and its test plays all of tha
   const { changed } = withStep('05-exposure', 'gained-addresses')
   const later = parseLab(changed[definition] ?? '', definition)
   expect(neededSteps(later, ID)).toEqual(['stage', 'exposed', ID])
+})
+
+test('the card has a line more, and the deck a slide behind that of the step before', () => {
+  const { card, deck } = filesOfStep('03-from-outside', ID)
+  const { changed, sources } = withStep('03-from-outside', 'logged-client')
+  const added = (file: string) => {
+    const before = new Set(sources[file]?.split('\n'))
+    return changed[file]?.split('\n').filter((line) => !before.has(line))
+  }
+  expect(added(card)).toEqual([`- ✎ What the step ${ID} leaves to take to work, in a line.`])
+  expect(added(deck)).toEqual([
+    `## ✎ What the step ${ID} shows`,
+    `<!-- fence: 03-from-outside/${ID}#1 -->`,
+    '✎ What the participants expect, and what surprises them.',
+  ])
+  const shown: string[] = changed[deck]?.match(/fence: 03-from-outside\/[a-z-]+/g) ?? []
+  expect(shown[shown.indexOf(`fence: 03-from-outside/${ID}`) - 1]).toBe(
+    'fence: 03-from-outside/logged-client',
+  )
+  // Each slide is separated from the next one.
+  expect(changed[deck]?.split('\n---\n')).toHaveLength(
+    (sources[deck]?.split('\n---\n').length ?? 0) + 1,
+  )
 })
 
 test('a claim that does not exist and a module that does are refused', () => {
