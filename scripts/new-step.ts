@@ -1,6 +1,7 @@
 // Adds a step to a lab as a template:  LAB=3 AFTER=web ID=session-affinity ASK=question CLAIM=C4 new-step.ts
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { claimSentence } from '../course/lint/claim-step.ts'
 import { filesOfLab } from '../course/lint/course-files.ts'
 import {
   faultsOfNewStep,
@@ -47,7 +48,7 @@ await main(async () => {
   const byStep = existsSync(join(projectRoot, testFile)) && read(testFile).includes("'$id: ")
   const only = byStep ? ` -t "${steps.join('|')}"    plays it and the steps that it needs` : ''
   const claims = step.claim
-    ? `${number}/${id} proves ${step.claim}.`
+    ? `${number}/${id} proves ${step.claim}: ${claimSentence(changed[files.curriculum] ?? '', step.claim)}`
     : `Add ${number}/${id} to a claim in ${files.claims} and in ${files.curriculum}, as CLAIM=A7 would have done.`
   console.log(`Next:
   1. Replace every ✎: make lint-labs lists them, and what else is missing.

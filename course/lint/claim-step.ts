@@ -40,6 +40,12 @@ function withNextClaim({ claims, curriculum }: ClaimTexts, claim: string): Claim
   }
 }
 
+/** `"What is claimed", by 2/sets, 3/web.`, for an author who has mistaken the claim. */
+export function claimSentence(curriculum: string, claim: string): string {
+  const row = new RegExp(`^\\| ${claim} \\| (.+) \\| (.+) \\|$`, 'm').exec(curriculum)
+  return `"${row?.[1] ?? ''}", by ${row?.[2]?.replaceAll('`', '') ?? ''}.`
+}
+
 /**
  * The texts of both files with one more step that proves a claim; one of the next number in its part is begun. Pure.
  * @throws Refusal when there is no such claim

@@ -40,6 +40,7 @@ export const lintCourse = (course: CourseFiles): LintMessage[] => [...complaints
 
 function* complaintsAbout(course: CourseFiles): LintMessages {
   const written = new Map<string, WrittenLab>()
+  const taking = new Map<number, number>()
   for (const lab of course.labs) {
     const { folder, sources, solution } = lab
     const files = filesOfLab(folder)
@@ -49,6 +50,7 @@ function* complaintsAbout(course: CourseFiles): LintMessages {
     const text = yield* parsed(parseLabText, files.text, sources)
     if (definition) {
       written.set(folder, definition)
+      taking.set(definition.id, minutesOf(definition, text))
       yield* lintDefinition(files.definition, folder, definition)
       yield* lintAsking(files.definition, definition)
       yield* lintDeck(lab, definition)
@@ -58,7 +60,7 @@ function* complaintsAbout(course: CourseFiles): LintMessages {
     yield* lintOverview(lab, definition, course)
   }
   yield* lintNumbers(course)
-  yield* lintPlans(written, course)
+  yield* lintPlans(taking, course)
   yield* lintWritten(CLAIM_FILES.curriculum, course.curriculum)
   yield* lintClaims(course, written)
 }
@@ -282,9 +284,18 @@ function* lintNumbers({ labs }: CourseFiles): LintMessages {
   }
 }
 
-/** A plan of a workshop has at least the minutes that a whole lab takes, and INSTRUCTORS.md has the tables of all plans. */
+/** The minutes that a lab states, or those that FIX=1 would write. */
+function minutesOf(lab: WrittenLab, text: LabText | undefined): number {
+  const effort = text && effortOf(text, lab)
+  return effort && !isTrueTo(effort, lab.minutes) ? effort.minutes : lab.minutes
+}
+
+/**
+ * A plan of a workshop has at least the minutes that a whole lab takes, and INSTRUCTORS.md has the tables of all plans.
+ * @param taking minutes by number of the lab
+ */
 function* lintPlans(
-  labs: ReadonlyMap<string, WrittenLab>,
+  taking: ReadonlyMap<number, number>,
   { instructors }: CourseFiles,
 ): LintMessages {
   if (withPlanTables(instructors) !== instructors)
@@ -292,7 +303,7 @@ function* lintPlans(
       file: 'INSTRUCTORS.md',
       text: `has a table that is not the plan of course/workshop-plan.ts. ${FIX_MINUTES}`,
     }
-  for (const { id, minutes } of labs.values())
+  for (const [id, minutes] of taking)
     for (const { name, days } of WORKSHOP_PLANS)
       for (const block of days.flat())
         if (block.lab === id && block.part === undefined && block.minutes < minutes)

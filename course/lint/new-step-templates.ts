@@ -129,6 +129,10 @@ export const stepBreakage = (id: string): string => `  ${stepKey(id)}: {
   },
 `
 
+/** A wrong answer that the lab's test types. */
+export const answerToRefuse = (id: string): string =>
+  `  ${stepKey(id)}: '✎ a typical wrong answer',\n`
+
 /** A line of the card. */
 export const cardFact = (id: string): string =>
   `- ✎ What the step ${id} leaves to take to work, in a line.\n`

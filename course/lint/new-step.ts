@@ -4,6 +4,7 @@ import { withClaimedStep } from './claim-step.ts'
 import { CLAIM_FILES, cardOf, deckOf, filesOfLab } from './course-files.ts'
 import {
   type AnswerNames,
+  answerToRefuse,
   cardFact,
   type NewStepAsks,
   solutionEntry,
@@ -44,6 +45,9 @@ const ID = /^[a-z][a-z0-9-]*$/
 const ASKS: readonly string[] = ['predict', 'question'] satisfies NewStepAsks[]
 const NEXT_CHECK = /^ {2}(?:step|liveStep|question|observe)\(|^\}\)/m
 const NEXT_ENTRY = /^ {4}(?:'[a-z]|[a-z.])|^ {2}\},?$/m
+
+/** The answers that a lab's test types to see them refused, up to the end of their table. */
+const WRONG_ANSWERS = /^export const wrongAnswers: [^=]*= \{\n[\s\S]*?^(?=\})/m
 
 /** Why a step can't be added, one sentence for each fault; empty if it can. */
 export function faultsOfNewStep(
@@ -116,8 +120,12 @@ export function withNewStep(
     ),
   }
   const table = /^export const breakages = listBreakages<[^(]*\(\{\n[\s\S]*?^(?=\}\))/m
-  if (table.test(read(breakages)))
-    changed[breakages] = read(breakages).replace(table, (entries) => entries + stepBreakage(id))
+  if (table.test(read(breakages))) {
+    const refused = asks === 'question' ? answerToRefuse(id) : ''
+    changed[breakages] = read(breakages)
+      .replace(table, (entries) => entries + stepBreakage(id))
+      .replace(WRONG_ANSWERS, (entries) => entries + refused)
+  }
   for (const [file, added] of [
     [files.card, withCardFact(read(files.card), id)],
     [files.deck, withSlide(read(files.deck), folder, after, id)],
@@ -140,10 +148,11 @@ function withCardFact(card: string, id: string): string {
   return card.slice(0, at) + cardFact(id) + card.slice(at)
 }
 
-/** The deck with one more slide, behind the last one with commands of the step that it follows; at its end where there is none. */
+/** The deck with one more slide, behind the last one with commands of the step that it follows; else before its last one. */
 function withSlide(deck: string, folder: string, after: string, id: string): string {
   const shown = deck.lastIndexOf(`fence: ${folder}/${after}#`)
-  const end = shown === -1 ? -1 : deck.indexOf('\n---\n', shown)
+  // The last slide sums up.
+  const end = shown === -1 ? deck.lastIndexOf('\n---\n') : deck.indexOf('\n---\n', shown)
   const at = end === -1 ? deck.length : end
   return deck.slice(0, at) + stepSlide(folder, id) + deck.slice(at)
 }

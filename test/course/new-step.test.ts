@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { transform } from 'esbuild'
 import { expect, test } from 'vitest'
 import { parseLabText } from '../../course/lab-text.ts'
+import { claimSentence } from '../../course/lint/claim-step.ts'
 import { type CourseFiles, filesOfLab, readCourse } from '../../course/lint/course-files.ts'
 import { lintCourse } from '../../course/lint/lint-course.ts'
 import {
@@ -115,6 +116,9 @@ test('a claim of the next number in its part is begun, with a sentence that is t
     `\n| ${claim} | ✎ What is claimed | \`3/made-here\` |\n`,
   )
   expect(changed['labs/claims.yaml']).toContain(`\n${claim}: [3/made-here]\n`)
+  expect(claimSentence(changed['labs/CURRICULUM.md'] ?? '', claim)).toBe(
+    '"✎ What is claimed", by 3/made-here.',
+  )
 })
 
 test('the breakage that is to be written has its place in the table', async () => {
@@ -122,6 +126,10 @@ test('the breakage that is to be written has its place in the table', async () =
   const { changed } = withStep('05-exposure', 'exposed')
   expect(changed[breakages]).toMatch(/^ {2}'made-here': \{\n {4}'✎ .*': '✎ .*',\n {2}\},\n\}\)/m)
   await expect(transform(changed[breakages] ?? '', { loader: 'ts' })).resolves.toBeTruthy()
+  expect(changed[breakages]).not.toContain('✎ a typical wrong answer')
+  const asking = withStep('05-exposure', 'exposed', { asks: 'question' }).changed[breakages] ?? ''
+  expect(asking).toMatch(/^ {2}'made-here': '✎ a typical wrong answer',\n\}\n/m)
+  await expect(transform(asking, { loader: 'ts' })).resolves.toBeTruthy()
   expect(withStep('06-scale', 'entries').changed).not.toHaveProperty('test/labs/lab-6-breakages.ts')
 })
 
