@@ -35,27 +35,29 @@ export interface CountedBar {
 }
 
 /** Columns for 100 %. */
-const WIDTH = 60
+const WIDTH = 30
 
-/** Draws counts as bars, one line each: labels in columns, a bar of proportional length, the percentage, the count. */
+/** Draws counts as bars, one line each: labels in columns, the percentage, the count, and a bar of proportional length, which may be cut off. */
 export function shareBars(bars: readonly CountedBar[]): string[] {
   const total = bars.reduce((sum, { count }) => sum + count, 0)
   const widths = (bars[0]?.labels ?? []).map((_, column) =>
     Math.max(...bars.map(({ labels }) => labels[column]?.length ?? 0)),
   )
   const part = (count: number) => (total === 0 ? 0 : count / total)
-  const lengths = bars.map(({ count }) => Math.round(part(count) * WIDTH * 2))
-  const longest = Math.ceil(Math.max(1, ...lengths) / 2)
+  const counts = bars.map(({ count }) => `(${count})`)
+  const longest = Math.max(0, ...counts.map(({ length }) => length))
   return bars.map(({ labels, count }, index) => {
-    const half = lengths[index] ?? 0
+    const half = Math.round(part(count) * WIDTH * 2)
     const bar = `${'█'.repeat(Math.floor(half / 2))}${half % 2 === 1 ? '▌' : ''}`
     const names = labels.map((label, column) => label.padEnd(widths[column] ?? 0))
     return [
       ...names,
-      bar.padEnd(longest),
       `${(part(count) * 100).toFixed(1).padStart(5)} %`,
-      `(${count})`,
-    ].join('  ')
+      counts[index]?.padStart(longest),
+      bar,
+    ]
+      .join('  ')
+      .trimEnd()
   })
 }
 
