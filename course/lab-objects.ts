@@ -9,8 +9,9 @@ import { restartAnnotation } from '../cluster/kube-proxy/kube-proxy-pods.ts'
 import { KubernetesObjectApi } from '../cluster/kubernetes.ts'
 import { projectRoot } from '../host/layout.ts'
 import type { Progress } from '../host/progress.ts'
-import { timeoutScale, waitFor } from '../host/wait.ts'
+import { DeadlineError, timeoutScale, waitFor } from '../host/wait.ts'
 import { explainBlockedProbe } from './blocked-probe.ts'
+import { type MissingImage, missingImage } from './missing-image.ts'
 
 const namespace = 'default'
 
@@ -174,19 +175,35 @@ export class LabObjects {
     )
   }
 
-  /** Waits for Pods. Throws Refusal after a few seconds if a rule stops their probes, and DeadlineError after two minutes. */
+  /**
+   * Waits for Pods. Throws Refusal after a few seconds if a rule stops their probes, and DeadlineError after two minutes, with the image
+   * that can't be pulled, which is told before.
+   */
   async #whenReady(pods: string, areReady: () => Promise<boolean>): Promise<void> {
     let explainedAt = Date.now()
-    await waitFor(`${pods} to be ready`, 120_000, async () => {
+    let missing: MissingImage | undefined
+    const wait = waitFor(`${pods} to be ready`, 120_000, async () => {
       if (await areReady()) return true
       if (Date.now() - explainedAt > UNREADY_MS * timeoutScale()) {
+        const before = missing?.image
+        missing = missingImage((await this.client.core.listNamespacedPod({ namespace })).items)
+        if (missing && missing.image !== before)
+          this.progress.note(`${sentenceOf(missing)} The kubelet tries again.`)
         await explainBlockedProbe(this.cluster, this.client)
         explainedAt = Date.now()
       }
       return false
     })
+    await wait.catch((error) => {
+      if (!missing || !(error instanceof DeadlineError)) throw error
+      const next = `kubectl describe pod ${missing.pod} shows why; \`make node-image\` fetches the images of a kind cluster where there is a network.`
+      throw new DeadlineError(`${error.message} ${sentenceOf(missing)} ${next}`)
+    })
   }
 }
+
+const sentenceOf = ({ pod, image, message }: MissingImage) =>
+  `Pod ${pod} waits for its image "${image}", which can't be pulled${message === '' ? '' : ` (${message})`}.`
 
 /** The time after which Pods that are not ready are examined, and examined again: an image in the node starts within it. */
 const UNREADY_MS = 5000
