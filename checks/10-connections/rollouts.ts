@@ -4,6 +4,7 @@ import * as z from 'zod'
 import {
   type CheckContext,
   type EvidenceCheck,
+  type LiveContext,
   onceSeen,
   type Truth,
 } from '../../grading/check-context.ts'
@@ -11,6 +12,7 @@ import { podsWithLabel } from '../../grading/expect-object.ts'
 import { expectFound, expectThat, fail } from '../../grading/failure.ts'
 import { evidenceKey } from '../../grading/learning-notes.ts'
 import { CONTROL_PLANE, type Snapshot } from '../../grading/snapshot.ts'
+import { isMetWithin } from '../../host/wait.ts'
 import {
   beginCounting,
   configuredTargets,
@@ -66,13 +68,28 @@ export const shopIsCareless = onceSeen('naive', async (context: CheckContext) =>
 
 const lossNote = z.object({ starting: z.number(), ending: z.number() })
 
-/** Evidence: clients have lost requests to Pods that did not listen yet, and to Pods that ended. */
-export const rolloutLosesRequests: EvidenceCheck = async ({ live, snapshot, show }) => {
+/** kube-proxy writes a rollout's last rules, its last Pods end, and clients notice both when they send again, after its new Pods are ready. */
+const ROLLOUT_END_MS = 3000
+
+async function countLosses({ live, snapshot }: LiveContext) {
   const clients = await readClients(live, snapshot)
   const lost = clients.flatMap(({ failed }) => failed)
   const starting = lost.filter(({ why }) => /refused/i.test(why)).length
-  const ending = lost.length - starting
   const answered = clients.reduce((sum, client) => sum + client.answered, 0)
+  return { answered, starting, ending: lost.length - starting }
+}
+
+/** Evidence: clients have lost requests to Pods that did not listen yet, and to Pods that ended. */
+export const rolloutLosesRequests: EvidenceCheck = async (context) => {
+  const { show } = context
+  let losses = await countLosses(context)
+  const isAtBothEnds = () => losses.starting > 0 && losses.ending > 0
+  if (losses.starting + losses.ending > 0 && !isAtBothEnds())
+    await isMetWithin(ROLLOUT_END_MS, async () => {
+      losses = await countLosses(context)
+      return isAtBothEnds()
+    })
+  const { answered, starting, ending } = losses
   show([`${answered} requests answered, ${starting} refused, ${ending} closed or not answered`])
   expectThat(starting > 0 && ending > 0, {
     inspect: SHOW_LOST,
@@ -107,7 +124,7 @@ export function podsThatLose(context: CheckContext): Truth {
       {
         when: (answer) => !answer.includes('new-before-they-listen'),
         because:
-          'Without a readiness probe a Pod is ready as soon as its container runs. This one listens two seconds later, and refuses until then.',
+          'Without a readiness probe a Pod is ready as soon as its container runs. This one listens four seconds later, and refuses until then.',
       },
       {
         when: (answer) => !answer.includes('old-when-they-end'),

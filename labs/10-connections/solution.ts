@@ -448,7 +448,10 @@ export const solution: LabSolution = {
       predictAt('local', '503', '503'),
       patchService('shop', LOCAL),
       follow,
-      exec(['$CONTROL', '"curl -s --max-time 3 http://$ADDRESS:$PORT/?through"']),
+      exec([
+        '$CONTROL',
+        '"curl -s --retry 5 --retry-connrefused --max-time 3 http://$ADDRESS:$PORT/?through"',
+      ]),
       answer('local', 'from-outside', 'from-outside'),
     ),
     last: typing(
