@@ -68,8 +68,10 @@ export const shopIsCareless = onceSeen('naive', async (context: CheckContext) =>
 
 const lossNote = z.object({ starting: z.number(), ending: z.number() })
 
-/** kube-proxy writes a rollout's last rules, its last Pods end, and clients notice both when they send again, after its new Pods are ready. */
-const ROLLOUT_END_MS = 3000
+/** A client whose first packet went to a Pod that had just ended tells it after five seconds, and sends nothing else meanwhile. */
+const LAST_LOSS_MS = 7000
+/** Of a Pod as old as this, or older, every loss has been told. */
+const SETTLED_MS = 20_000
 
 async function countLosses({ live, snapshot }: LiveContext) {
   const clients = await readClients(live, snapshot)
@@ -84,8 +86,11 @@ export const rolloutLosesRequests: EvidenceCheck = async (context) => {
   const { show } = context
   let losses = await countLosses(context)
   const isAtBothEnds = () => losses.starting > 0 && losses.ending > 0
-  if (losses.starting + losses.ending > 0 && !isAtBothEnds())
-    await isMetWithin(ROLLOUT_END_MS, async () => {
+  const isRecent = podsWithLabel(context.snapshot, 'shop').some(
+    ({ metadata }) => Date.now() - Date.parse(metadata.creationTimestamp ?? '') < SETTLED_MS,
+  )
+  if (isRecent && !isAtBothEnds())
+    await isMetWithin(LAST_LOSS_MS, async () => {
       losses = await countLosses(context)
       return isAtBothEnds()
     })

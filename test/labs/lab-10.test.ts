@@ -32,15 +32,21 @@ const withDeletedPods = new Set(['terminating', 'local', 'last', 'weight'])
 /** Their state is that of the step shop; what they ask for is a count and a connection. */
 const asksOnly = new Set(['naive', 'pinned'])
 
-/** No Pod of shop ends any more, and every node holds what follows from the objects: kube-proxy writes nothing. */
+/** Pods with the hook of linger.yaml end minutes later. */
+const SOON_SECONDS = 60
+
+/** No other Pod of shop ends any more, and every node holds what follows from the objects: kube-proxy writes nothing. */
 const settled = (id: string) =>
   waitFor('every node to follow', 40_000, async () => {
     const snapshot = await own.snapshot()
-    const ending = allPodsWithLabel(snapshot, 'shop').some(
+    const ending = allPodsWithLabel(snapshot, 'shop').filter(
       ({ metadata }) => metadata.deletionTimestamp,
     )
-    if (withDeletedPods.has(id)) return true
-    if (ending) return false
+    const isSoon = ending.some(
+      ({ metadata }) => (metadata.deletionGracePeriodSeconds ?? 0) < SOON_SECONDS,
+    )
+    if (withDeletedPods.has(id)) return !isSoon
+    if (ending.length > 0) return false
     return snapshot.nodes.every((node) => evaluate(node, 'iptables').differences.length === 0)
   })
 
