@@ -12,9 +12,11 @@ import { predict } from '../dataplane/predict.ts'
 export const OBJECTS = 'objects.json'
 export const RULES = 'rules.txt'
 
+/** The prediction of a worker of the cluster that is measured. */
 export const predictLarge = (objects: ClusterObjects): NodeState =>
   predict(objects, { node: 'k8s-guide-worker', mode: 'iptables', version: 'v1.34' })
 
+/** What one size costs: the shortest of three runs each, and the memory of a process. */
 export interface SizeFigures {
   predictMs: number
   parseMs: number

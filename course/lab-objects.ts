@@ -11,7 +11,7 @@ import { projectRoot } from '../host/layout.ts'
 import type { Progress } from '../host/progress.ts'
 import { DeadlineError, timeoutScale, waitFor } from '../host/wait.ts'
 import { explainBlockedProbe } from './blocked-probe.ts'
-import { type MissingImage, missingImage } from './missing-image.ts'
+import { type StuckPod, stuckPod } from './stuck-pod.ts'
 
 const namespace = 'default'
 
@@ -129,7 +129,7 @@ export class LabObjects {
   /** `kubectl rollout status`: every Pod is updated and ready, and no old one is left. */
   async rolledOut(kind: 'Deployment' | 'DaemonSet', name: string): Promise<void> {
     const { apps } = this.client
-    await this.#whenReady(`every Pod of ${name}`, async () => {
+    await this.#whenReady(`every Pod of ${name}`, name, async () => {
       if (kind === 'Deployment') {
         const {
           metadata,
@@ -170,40 +170,46 @@ export class LabObjects {
 
   /** `kubectl wait --for=condition=Ready pod/NAME` */
   async podReady(name: string): Promise<void> {
-    await this.#whenReady(`Pod ${name}`, async () =>
+    await this.#whenReady(`Pod ${name}`, name, async () =>
       isPodReady(await this.client.core.readNamespacedPod({ namespace, name })),
     )
   }
 
   /**
-   * Waits for Pods. Throws Refusal after a few seconds if a rule stops their probes, and DeadlineError after two minutes, with the image
-   * that can't be pulled, which is told before.
+   * Waits for Pods. Throws Refusal after a few seconds if a rule stops their probes, and DeadlineError after two minutes, with what one of
+   * them waits for, which is told before.
+   * @param name of the Pod, or of the workload that makes them
    */
-  async #whenReady(pods: string, areReady: () => Promise<boolean>): Promise<void> {
+  async #whenReady(what: string, name: string, areReady: () => Promise<boolean>): Promise<void> {
     let explainedAt = Date.now()
-    let missing: MissingImage | undefined
-    const wait = waitFor(`${pods} to be ready`, 120_000, async () => {
+    let stuck: StuckPod | undefined
+    const wait = waitFor(`${what} to be ready`, 120_000, async () => {
       if (await areReady()) return true
       if (Date.now() - explainedAt > UNREADY_MS * timeoutScale()) {
-        const before = missing?.image
-        missing = missingImage((await this.client.core.listNamespacedPod({ namespace })).items)
-        if (missing && missing.image !== before)
-          this.progress.note(`${sentenceOf(missing)} The kubelet tries again.`)
+        const before = stuck?.reason
+        stuck = stuckPod(await this.#podsOf(name))
+        if (stuck && before === undefined) this.progress.note(sentenceOf(stuck))
         await explainBlockedProbe(this.cluster, this.client)
         explainedAt = Date.now()
       }
       return false
     })
     await wait.catch((error) => {
-      if (!missing || !(error instanceof DeadlineError)) throw error
-      const next = `kubectl describe pod ${missing.pod} shows why; \`make node-image\` fetches the images of a kind cluster where there is a network.`
-      throw new DeadlineError(`${error.message} ${sentenceOf(missing)} ${next}`)
+      if (!stuck || !(error instanceof DeadlineError)) throw error
+      const next = `kubectl describe pod ${stuck.name} shows its events.`
+      throw new DeadlineError(`${error.message} ${sentenceOf(stuck)} ${next}`)
     })
+  }
+
+  /** A Pod and those of a workload, whose names begin with the workload's. */
+  async #podsOf(name: string): Promise<V1Pod[]> {
+    const { items } = await this.client.core.listNamespacedPod({ namespace })
+    return items.filter(({ metadata }) => `${metadata?.name}-`.startsWith(`${name}-`))
   }
 }
 
-const sentenceOf = ({ pod, image, message }: MissingImage) =>
-  `Pod ${pod} waits for its image "${image}", which can't be pulled${message === '' ? '' : ` (${message})`}.`
+const sentenceOf = ({ name, reason, message }: StuckPod) =>
+  `Pod ${name} does not start: ${reason}${message === '' ? '' : ` (${message})`}.`
 
 /** The time after which Pods that are not ready are examined, and examined again: an image in the node starts within it. */
 const UNREADY_MS = 5000

@@ -13,6 +13,7 @@ import {
 import { listLabs, neededSteps, parseLab } from '../grading/lab-definition.ts'
 import { projectRoot } from '../host/layout.ts'
 import { main, Refusal } from '../host/main.ts'
+import { linesFor } from '../host/wrap-lines.ts'
 
 await main(async () => {
   const { LAB = '', AFTER: after = '', ID: id = '', ASK, CLAIM } = process.env
@@ -46,16 +47,37 @@ await main(async () => {
   const test = `npx vitest run ${testFile}`
   // Tests that play step by step have a title for each step.
   const byStep = existsSync(join(projectRoot, testFile)) && read(testFile).includes("'$id: ")
-  const only = byStep ? ` -t "${steps.join('|')}"    plays it and the steps that it needs` : ''
+  const only = byStep ? ` -t "${steps.join('|')}"` : ''
   const claims = step.claim
     ? `${number}/${id} proves ${step.claim}: ${claimSentence(changed[files.curriculum] ?? '', step.claim)}`
     : `Add ${number}/${id} to a claim in ${files.claims} and in ${files.curriculum}, as CLAIM=A7 would have done.`
-  console.log(`Next:
-  1. Replace every ✎: make lint-labs lists them, and what else is missing.
-  2. Its point was taken from step ${richestOf(written)}: give it more of the 100. ${claims}
-  3. make check-${number} STEP=${id}, make solve-${number} STEP=${id}
-  4. Break one thing on one node in ${files.breakages}, then
-     ${test}${only}
-  5. make record-solved LAB=${number}, then ${test} and npx vitest run test/course test/instructors/submission
-  6. What it leaves on a cluster: leave in solution.ts. Its packet: labs/packets.yaml. The slide and the card's line that are nothing new: delete them.`)
+  // Commands stand on lines of their own, so that they can be copied.
+  const next: [sentence: string, ...commands: string[]][] = [
+    ['Replace every ✎: `make lint-labs` lists them, and what else is missing.'],
+    [
+      `Its point was taken from step ${richestOf(written)}: give it more of the 100. ${claims}`,
+      `make check-${number} STEP=${id}`,
+      `make solve-${number} STEP=${id}`,
+    ],
+    [
+      `Break one thing on one node in ${files.breakages}. ${byStep ? 'Its test plays the step and those that it needs:' : 'Its test:'}`,
+      `${test}${only}`,
+    ],
+    [
+      'Record the solved lab again:',
+      `make record-solved LAB=${number}`,
+      test,
+      'npx vitest run test/course test/instructors/submission',
+    ],
+    [
+      "What it leaves on a cluster: leave in solution.ts. Its packet: labs/packets.yaml. Delete the slide and the card's line where they say nothing new.",
+    ],
+  ]
+  console.log('Next:')
+  for (const [index, [sentence, ...commands]] of next.entries())
+    for (const line of [
+      ...linesFor(process.stdout, sentence, `  ${index + 1}. `),
+      ...commands.map((command) => `     ${command}`),
+    ])
+      console.log(line)
 })

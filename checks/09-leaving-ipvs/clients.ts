@@ -6,6 +6,7 @@ import { podsWithLabel, WEB_NAMESPACE } from '../../grading/expect-object.ts'
 import { expectThat, fail } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { nodeAddressOf, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
+import { isMetWithin, timeoutScale } from '../../host/wait.ts'
 import { type ClientLog, type ClientPlace, lostSince, readClientLog } from './client-log.ts'
 import type { ModePair } from './migration.ts'
 import { OUTSIDE_LOG, outsideTargets, readOutside, START_OUTSIDE } from './outside-client.ts'
@@ -51,6 +52,31 @@ export async function readClients(live: LiveCluster, snapshot: Snapshot): Promis
 export async function readAllClients(live: LiveCluster, snapshot: Snapshot): Promise<ClientLog[]> {
   const [inPods, outside] = await Promise.all([readClients(live, snapshot), readOutside(live)])
   return [...inPods, ...outside]
+}
+
+/** A client prints its counts every second, unless it waits: up to five seconds for a connection or an answer, of each of its targets. */
+const TOLD_MS = 15_000
+
+/**
+ * Every client with its log after it has printed its counts once more: what it lost before this call is in its log. Fails if a client prints
+ * none.
+ */
+export async function readToldClients(read: () => Promise<ClientLog[]>): Promise<ClientLog[]> {
+  let clients = await read()
+  const before = new Map(clients.map(({ uid, counts }) => [uid, counts]))
+  const silentOne = () => clients.find(({ uid, counts }) => counts <= (before.get(uid) ?? -1))
+  await isMetWithin(TOLD_MS, async () => {
+    clients = await read()
+    return silentOne() === undefined
+  })
+  const silent = silentOne()
+  if (silent)
+    fail({
+      inspect: `${printLog(silent)} | tail -n 3`,
+      expected: 'a line of counts every second',
+      actual: `${nameOf(silent)} has printed none for ${(TOLD_MS * timeoutScale()) / 1000} s`,
+    })
+  return clients
 }
 
 /** The addresses that the clients of a place call, as the ConfigMap `traffic` has them, with those of one node for `own-node`. */
@@ -157,7 +183,7 @@ async function countLost(context: LiveContext, read: typeof readClients): Promis
   const { live, snapshot, notes, show } = context
   const before = notes.read(CLIENTS_NOTE, clientsNote) ?? {}
   const counts = notes.read(COUNTS_NOTE, clientsNote) ?? {}
-  const clients = await read(live, snapshot)
+  const clients = await readToldClients(() => read(live, snapshot))
   expectRunning(clients, snapshot)
   const restarted = clients.find(({ uid }) => before[uid] === undefined)
   if (restarted)

@@ -4,7 +4,6 @@ import * as z from 'zod'
 import {
   type CheckContext,
   type EvidenceCheck,
-  type LiveContext,
   onceSeen,
   type Truth,
 } from '../../grading/check-context.ts'
@@ -12,13 +11,13 @@ import { podsWithLabel } from '../../grading/expect-object.ts'
 import { expectFound, expectThat, fail } from '../../grading/failure.ts'
 import { evidenceKey } from '../../grading/learning-notes.ts'
 import { CONTROL_PLANE, type Snapshot } from '../../grading/snapshot.ts'
-import { isMetWithin } from '../../host/wait.ts'
 import {
   beginCounting,
   configuredTargets,
   expectRunning,
   nothingLost,
   readClients,
+  readToldClients,
 } from '../09-leaving-ipvs/clients.ts'
 import { expectReady, expectShopProgrammed, podLives, shopService } from './shop.ts'
 
@@ -68,33 +67,13 @@ export const shopIsCareless = onceSeen('naive', async (context: CheckContext) =>
 
 const lossNote = z.object({ starting: z.number(), ending: z.number() })
 
-/** A client whose first packet went to a Pod that had just ended tells it after five seconds, and sends nothing else meanwhile. */
-const LAST_LOSS_MS = 7000
-/** Of a Pod as old as this, or older, every loss has been told. */
-const SETTLED_MS = 20_000
-
-async function countLosses({ live, snapshot }: LiveContext) {
-  const clients = await readClients(live, snapshot)
+/** Evidence: clients have lost requests to Pods that did not listen yet, and to Pods that ended. */
+export const rolloutLosesRequests: EvidenceCheck = async ({ live, snapshot, show }) => {
+  const clients = await readToldClients(() => readClients(live, snapshot))
   const lost = clients.flatMap(({ failed }) => failed)
   const starting = lost.filter(({ why }) => /refused/i.test(why)).length
+  const ending = lost.length - starting
   const answered = clients.reduce((sum, client) => sum + client.answered, 0)
-  return { answered, starting, ending: lost.length - starting }
-}
-
-/** Evidence: clients have lost requests to Pods that did not listen yet, and to Pods that ended. */
-export const rolloutLosesRequests: EvidenceCheck = async (context) => {
-  const { show } = context
-  let losses = await countLosses(context)
-  const isAtBothEnds = () => losses.starting > 0 && losses.ending > 0
-  const isRecent = podsWithLabel(context.snapshot, 'shop').some(
-    ({ metadata }) => Date.now() - Date.parse(metadata.creationTimestamp ?? '') < SETTLED_MS,
-  )
-  if (isRecent && !isAtBothEnds())
-    await isMetWithin(LAST_LOSS_MS, async () => {
-      losses = await countLosses(context)
-      return isAtBothEnds()
-    })
-  const { answered, starting, ending } = losses
   show([`${answered} requests answered, ${starting} refused, ${ending} closed or not answered`])
   expectThat(starting > 0 && ending > 0, {
     inspect: SHOW_LOST,

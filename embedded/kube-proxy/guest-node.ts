@@ -67,7 +67,7 @@ export class GuestNode {
   write(path: string, content: string): Promise<void> {
     const { pid } = this.#placement
     const root = pid === undefined ? '' : `/proc/${pid}/root`
-    return this.#machine.write([{ path: `${root}${path}`, content, atOnce: true }])
+    return this.#machine.write([{ path: `${root}${path}`, content }])
   }
 
   /** Starts a program that runs in parallel to the scripts. */

@@ -50,7 +50,8 @@ export function podVolumes(api: Api, pod: Pod): GuestFile[] {
     const source = sourceOf(pod, volume)
     const folder = { path: `${source}/`, content: '' }
     if (!volume.hostPath) return [folder, ...volumeFiles(api, pod, volume)]
-    if (volume.hostPath.type === 'FileOrCreate') return [{ path: source, content: '' }]
+    if (volume.hostPath.type === 'FileOrCreate')
+      return [{ path: source, content: '', ifMissing: true }]
     return volume.hostPath.type === 'DirectoryOrCreate' ? [folder] : []
   })
 }

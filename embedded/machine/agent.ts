@@ -3,6 +3,7 @@
 // and 4 to and from the host.
 import { execFile } from 'node:child_process'
 import {
+  existsSync,
   mkdirSync,
   openSync,
   readdirSync,
@@ -209,8 +210,8 @@ function resize(stream: number, columns: number, rows: number): void {
 }
 
 /**
- * Replaces a file in a node's folder. Root of the node may have put a pipe or a link in the way, and opening a pipe would stop
- * this program: only a new file is written.
+ * Writes a file in the place of what is there: a reader gets its old content or the new one. Root of a node or container may have put a
+ * pipe or a link there, and opening a pipe would stop this program: only a new file is opened.
  */
 function replaceFile(path: string, content: Buffer, options: { mode?: number }): void {
   const written = `${path}.new`
@@ -221,15 +222,12 @@ function replaceFile(path: string, content: Buffer, options: { mode?: number }):
 
 function write(stream: number, payload: Buffer): void {
   const zero = payload.indexOf(0)
-  const { path, mode, atOnce }: Omit<GuestFile, 'content'> = JSON.parse(
+  const { path, mode, ifMissing }: Omit<GuestFile, 'content'> = JSON.parse(
     payload.toString('utf8', 0, zero),
   )
   mkdirSync(path.endsWith('/') ? path : dirname(path), { recursive: true })
-  if (!path.endsWith('/')) {
-    const options = mode === undefined ? {} : { mode }
-    if (atOnce) replaceFile(path, payload.subarray(zero + 1), options)
-    else writeFileSync(path, payload.subarray(zero + 1), options)
-  }
+  if (!path.endsWith('/') && !(ifMissing && existsSync(path)))
+    replaceFile(path, payload.subarray(zero + 1), mode === undefined ? {} : { mode })
   sendFrame(stream, FrameType.done)
 }
 

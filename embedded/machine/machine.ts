@@ -63,13 +63,13 @@ export interface SpawnOptions {
   container?: boolean
 }
 
-/** A file to write; a path that ends in / is a folder to create. */
+/** A file to write, which replaces what is at its path; a path that ends in / is a folder to create. */
 export interface GuestFile {
   path: string
   content: string | Uint8Array
   mode?: number
-  /** Whoever reads the file meanwhile sees its old content or the new one: the file is replaced by another one. */
-  atOnce?: true
+  /** What is at the path stays. */
+  ifMissing?: true
 }
 
 /** The root file system of a node or container: folders to create, and mounts (lines of an fstab). */

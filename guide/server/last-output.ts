@@ -9,7 +9,7 @@ interface UnixPty {
   readonly _socket: Readable
 }
 
-/** A terminal holds up to 64 KiB (tty_buffer_init in the kernel); a process that goes on printing is not read for ever. */
+/** A terminal holds up to 64 KiB (tty_buffer_init in the kernel); of a process that goes on printing, no more is read. */
 const MOST_READS = 32
 
 /**

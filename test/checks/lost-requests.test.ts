@@ -1,7 +1,12 @@
 // What clients have lost since they are counted, by their logs.
 
-import { expect, test } from 'vitest'
-import { lostSince, readClientLog } from '../../checks/09-leaving-ipvs/client-log.ts'
+import { afterEach, expect, test, vi } from 'vitest'
+import {
+  type ClientLog,
+  lostSince,
+  readClientLog,
+} from '../../checks/09-leaving-ipvs/client-log.ts'
+import { readToldClients } from '../../checks/09-leaving-ipvs/clients.ts'
 
 const failure = (at: string, why = 'Connection timed out') =>
   `FAILED ${at} new 10.96.0.7:80: ${why}`
@@ -33,4 +38,31 @@ test('a refusal takes no time, so its request was sent since', () => {
 test('without counts of that moment, which earlier notes lack, every failure counts', () => {
   const { failed } = readClientLog([counts(3), failure('10:00:05')].join('\n'))
   expect(lostSince(failed, 0, undefined)).toHaveLength(1)
+})
+
+afterEach(() => vi.unstubAllEnvs())
+
+/** The logs of a client as they are read one after the other; the last one stays. */
+const reading = (...logs: string[][]) => {
+  let reads = 0
+  return async (): Promise<ClientLog[]> => {
+    const lines = logs[Math.min(reads++, logs.length - 1)] ?? []
+    const place = { pod: 'traffic-1', uid: 'u', node: 'worker', place: 'pod' } as const
+    return [{ ...place, ...readClientLog(lines.join('\n')) }]
+  }
+}
+
+test('a request that a client still waits for is counted: its log is read after its next counts', async () => {
+  const waiting = ['targets 10.96.0.7:80', counts(3)]
+  const told = [...waiting, failure('10:00:05')]
+  const read = reading(waiting, waiting, told, [...told, counts(4)])
+  const [client] = await readToldClients(read)
+  expect(client?.failed.map(({ at }) => at)).toEqual(['10:00:05'])
+})
+
+test('a client that prints no counts any more, as one that was stopped, proves nothing', async () => {
+  vi.stubEnv('LAB_TIMEOUT_SCALE', '0.02')
+  await expect(readToldClients(reading([counts(3)]))).rejects.toMatchObject({
+    detail: { actual: 'traffic-1 on worker has printed none for 0.3 s' },
+  })
 })

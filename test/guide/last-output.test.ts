@@ -21,7 +21,7 @@ test('what nobody has read when a shell ends is shown, once and in its order', a
   expect(await shownOfUnread('seq 500')).toBe(lines.join(''))
 })
 
-test('a process that goes on printing after its shell is not read for ever', async () => {
+test('of a process that goes on printing after its shell, only the beginning is read', async () => {
   const shown = await shownOfUnread(
     "trap '' HUP; timeout 20 sh -c 'while sleep 0.01; do seq 1000; done' & echo $!",
   )

@@ -38,7 +38,7 @@ export function writeEndpointChains(
 ): void {
   const { protocol } = port
   const comment = proxier.isLarge ? '' : commented(port.name)
-  // The parts that are equal for all endpoints are shared texts: V8 keeps a joined text as a tree of its parts.
+  // Joined below: of a template V8 keeps the tree of its parts, and beside it the whole text once it has been compared.
   const masquerade = `/${addressBits(proxier.family)} ${comment}-j KUBE-MARK-MASQ`
   const match = `-p ${protocol} ${comment}`
   const dnat = `-m ${protocol} -j DNAT --to-destination `

@@ -36,6 +36,7 @@ function planOf(rules: PortRules) {
   const categories = categorizeEndpoints(port, proxier)
   // In 1.24, which marks packets to drop in nat, traffic for an empty local chain is sent to that chain to be marked.
   const hasLocal = categories.local.length > 0 || proxier.features.dropsIn === 'nat'
+  // Without a spread, as in portsOf (service-ports.ts).
   return {
     nat,
     filter,

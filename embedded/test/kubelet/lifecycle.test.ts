@@ -106,6 +106,23 @@ describe('starting', () => {
     expect(init?.state?.terminated).toMatchObject({ exitCode: 0, reason: 'Completed' })
   })
 
+  test('a hostPath of type FileOrCreate leaves what is there, also a pipe, and else is an empty file', async () => {
+    const volumeMounts = [{ name: 'node', mountPath: '/node' }]
+    const onNode = (name: string, path: string, type: string) => {
+      const volumes = [{ name: 'node', hostPath: { path, type } }]
+      cluster.create(name, worker, { ...shell('sleep 1000'), volumeMounts }, { volumes })
+    }
+    onNode('maker', '/root', 'Directory')
+    await cluster.ready('maker')
+    await cluster.exec('maker', 'cd /node; echo mine >kept; mkfifo pipe')
+    onNode('with-kept', '/root/kept', 'FileOrCreate')
+    onNode('with-pipe', '/root/pipe', 'FileOrCreate')
+    onNode('with-new', '/root/new', 'FileOrCreate')
+    await cluster.ready('with-kept', 'with-pipe', 'with-new')
+    const { stdout } = await cluster.exec('maker', 'cd /node; cat kept; stat -c "%n %F" pipe new')
+    expect(stdout).toBe('mine\npipe fifo\nnew regular empty file\n')
+  })
+
   test('a missing key is a CreateContainerConfigError that names it', async () => {
     const env = [{ name: 'A', valueFrom: { configMapKeyRef: { name: 'absent', key: 'k' } } }]
     cluster.create('misconfigured', worker, { image: 'tools', env })
