@@ -112,12 +112,12 @@ describe('starting', () => {
       const volumes = [{ name: 'node', hostPath: { path, type } }]
       cluster.create(name, worker, { ...shell('sleep 1000'), volumeMounts }, { volumes })
     }
-    onNode('maker', '/root', 'Directory')
+    onNode('maker', '/run', 'Directory')
     await cluster.ready('maker')
     await cluster.exec('maker', 'cd /node; echo mine >kept; mkfifo pipe')
-    onNode('with-kept', '/root/kept', 'FileOrCreate')
-    onNode('with-pipe', '/root/pipe', 'FileOrCreate')
-    onNode('with-new', '/root/new', 'FileOrCreate')
+    onNode('with-kept', '/run/kept', 'FileOrCreate')
+    onNode('with-pipe', '/run/pipe', 'FileOrCreate')
+    onNode('with-new', '/run/new', 'FileOrCreate')
     await cluster.ready('with-kept', 'with-pipe', 'with-new')
     const { stdout } = await cluster.exec('maker', 'cd /node; cat kept; stat -c "%n %F" pipe new')
     expect(stdout).toBe('mine\npipe fifo\nnew regular empty file\n')
