@@ -1,19 +1,50 @@
-// Adds a step to a lab as a template:  LAB=3 AFTER=web ID=session-affinity ASK=question CLAIM=C4 new-step.ts
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+// Adds a step to a lab, by a draft:  LAB=3 AFTER=web ID=session-affinity ASK=question CLAIM=C4 new-step.ts, and once it is written  LAB=3 ID=session-affinity new-step.ts
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { claimSentence } from '../course/lint/claim-step.ts'
-import { filesOfLab } from '../course/lint/course-files.ts'
+import { $, chalk } from 'zx/core'
+import { claimSentence, isClaim } from '../course/lint/claim-step.ts'
+import { filesOfLab, type LintMessage, oneLine, readCourse } from '../course/lint/course-files.ts'
 import {
   faultsOfNewStep,
   filesOfStep,
-  type NewStep,
-  richestOf,
+  lintPlaced,
+  tablesIn,
   withNewStep,
 } from '../course/lint/new-step.ts'
+import { stepModule } from '../course/lint/new-step-templates.ts'
+import {
+  type NewStep,
+  type NewStepAsks,
+  readDraft,
+  type StepDraft,
+  stepDraft,
+  unwrittenIn,
+} from '../course/lint/step-draft.ts'
 import { listLabs, neededSteps, parseLab } from '../grading/lab-definition.ts'
 import { projectRoot } from '../host/layout.ts'
-import { main, Refusal } from '../host/main.ts'
+import { ExitCode, main, Refusal } from '../host/main.ts'
 import { linesFor } from '../host/wrap-lines.ts'
+
+const placeOf = (file: string) => join(projectRoot, file)
+const isThere = (file: string) => existsSync(placeOf(file))
+const read = (file: string) => (isThere(file) ? readFileSync(placeOf(file), 'utf8') : '')
+
+function write(file: string, text: string): void {
+  mkdirSync(dirname(placeOf(file)), { recursive: true })
+  writeFileSync(placeOf(file), text)
+  console.log(` ${chalk.green('✓')} ${file}`)
+}
+
+/** What to do next: sentences, each with commands on lines of their own, so that they can be copied. */
+function sayNext(next: readonly (readonly [sentence: string, ...commands: string[]])[]): void {
+  console.log('Next:')
+  for (const [index, [sentence, ...commands]] of next.entries())
+    for (const line of [
+      ...linesFor(process.stdout, sentence, `  ${index + 1}. `),
+      ...commands.map((command) => `     ${command}`),
+    ])
+      console.log(line)
+}
 
 await main(async () => {
   const { LAB = '', AFTER: after = '', ID: id = '', ASK, CLAIM } = process.env
@@ -23,44 +54,118 @@ await main(async () => {
     throw new Refusal(
       `LAB="${LAB}" is not a lab: write it as in make new-step LAB=3 AFTER=web ID=affinity; the labs are ${labs.map(({ number }) => number).join(', ')}.`,
     )
-  const { number, folder } = lab
-  const read = (file: string) => readFileSync(join(projectRoot, file), 'utf8')
+  const isDrafted = isThere(filesOfStep(lab.folder, id).draft)
+  if (isDrafted) return placeStep(lab, id)
+  return beginStep(lab, {
+    after,
+    id,
+    asks: (ASK || undefined) as NewStepAsks | undefined,
+    claim: CLAIM || undefined,
+  })
+})
+
+type Lab = ReturnType<typeof listLabs>[number]
+
+/** Writes the draft of a step and the module of its check. */
+function beginStep({ number, folder }: Lab, step: NewStep): number {
   const { definition } = filesOfLab(folder)
   const written = parseLab(read(definition), definition)
-  const asks = ASK || undefined
-  const faults = faultsOfNewStep({ after, id, asks }, written)
+  const faults = faultsOfNewStep(step, written)
   if (faults.length > 0) throw new Refusal(`${faults.join('; ')}.`)
+  const { id, after, claim } = step
   const files = filesOfStep(folder, id)
-  const existing = Object.values(files).filter((file) => existsSync(join(projectRoot, file)))
-  const sources = Object.fromEntries(existing.map((file) => [file, read(file)]))
-  const step: NewStep = { after, id, asks: asks as NewStep['asks'], claim: CLAIM || undefined }
-  // Everything is made before anything is written.
-  const changed = withNewStep(step, folder, written, sources)
-  for (const [file, text] of Object.entries(changed)) {
-    mkdirSync(dirname(join(projectRoot, file)), { recursive: true })
-    writeFileSync(join(projectRoot, file), text)
-    console.log(` ✓ ${file}`)
+  if (isThere(files.module))
+    throw new Refusal(
+      `${files.module} exists, where the check of the step would be: choose another ID.`,
+    )
+  const claims = read(files.claims)
+  const place = {
+    folder,
+    needs: written.steps.find((one) => one.id === after)?.needs ?? [],
+    beginsClaim: claim !== undefined && !isClaim(claims, claim),
+    ...tablesIn(read(files.breakages)),
   }
-  const later = parseLab(changed[definition] ?? '', definition)
+  write(files.draft, stepDraft(step, place))
+  write(files.module, stepModule({ ...step, lab: number }))
+  sayNext([
+    [
+      `Write both: replace every ✎. ${claim && !place.beginsClaim ? `${claim} is ${claimSentence(read(files.curriculum), claim)}` : ''}`,
+    ],
+    [
+      'The same command checks the draft, and once it is written puts it into the lab, the claims, the card and the deck:',
+      `make new-step LAB=${number} ID=${id}`,
+    ],
+  ])
+  return ExitCode.passed
+}
+
+/** Puts a draft into the files of its lab, or tells all that is wrong with it. */
+async function placeStep({ number, folder }: Lab, id: string): Promise<number> {
+  const files = filesOfStep(folder, id)
+  const { definition, draft: file } = files
+  const sources = Object.fromEntries(
+    Object.values(files).flatMap((path) => (isThere(path) ? [[path, read(path)]] : [])),
+  )
+  const unwritten = unwrittenIn(sources[file] ?? '', file)
+  if (unwritten.length > 0) return refuseDraft(file, unwritten)
+  let draft: StepDraft
+  try {
+    draft = readDraft(sources[file] ?? '', id, number)
+  } catch (error) {
+    return refuseDraft(file, [{ file, text: `${oneLine(error)}.` }])
+  }
+  const lab = parseLab(read(definition), definition)
+  const faults = faultsOfNewStep(draft, lab)
+  if (faults.length > 0)
+    return refuseDraft(
+      file,
+      faults.map((text) => ({ file, text: `${text}.` })),
+    )
+  // Everything is made before anything is written.
+  const changed = withNewStep(draft, folder, lab, sources)
+  const complaints = lintPlaced(await readCourse(), draft, folder, changed)
+  if (complaints.length > 0) return refuseDraft(file, complaints)
+  for (const [path, text] of Object.entries(changed)) write(path, text)
+  rmSync(placeOf(file))
+  const typescript = Object.keys(changed).filter((path) => path.endsWith('.ts'))
+  await $({
+    quiet: true,
+  })`${placeOf('node_modules/.bin/biome')} format --write ${typescript.map(placeOf)}`
+  sayAfterwards(number, draft, changed[definition] ?? '', files)
+  return ExitCode.passed
+}
+
+/** Tells what is wrong with a draft; nothing was changed. */
+function refuseDraft(file: string, faults: readonly LintMessage[]): number {
+  for (const { file: place, text } of faults)
+    console.log(` ${chalk.red('✗')} ${chalk.bold(place)}: ${text}`)
+  console.log(`Nothing was changed: correct ${file}, and run the same command again.`)
+  return ExitCode.notYet
+}
+
+/** What remains to be done for a step that is in its lab. */
+function sayAfterwards(
+  number: number,
+  { id, broken }: StepDraft,
+  definition: string,
+  { solution, module, breakages }: ReturnType<typeof filesOfStep>,
+): void {
+  const later = parseLab(definition, `labs/${number}`)
   const steps = neededSteps(later, id).map((one) => `'${one}'`)
   const testFile = `test/labs/lab-${number}.test.ts`
   const test = `npx vitest run ${testFile}`
   // Tests that play step by step have a title for each step.
-  const byStep = existsSync(join(projectRoot, testFile)) && read(testFile).includes("'$id: ")
+  const byStep = read(testFile).includes("'$id: ")
   const only = byStep ? ` -t "${steps.join('|')}"` : ''
-  const claims = step.claim
-    ? `${number}/${id} proves ${step.claim}: ${claimSentence(changed[files.curriculum] ?? '', step.claim)}`
-    : `Add ${number}/${id} to a claim in ${files.claims} and in ${files.curriculum}, as CLAIM=A7 would have done.`
-  // Commands stand on lines of their own, so that they can be copied.
-  const next: [sentence: string, ...commands: string[]][] = [
-    ['Replace every ✎: `make lint-labs` lists them, and what else is missing.'],
+  sayNext([
     [
-      `Its point was taken from step ${richestOf(written)}: give it more of the 100. ${claims}`,
-      `make check-${number} STEP=${id}`,
+      `${solution}: replace each command by a word that plays it, or delete it. What the step leaves on a cluster is removed by leave there; its packet is in labs/packets.yaml.`,
       `make solve-${number} STEP=${id}`,
+      `make check-${number} STEP=${id}`,
     ],
+    ['What is left to be written, and the minutes of the longer text:', 'make lint-labs FIX=1'],
     [
-      `Break one thing on one node in ${files.breakages}. ${byStep ? 'Its test plays the step and those that it needs:' : 'Its test:'}`,
+      `${Object.keys(broken).length > 0 ? `Its breakage is in ${breakages}` : `Break one thing on one node, in a test of ${module}`}. ${byStep ? 'Its test plays the step and those that it needs:' : 'The test of the lab:'}`,
       `${test}${only}`,
     ],
     [
@@ -69,15 +174,5 @@ await main(async () => {
       test,
       'npx vitest run test/course test/instructors/submission',
     ],
-    [
-      "What it leaves on a cluster: leave in solution.ts. Its packet: labs/packets.yaml. Delete the slide and the card's line where they say nothing new.",
-    ],
-  ]
-  console.log('Next:')
-  for (const [index, [sentence, ...commands]] of next.entries())
-    for (const line of [
-      ...linesFor(process.stdout, sentence, `  ${index + 1}. `),
-      ...commands.map((command) => `     ${command}`),
-    ])
-      console.log(line)
-})
+  ])
+}

@@ -22,8 +22,12 @@ function withPlace(places: readonly string[], place: string, after: string): str
   return at === -1 ? [...places, place] : places.toSpliced(at + 1, 0, place)
 }
 
-/** Both files with a claim of the next number of its part, which no step proves and whose sentence is to be written; else undefined. */
-function withNextClaim({ claims, curriculum }: ClaimTexts, claim: string): ClaimTexts | undefined {
+/** Both files with a claim of the next number of its part, which no step proves; else undefined. */
+function withNextClaim(
+  { claims, curriculum }: ClaimTexts,
+  claim: string,
+  claimed: string,
+): ClaimTexts | undefined {
   const [, part = '', number = ''] = /^([A-Z])(\d+)$/.exec(claim) ?? []
   const last = `${part}${Number(number) - 1}`
   const entry = new RegExp(`^${last}:\\s*\\[[^\\]]*\\]\\n`, 'm').exec(claims)
@@ -33,10 +37,7 @@ function withNextClaim({ claims, curriculum }: ClaimTexts, claim: string): Claim
   const [line] = row
   return {
     claims: claims.replace(proving, () => `${proving}${claim}: []\n`),
-    curriculum: curriculum.replace(
-      line,
-      () => `${line}| ${claim} | ${UNWRITTEN} What is claimed | - |\n`,
-    ),
+    curriculum: curriculum.replace(line, () => `${line}| ${claim} | ${claimed} | - |\n`),
   }
 }
 
@@ -46,16 +47,22 @@ export function claimSentence(curriculum: string, claim: string): string {
   return `"${row?.[1] ?? ''}", by ${row?.[2]?.replaceAll('`', '') ?? ''}.`
 }
 
+/** The claim is one of labs/claims.yaml. */
+export const isClaim = (claims: string, claim: string): boolean =>
+  new RegExp(`^${claim}:`, 'm').test(claims)
+
 /**
- * The texts of both files with one more step that proves a claim; one of the next number in its part is begun. Pure.
+ * The texts of both files with one more step that proves a claim; one of the next number in its part is begun, with the sentence `claimed`.
+ * Pure.
  * @throws Refusal when there is no such claim
  */
 export function withClaimedStep(
   texts: ClaimTexts,
-  { claim, place, after }: { claim: string; place: string; after: string },
+  order: { claim: string; place: string; after: string; claimed?: string | undefined },
 ): ClaimTexts {
-  const isKnown = new RegExp(`^${claim}:`, 'm').test(texts.claims)
-  const { claims, curriculum } = (isKnown ? undefined : withNextClaim(texts, claim)) ?? texts
+  const { claim, place, after, claimed = `${UNWRITTEN} What is claimed` } = order
+  const begun = isClaim(texts.claims, claim) ? undefined : withNextClaim(texts, claim, claimed)
+  const { claims, curriculum } = begun ?? texts
   const entry = new RegExp(`^${claim}:\\s*\\[([^\\]]*)\\]\\n`, 'm').exec(claims)
   const row = new RegExp(`^(\\| ${claim} \\| .+ \\| )(.+)( \\|)$`, 'm').exec(curriculum)
   if (!entry || !row)

@@ -36,11 +36,16 @@ export const cardOf = (folder: string) => `labs/${folder}/CARD.md`
 /** The slides that are shown before and during the lab. */
 export const deckOf = (folder: string) => `slides/${folder}.md`
 
+const DRAFT_END = '.step.md'
+
+/** The draft of a step, from which `make new-step` fills the files of its lab. */
+export const draftOf = (folder: string, id: string): string => `labs/${folder}/${id}${DRAFT_END}`
+
 /** One lab as it is written. */
 export interface LabFiles {
   /** `02-ipvs`, from the folder or from the spec. */
   folder: string
-  /** The text of each of its files that exists, by path; also its card and deck, the modules of its checks, and what its test breaks. */
+  /** The text of each of its files that exists, by path; also its card and deck, drafts of steps, the modules of its checks, and what its test breaks. */
   sources: Readonly<Record<string, string>>
   /** The export of solution.ts; undefined if it can't be loaded. */
   solution?: LabSolution | undefined
@@ -96,11 +101,15 @@ export async function readCourse(root = projectRoot): Promise<CourseFiles> {
       const modules = existsSync(join(root, 'checks', folder))
         ? readdirSync(join(root, 'checks', folder)).map((name) => `checks/${folder}/${name}`)
         : []
+      const drafts = existsSync(join(root, 'labs', folder))
+        ? readdirSync(join(root, 'labs', folder)).filter((name) => name.endsWith(DRAFT_END))
+        : []
       const breakages = `test/labs/lab-${Number(folder.slice(0, 2))}-breakages.ts`
       const written = [
         ...Object.values(paths),
         ...[cardOf(folder), deckOf(folder)],
         ...modules,
+        ...drafts.map((name) => `labs/${folder}/${name}`),
         breakages,
       ]
       const texts = written.map((path) => [path, read(path)])

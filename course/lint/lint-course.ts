@@ -82,6 +82,12 @@ function* lintFiles({ folder, sources, unloadable }: LabFiles): LintMessages {
 
 function* lintWritten(path: string, text: string): LintMessages {
   const line = text.split('\n').findIndex((candidate) => candidate.includes(UNWRITTEN))
+  const [, lab, id] = /^labs\/(\d+)-[^/]+\/([^/]+)\.step\.md$/.exec(path) ?? []
+  if (lab !== undefined && line === -1)
+    yield {
+      file: path,
+      text: `is written, but not in its lab yet: make new-step LAB=${Number(lab)} ID=${id}`,
+    }
   if (line !== -1)
     yield { file: `${path}:${line + 1}`, text: `text is still to be written (${UNWRITTEN}).` }
 }

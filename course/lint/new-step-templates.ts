@@ -1,18 +1,11 @@
-// What `make new-step` writes for a step, marked for the linter (UNWRITTEN) until an author replaces it. Pure.
+// What `make new-step` writes as TypeScript for a step, marked for the linter (UNWRITTEN) until an author replaces it. Pure.
 
-/** What the new step asks beside its state. */
-export type NewStepAsks = 'predict' | 'question'
+import type { NewStep, StepDraft } from './step-draft.ts'
 
 /** The step and its lab. */
-export interface TemplateStep {
+interface TemplateStep extends Pick<NewStep, 'id' | 'asks'> {
   lab: number
-  id: string
-  asks?: NewStepAsks | undefined
-  /** The steps that the one before it needs. */
-  needs: readonly string[]
 }
-
-const ASKED = '✎ What is asked?'
 
 /** The id as a name of TypeScript. */
 const identifierOfStep = (id: string): string =>
@@ -32,42 +25,6 @@ export function stepImport({ id, asks }: TemplateStep, folder: string): string {
 
 /** The id as a key of an object. */
 const stepKey = (id: string): string => (id.includes('-') ? `'${id}'` : id)
-
-const needsLine = (needs: readonly string[]) =>
-  needs.length > 0 ? `    needs: [${needs.join(', ')}]\n` : ''
-
-export const stepDefinition = ({ id, asks, needs }: TemplateStep): string => `  - id: ${id}
-    title: ✎ A sentence that is true once the step ${id} is solved
-${asks ? `    ${asks}: ${ASKED}\n` : ''}    points: 1
-${needsLine(needs)}    why: ✎ Why it matters, in a sentence or two.
-    hints:
-      - ✎ A general hint without a command.
-      - ✎ The command, as in \`make web\`.
-
-`
-
-const quoteOf = ({ lab, id, asks }: TemplateStep) =>
-  `> **${asks === 'predict' ? 'Predict' : 'Question'}.** ${ASKED}
-> \`make answer LAB=${lab} Q=${id} A='…'\`
-
-`
-
-export function stepSection(step: TemplateStep): string {
-  const { id, asks } = step
-  return `## 0. ✎ What the step is about
-
-<!-- step: ${id} -->
-
-✎ The reason first, then the commands.
-
-${asks === 'predict' ? quoteOf(step) : ''}\`\`\`bash
-✎ the commands
-${asks === 'question' ? '' : `make check-${step.lab} STEP=${id}\n`}\`\`\`
-
-${asks === 'question' ? quoteOf(step) : ''}**What you saw.** ✎ What the commands printed, and what follows from it.
-
-`
-}
 
 export function stepCheck({ id, asks }: TemplateStep): string {
   const { check, truth } = checkNames(id)
@@ -116,36 +73,34 @@ export interface AnswerNames {
   predict?: string | undefined
 }
 
-export function solutionEntry({ id, asks }: TemplateStep, names: AnswerNames): string {
+/** A text as TypeScript writes it; the formatter chooses its quotes. */
+const literal = (text: string): string => JSON.stringify(text)
+
+/** The entry of the reference solution: each command of the text, to be replaced by a word that also plays it. */
+export function solutionEntry(
+  { id, asks, commands }: Pick<StepDraft, 'id' | 'asks' | 'commands'>,
+  names: AnswerNames,
+): string {
   const name = asks && names[asks]
-  if (!name) return `    ${stepKey(id)}: { commands: ['✎ the commands'] },\n`
-  const commands = "      { commands: ['✎ the commands'] },\n"
-  const typed = `      ${name}('${id}', '✎ as typed', async () => '✎ as read from the bench'),\n`
-  return `    ${stepKey(id)}: typing(\n${asks === 'predict' ? typed + commands : commands + typed}    ),\n`
+  const typed = commands
+    // The judge reads by itself.
+    .filter((command) => !command.startsWith('make check-'))
+    .map((command) => `      { commands: [${literal(command)}] },\n`)
+  const answered = name
+    ? [`      ${name}('${id}', '✎ as typed', async () => '✎ as read from the bench'),\n`]
+    : []
+  const words = asks === 'predict' ? [...answered, ...typed] : [...typed, ...answered]
+  return `    // ✎ In words of course/typed-commands.ts; a command that only reads is no part of a solution.
+    ${stepKey(id)}: typing(\n${words.join('')}    ),\n`
 }
 
-export const stepBreakage = (id: string): string => `  ${stepKey(id)}: {
-    '✎ what is broken on one node': '✎ the commands that break it there',
-  },
-`
+export function stepBreakage({ id, broken }: Pick<StepDraft, 'id' | 'broken'>): string {
+  const entries = Object.entries(broken).map(
+    ([what, command]) => `    ${literal(what)}: ${literal(command)},\n`,
+  )
+  return entries.length > 0 ? `  ${stepKey(id)}: {\n${entries.join('')}  },\n` : ''
+}
 
 /** A wrong answer that the lab's test types. */
-export const answerToRefuse = (id: string): string =>
-  `  ${stepKey(id)}: '✎ a typical wrong answer',\n`
-
-/** A line of the card. */
-export const cardFact = (id: string): string =>
-  `- ✎ What the step ${id} leaves to take to work, in a line.\n`
-
-/** A slide with the first commands of the step. */
-export const stepSlide = (folder: string, id: string): string => `
----
-
-## ✎ What the step ${id} shows
-
-<!-- fence: ${folder}/${id}#1 -->
-
-<!-- notes: 2 min
-✎ What the participants expect, and what surprises them.
--->
-`
+export const answerToRefuse = ({ id, refused }: Pick<StepDraft, 'id' | 'refused'>): string =>
+  refused === undefined ? '' : `  ${stepKey(id)}: ${literal(refused)},\n`

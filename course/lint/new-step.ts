@@ -1,32 +1,25 @@
 import { Refusal } from '../../dataplane/refusal.ts'
 import type { WrittenLab } from '../../grading/lab-definition.ts'
 import { withClaimedStep } from './claim-step.ts'
-import { CLAIM_FILES, cardOf, deckOf, filesOfLab } from './course-files.ts'
+import {
+  CLAIM_FILES,
+  type CourseFiles,
+  cardOf,
+  deckOf,
+  draftOf,
+  filesOfLab,
+  type LintMessage,
+} from './course-files.ts'
+import { lintCourse } from './lint-course.ts'
 import {
   type AnswerNames,
   answerToRefuse,
-  cardFact,
-  type NewStepAsks,
   solutionEntry,
   stepBreakage,
   stepCheck,
-  stepDefinition,
   stepImport,
-  stepModule,
-  stepSection,
-  stepSlide,
 } from './new-step-templates.ts'
-
-/** What `make new-step` is given. */
-export interface NewStep {
-  /** The step that it follows. */
-  after: string
-  id: string
-  /** What it asks beside its state. */
-  asks?: NewStepAsks | undefined
-  /** The claim of the curriculum that it proves. */
-  claim?: string | undefined
-}
+import type { NewStepAsks, StepDraft } from './step-draft.ts'
 
 /** The files that a step is written in, by what they hold; `breakages`, `card` and `deck` only where the lab has them. */
 export function filesOfStep(folder: string, id: string) {
@@ -38,6 +31,7 @@ export function filesOfStep(folder: string, id: string) {
     breakages: `test/labs/lab-${lab}-breakages.ts`,
     card: cardOf(folder),
     deck: deckOf(folder),
+    draft: draftOf(folder, id),
   }
 }
 
@@ -46,6 +40,8 @@ const ASKS: readonly string[] = ['predict', 'question'] satisfies NewStepAsks[]
 const NEXT_CHECK = /^ {2}(?:step|liveStep|question|observe)\(|^\}\)/m
 const NEXT_ENTRY = /^ {4}(?:'[a-z]|[a-z.])|^ {2}\},?$/m
 
+/** What a lab's test breaks, up to the end of the table. */
+const BREAKAGES = /^export const breakages = listBreakages<[^(]*\(\{\n[\s\S]*?^(?=\}\))/m
 /** The answers that a lab's test types to see them refused, up to the end of their table. */
 const WRONG_ANSWERS = /^export const wrongAnswers: [^=]*= \{\n[\s\S]*?^(?=\})/m
 
@@ -69,39 +65,39 @@ export function faultsOfNewStep(
 }
 
 /**
- * The files of a lab with one more step, by path: its definition, section, check and reference solution, marked for the linter
- * until they are written, a breakage in the table of its test, a line of the card, a slide, and the claim. Later sections are
- * numbered again, and the step's point is taken from the step that has the most. Pure.
+ * The files of a lab with one more step, by path: its definition, section, check and reference solution, a breakage in the table of
+ * its test, a line of the card, a slide, and the claim. Later sections are numbered again, and the step's points are taken from those
+ * that have the most. Only the commands of its solution are to be written then. Pure.
  * @param sources the text of each file that exists, by path
- * @throws Refusal when a file does not contain the step that the new one follows, or the module of its check exists
+ * @throws Refusal when a file does not contain the step that the new one follows, or its check has no module
  */
 export function withNewStep(
-  { after, id, asks, claim }: NewStep,
+  draft: StepDraft,
   folder: string,
   lab: Pick<WrittenLab, 'steps'>,
   sources: Readonly<Record<string, string>>,
 ): Record<string, string> {
+  const { after, id, asks, claim, claimed } = draft
   const files = filesOfStep(folder, id)
   const number = Number(folder.slice(0, 2))
-  const needs = lab.steps.find((step) => step.id === after)?.needs ?? []
-  const step = { lab: number, id, asks, needs }
+  const step = { lab: number, id, asks }
   const read = (file: string) => sources[file] ?? ''
-  if (sources[files.module] !== undefined)
+  if (sources[files.module] === undefined)
     throw new Refusal(
-      `${files.module} exists, where the check of the step would be: choose another ID.`,
+      `${files.module} is missing, where the check of the step is: write it, with its functions as other modules of this folder have them.`,
     )
-  const { definition, text, spec, solution, module, breakages, claims, curriculum } = files
+  const { definition, text, spec, solution, breakages, claims, curriculum } = files
   const changed: Record<string, string> = {
     [definition]: insert(
-      withPointLess(read(definition), richestOf(lab)),
+      withFewerPoints(read(definition), lab, draft.points),
       place(`^ {2}- id: ${after}\\n`, /^ {2}- id: |^\S/m, definition, after),
-      stepDefinition(step),
+      `  - id: ${id}\n${draft.definition.replace(/^(?=.)/gm, '    ')}\n`,
     ),
     [text]: numbered(
       insert(
         read(text),
-        place(`^<!-- step: ${after} -->\\n`, /^## /m, text, after),
-        stepSection(step),
+        place(`^<!-- step: ${after} -->\\n`, /^(?:## |# Part )/m, text, after),
+        `${draft.section.trim().replace(/^## (.*)\n/, `## 0. $1\n\n<!-- step: ${id} -->\n`)}\n\n`,
       ),
     ),
     [spec]: importsModule(
@@ -112,60 +108,110 @@ export function withNewStep(
       ),
       stepImport(step, folder),
     ),
-    [module]: stepModule(step),
     [solution]: insert(
       read(solution),
       place(`^ {4}(?:'${after}'|${after})(?=[:,])`, NEXT_ENTRY, solution, after),
-      solutionEntry(step, answerNames(read(solution))),
+      solutionEntry(draft, answerNames(read(solution))),
     ),
   }
-  const table = /^export const breakages = listBreakages<[^(]*\(\{\n[\s\S]*?^(?=\}\))/m
-  if (table.test(read(breakages))) {
-    const refused = asks === 'question' ? answerToRefuse(id) : ''
+  if (BREAKAGES.test(read(breakages)))
     changed[breakages] = read(breakages)
-      .replace(table, (entries) => entries + stepBreakage(id))
-      .replace(WRONG_ANSWERS, (entries) => entries + refused)
-  }
-  for (const [file, added] of [
-    [files.card, withCardFact(read(files.card), id)],
-    [files.deck, withSlide(read(files.deck), folder, after, id)],
-  ] as const)
-    if (sources[file] !== undefined) changed[file] = added
+      .replace(BREAKAGES, (entries) => entries + stepBreakage(draft))
+      .replace(WRONG_ANSWERS, (entries) => entries + answerToRefuse(draft))
+  const { card, slide } = draft
+  if (card !== undefined) changed[files.card] = withCardFact(read(files.card), card)
+  if (slide !== undefined) changed[files.deck] = withSlide(read(files.deck), folder, after, slide)
   if (claim !== undefined) {
     const texts = { claims: read(claims), curriculum: read(curriculum) }
-    const order = { claim, place: `${number}/${id}`, after: `${number}/${after}` }
-    const claimed = withClaimedStep(texts, order)
-    Object.assign(changed, { [claims]: claimed.claims, [curriculum]: claimed.curriculum })
+    const order = { claim, claimed, place: `${number}/${id}`, after: `${number}/${after}` }
+    const proven = withClaimedStep(texts, order)
+    Object.assign(changed, { [claims]: proven.claims, [curriculum]: proven.curriculum })
   }
   return changed
 }
 
+/**
+ * What the linter would say of the course with this step, apart from what is written afterwards: the module and the solution in
+ * TypeScript, and the minutes, which `make lint-labs FIX=1` states. Pure.
+ * @param changed as `withNewStep` returns it
+ */
+export function lintPlaced(
+  course: CourseFiles,
+  { after, id, commands }: StepDraft,
+  folder: string,
+  changed: Readonly<Record<string, string>>,
+): LintMessage[] {
+  const files = filesOfStep(folder, id)
+  const labs = course.labs.map((lab) => {
+    if (lab.folder !== folder) return lab
+    const { [files.draft]: _, ...sources } = { ...lab.sources, ...changed }
+    const solution = lab.solution && { ...lab.solution, steps: { ...lab.solution.steps } }
+    if (solution) {
+      const entries = Object.entries(solution.steps)
+      entries.splice(entries.findIndex(([one]) => one === after) + 1, 0, [
+        id,
+        { commands: [...commands] },
+      ])
+      solution.steps = Object.fromEntries(entries)
+    }
+    return { ...lab, sources, solution }
+  })
+  const { claims: claimsFile, curriculum: curriculumFile } = files
+  const claims = changed[claimsFile] ?? course.claims
+  const curriculum = changed[curriculumFile] ?? course.curriculum
+  const said = new Set(lintCourse(course).map(({ text }) => text))
+  return lintCourse({ ...course, labs, claims, curriculum }).filter(
+    ({ file, text }) =>
+      !said.has(text) &&
+      !file.startsWith(files.module) &&
+      !file.startsWith(files.solution) &&
+      !/\bminutes\b/.test(text),
+  )
+}
+
+/** Whether the lab's test has tables of what it breaks and of wrong answers. */
+export const tablesIn = (breakages: string) => ({
+  breaks: BREAKAGES.test(breakages),
+  refuses: WRONG_ANSWERS.test(breakages),
+})
+
 /** The card with one more fact, behind the last item of a list; at its end where it has none. */
-function withCardFact(card: string, id: string): string {
+function withCardFact(card: string, fact: string): string {
   const items = [...card.matchAll(/^- .*\n(?: {2}.*\n)*/gm)]
   const last = items.at(-1)
   const at = last ? last.index + last[0].length : card.length
-  return card.slice(0, at) + cardFact(id) + card.slice(at)
+  return `${card.slice(0, at)}- ${fact}\n${card.slice(at)}`
 }
 
 /** The deck with one more slide, behind the last one with commands of the step that it follows; else before its last one. */
-function withSlide(deck: string, folder: string, after: string, id: string): string {
+function withSlide(deck: string, folder: string, after: string, slide: string): string {
   const shown = deck.lastIndexOf(`fence: ${folder}/${after}#`)
   // The last slide sums up.
   const end = shown === -1 ? deck.lastIndexOf('\n---\n') : deck.indexOf('\n---\n', shown)
   const at = end === -1 ? deck.length : end
-  return deck.slice(0, at) + stepSlide(folder, id) + deck.slice(at)
+  return `${deck.slice(0, at)}\n---\n\n${slide}\n${deck.slice(at)}`
 }
 
-/** The step with the most points, which gives one. */
-export const richestOf = ({ steps }: Pick<WrittenLab, 'steps'>): string =>
-  steps.toSorted((one, other) => other.points - one.points)[0]?.id ?? ''
-
-const withPointLess = (definition: string, id: string) =>
-  definition.replace(
-    new RegExp(`(^ {2}- id: ${id}\\n(?:(?! {2}- id: ).*\\n)*? {4}points: )(\\d+)`, 'm'),
-    (_, before: string, points: string) => `${before}${Number(points) - 1}`,
+/** The definition with points less, each taken from the step that has the most of them then. */
+function withFewerPoints(
+  definition: string,
+  { steps }: Pick<WrittenLab, 'steps'>,
+  points: number,
+): string {
+  const left = new Map(steps.map((step) => [step.id, step.points]))
+  for (let taken = 0; taken < points; taken++) {
+    const [[richest, most] = ['', 0]] = [...left].sort(([, one], [, other]) => other - one)
+    left.set(richest, most - 1)
+  }
+  return [...left].reduce(
+    (text, [id, count]) =>
+      text.replace(
+        new RegExp(`(^ {2}- id: ${id}\\n(?:(?! {2}- id: ).*\\n)*? {4}points: )\\d+`, 'm'),
+        `$1${count}`,
+      ),
+    definition,
   )
+}
 
 interface Place {
   found: RegExp

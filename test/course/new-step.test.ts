@@ -4,31 +4,67 @@ import { transform } from 'esbuild'
 import { expect, test } from 'vitest'
 import { parseLabText } from '../../course/lab-text.ts'
 import { claimSentence } from '../../course/lint/claim-step.ts'
-import { type CourseFiles, filesOfLab, readCourse } from '../../course/lint/course-files.ts'
+import { filesOfLab, readCourse } from '../../course/lint/course-files.ts'
 import { lintCourse } from '../../course/lint/lint-course.ts'
 import {
   faultsOfNewStep,
   filesOfStep,
-  type NewStep,
+  lintPlaced,
+  tablesIn,
   withNewStep,
 } from '../../course/lint/new-step.ts'
+import { stepModule } from '../../course/lint/new-step-templates.ts'
+import {
+  type NewStep,
+  type NewStepAsks,
+  readDraft,
+  stepDraft,
+  unwrittenIn,
+} from '../../course/lint/step-draft.ts'
 import { listLabs, neededSteps, parseLab } from '../../grading/lab-definition.ts'
 import { projectRoot } from '../../host/layout.ts'
 
 const ID = 'made-here'
 
-/** The files of a lab, and those of a copy with one more step. */
-function withStep(folder: string, after: string, asked: Pick<NewStep, 'asks' | 'claim'> = {}) {
-  const paths = Object.values(filesOfStep(folder, ID)).filter((path) =>
-    existsSync(join(projectRoot, path)),
-  )
-  const sources = Object.fromEntries(
+type Asked = Partial<Pick<NewStep, 'asks' | 'claim'>> & { beginsClaim?: boolean }
+
+/** What an author writes instead of the marks of a draft. */
+const WRITTEN: [mark: string, text: string][] = [
+  ['✎ A sentence that is true once', 'What is asserted here is true once'],
+  ['✎ What is asked?', 'Which of the two is it here?'],
+  ['✎ Why it matters, in a sentence or two.', 'It matters for a reason that is told.'],
+  ['✎ A general hint without a command.', 'Look at the nodes.'],
+  ['✎ The command, as in', 'Run'],
+  ['✎ what is broken: ✎ the commands that break it', 'the set is emptied: ipset flush X'],
+  ['✎ a typical wrong answer', 'neither'],
+  ['✎ the commands', 'kubectl get service web'],
+]
+const fill = (draft: string) =>
+  WRITTEN.reduce((text, [mark, written]) => text.replaceAll(mark, written), draft)
+    .replaceAll('✎ as A7', 'A7')
+    .replaceAll('✎ ', '')
+
+/** The files of a lab, the draft of a step as its author has written it, and the files of a copy with this step. */
+function withStep(
+  folder: string,
+  after: string,
+  { asks, claim = 'A7', beginsClaim = false }: Asked = {},
+  edit: (draft: string) => string = (draft) => draft,
+) {
+  const files = filesOfStep(folder, ID)
+  const paths = Object.values(files).filter((path) => existsSync(join(projectRoot, path)))
+  const sources: Record<string, string> = Object.fromEntries(
     paths.map((path) => [path, readFileSync(join(projectRoot, path), 'utf8')]),
   )
   const { definition } = filesOfLab(folder)
   const lab = parseLab(sources[definition] ?? '', definition)
-  const step = { after, id: ID, ...asked }
-  return { step, lab, sources, changed: withNewStep(step, folder, lab, sources) }
+  const number = Number(folder.slice(0, 2))
+  sources[files.module] = stepModule({ id: ID, asks, lab: number })
+  const needs = lab.steps.find(({ id }) => id === after)?.needs ?? []
+  const place = { folder, needs, beginsClaim, ...tablesIn(sources[files.breakages] ?? '') }
+  const begun = stepDraft({ after, id: ID, asks, claim }, place)
+  const draft = readDraft(edit(fill(begun)), ID, number)
+  return { begun, draft, lab, sources, changed: withNewStep(draft, folder, lab, sources) }
 }
 
 test.each([
@@ -49,86 +85,168 @@ test.each([
   expect(changed[spec]).toContain(`import { madeHereHolds } from './${folder}/made-here.ts'`)
 })
 
-/** What the linter reports of a lab with one more step, apart from minutes, which depend on the length of its text. */
-async function complaintsAbout(
-  folder: string,
-  after: string,
-  asked: Parameters<typeof withStep>[2],
-) {
-  const course = await readCourse()
-  const { changed } = withStep(folder, after, asked)
-  const labs = course.labs.map((lab) => {
-    if (lab.folder !== folder || !lab.solution) return lab
-    const entries = Object.entries(lab.solution.steps)
-    const at = entries.findIndex(([id]) => id === after) + 1
-    entries.splice(at, 0, [ID, { commands: ['✎ the commands'] }])
-    const solution = { ...lab.solution, steps: Object.fromEntries(entries) }
-    return { ...lab, sources: { ...lab.sources, ...changed }, solution }
-  })
-  const claims = changed['labs/claims.yaml'] ?? course.claims
-  const curriculum = changed['labs/CURRICULUM.md'] ?? course.curriculum
-  const written: CourseFiles = { ...course, labs, claims, curriculum }
-  expect(lintCourse(course)).toEqual([])
-  return lintCourse(written).filter(({ text }) => !text.includes('minutes'))
-}
-
-test('lint names what is missing, and nothing else', async () => {
-  const files = filesOfStep('02-ipvs', ID)
-  const complaints = await complaintsAbout('02-ipvs', 'sets', {})
-  expect(complaints.map(({ file }) => file.split(':')[0]).sort()).toEqual(
-    [
-      ...[files.definition, files.text, files.solution, files.module, files.breakages],
-      ...[files.card, files.deck],
-      files.claims,
-    ].sort(),
-  )
-  expect(complaints.map(({ text }) => text).join('\n')).toMatch(/step 2\/made-here proves no claim/)
+test('a draft says what is to be written, and names the claim that it must prove', () => {
+  const { begun } = withStep('05-exposure', 'exposed', { asks: 'question' })
+  const unwritten = unwrittenIn(begun, 'labs/05-exposure/made-here.step.md')
+  expect(unwritten.length).toBeGreaterThan(10)
+  const place = {
+    folder: '05-exposure',
+    needs: [],
+    beginsClaim: false,
+    breaks: true,
+    refuses: true,
+  }
+  const nothingKnown = stepDraft({ after: 'exposed', id: ID }, place)
+  expect(nothingKnown).toContain('\nclaim: ✎ as A7\n')
 })
 
-test.each(['predict', 'question'] as const)(
-  'a step with ASK=%s and a claim lacks only what must be written',
+test.each([undefined, 'predict', 'question'] as const)(
+  'once a draft with ASK=%s is written, only TypeScript is left to be written',
   async (asks) => {
-    const complaints = await complaintsAbout('05-exposure', 'exposed', { asks, claim: 'A7' })
-    expect(complaints.map(({ text }) => text)).toEqual(
-      complaints.map(() => 'text is still to be written (✎).'),
-    )
-    expect(complaints).toHaveLength(7)
-    const { changed } = withStep('05-exposure', 'exposed', { asks, claim: 'A7' })
-    const { spec, solution, module, curriculum } = filesOfStep('05-exposure', ID)
-    expect(changed[spec]).toContain(`step('made-here', madeHereHolds, { ${asks}: madeHereTruth })`)
-    const word = asks === 'predict' ? 'predictAt' : 'answer'
-    expect(changed[solution]).toContain(`${word}('made-here', `)
-    expect(changed[curriculum]).toContain('`5/exposed`, `5/made-here`, ')
-    await expect(transform(changed[module] ?? '', { loader: 'ts' })).resolves.toBeTruthy()
+    const course = await readCourse()
+    expect(lintCourse(course)).toEqual([])
+    for (const [folder, after] of [
+      ['02-ipvs', 'sets'],
+      ['05-exposure', 'exposed'],
+    ] as const) {
+      const { draft, changed } = withStep(folder, after, { asks })
+      expect(lintPlaced(course, draft, folder, changed)).toEqual([])
+      const { spec, solution, module, curriculum } = filesOfStep(folder, ID)
+      expect(changed[spec]).toContain(
+        `step('made-here', madeHereHolds${asks ? `, { ${asks}: madeHereTruth }` : ''})`,
+      )
+      const word = {
+        predict: /(?:predictAt|prediction)\('made-here'/,
+        question: /answer\('made-here'/,
+      }
+      if (asks) expect(changed[solution]).toMatch(word[asks])
+      expect(changed[solution]).toContain('{ commands: ["kubectl get service web"] }')
+      expect(changed[curriculum]).toContain(`${Number(folder.slice(0, 2))}/made-here\``)
+      expect(changed[module]).toBeUndefined()
+      const marked = Object.entries(changed).filter(([, text]) => text.includes('✎'))
+      expect(marked.map(([path]) => path)).toEqual([solution])
+    }
   },
 )
 
-test('a claim of the next number in its part is begun, with a sentence that is to be written', async () => {
-  const claims = (await readCourse()).claims.match(/^C\d+/gm) ?? []
-  const claim = `C${claims.length + 1}`
-  const complaints = await complaintsAbout('03-from-outside', 'uneven', { claim })
-  expect(complaints.map(({ text }) => text)).toEqual(
-    complaints.map(() => 'text is still to be written (✎).'),
+test('what is asked is asked in the text, with its choices, at its place', () => {
+  const choices = (asks: NewStepAsks) => (draft: string) =>
+    draft.replace(
+      `\n${asks}: Which of the two is it here?`,
+      `\n${asks}:\n  ask: Which of the two is it here?\n  # In this order.\n  choices: [one, 2]`,
+    )
+  const { text, definition } = filesOfLab('05-exposure')
+  const placeOf = (asks: NewStepAsks) => {
+    const { changed } = withStep('05-exposure', 'exposed', { asks }, choices(asks))
+    const { steps } = parseLab(changed[definition] ?? '', definition)
+    expect(steps.find(({ id }) => id === ID)?.[asks]?.choices).toEqual(['one', '2'])
+    expect(changed[definition]).not.toContain('In this order')
+    const section = changed[text]?.split('<!-- step: made-here -->')[1]?.split('\n## ')[0] ?? ''
+    const kind = asks === 'predict' ? 'Predict' : 'Question'
+    const quote = `> **${kind}.** Which of the two is it here?\n> \`one\` · \`2\`\n> \`make answer LAB=5 Q=made-here A='…'\``
+    expect(section).toContain(quote)
+    return [section.indexOf('> **'), section.indexOf('```bash'), section.indexOf('**What you')]
+  }
+  const sorted = ([quote = 0, fence = 0, seen = 0]: number[]) => [quote < fence, quote < seen]
+  expect(sorted(placeOf('predict'))).toEqual([true, true])
+  expect(sorted(placeOf('question'))).toEqual([false, true])
+})
+
+test('its points are taken from the steps that have most', () => {
+  const { definition } = filesOfLab('05-exposure')
+  const { lab, changed } = withStep('05-exposure', 'exposed', {}, (draft) =>
+    draft.replace('points: 3', 'points: 6'),
   )
-  expect(complaints.map(({ file }) => file.split(':')[0])).toContain('labs/CURRICULUM.md')
-  const { changed } = withStep('03-from-outside', 'uneven', { claim })
+  const { steps } = parseLab(changed[definition] ?? '', definition)
+  expect(steps.find(({ id }) => id === ID)?.points).toBe(6)
+  expect(steps.reduce((sum, { points }) => sum + points, 0)).toBe(100)
+  const most = Math.max(...lab.steps.map(({ points }) => points))
+  expect(Math.max(...steps.map(({ points }) => points))).toBeLessThan(most)
+})
+
+test('a claim of the next number in its part is begun, with the sentence of the draft', async () => {
+  const course = await readCourse()
+  const claims = course.claims.match(/^C\d+/gm) ?? []
+  const claim = `C${claims.length + 1}`
+  const { draft, changed } = withStep('03-from-outside', 'uneven', { claim, beginsClaim: true })
+  expect(lintPlaced(course, draft, '03-from-outside', changed)).toEqual([])
   expect(changed['labs/CURRICULUM.md']).toContain(
-    `\n| ${claim} | ✎ What is claimed | \`3/made-here\` |\n`,
+    `\n| ${claim} | What is claimed | \`3/made-here\` |\n`,
   )
   expect(changed['labs/claims.yaml']).toContain(`\n${claim}: [3/made-here]\n`)
   expect(claimSentence(changed['labs/CURRICULUM.md'] ?? '', claim)).toBe(
-    '"✎ What is claimed", by 3/made-here.',
+    '"What is claimed", by 3/made-here.',
   )
 })
 
-test('the breakage that is to be written has its place in the table', async () => {
+test.each([
+  ['no facts', () => 'only text', /begins with its facts between two lines "---"/],
+  ['no YAML', (draft: string) => draft.replace('points:', '"points:'), /not YAML/],
+  ['points in words', (draft: string) => draft.replace('points: 3', 'points: few'), /points/],
+  ['no title', (draft: string) => draft.replace(/^title: .*\n/m, ''), /title/],
+  [
+    'two questions',
+    (draft: string) => draft.replace('\npoints', '\npredict: Which one will it be?\npoints'),
+    /asks twice/,
+  ],
+  [
+    'nothing seen',
+    (draft: string) => draft.replace('**What you saw.**', 'Seen:'),
+    /has no "\*\*What you saw\.\*\*"/,
+  ],
+])('a draft with %s is refused with a sentence', (_, edit, sentence) => {
+  expect(() => withStep('05-exposure', 'exposed', { asks: 'question' }, edit)).toThrow(sentence)
+})
+
+test('what the linter would refuse in the lab is known before it is there', async () => {
+  const course = await readCourse()
+  const edit = (draft: string) =>
+    draft
+      .replace('  - Look at the nodes.', '  - Run `make web` first.')
+      .replace('needs: [stage]', 'needs: [nothing]')
+      .replace('kubectl get service web', 'make wbe')
+  const { draft, changed } = withStep('05-exposure', 'exposed', { asks: 'question' }, edit)
+  const told = lintPlaced(course, draft, '05-exposure', changed).map(({ text }) => text)
+  expect(told.join('\n')).toContain('needs "nothing", which does not precede it')
+  const needed = withStep('05-exposure', 'exposed', { asks: 'question' }, (text) =>
+    edit(text).replace('[nothing]', '[stage]'),
+  )
+  expect(lintPlaced(course, needed.draft, '05-exposure', needed.changed)).toEqual([
+    expect.objectContaining({
+      text: 'the first hint of step "made-here" must not show a command.',
+    }),
+    expect.objectContaining({ text: '"make wbe" is not a target of the Makefile.' }),
+  ])
+})
+
+test('lint names a draft that is not in its lab yet', async () => {
+  const course = await readCourse()
+  const { begun } = withStep('05-exposure', 'exposed')
+  const complaints = (text: string) =>
+    lintCourse({
+      ...course,
+      labs: course.labs.map((lab) =>
+        lab.folder === '05-exposure'
+          ? { ...lab, sources: { ...lab.sources, 'labs/05-exposure/made-here.step.md': text } }
+          : lab,
+      ),
+    })
+  expect(complaints(begun)).toHaveLength(1)
+  expect(complaints(fill(begun))).toEqual([
+    expect.objectContaining({ text: expect.stringContaining('make new-step LAB=5 ID=made-here') }),
+  ])
+})
+
+test('what its author breaks has its place in the table', async () => {
   const { breakages } = filesOfStep('05-exposure', ID)
   const { changed } = withStep('05-exposure', 'exposed')
-  expect(changed[breakages]).toMatch(/^ {2}'made-here': \{\n {4}'✎ .*': '✎ .*',\n {2}\},\n\}\)/m)
+  expect(changed[breakages]).toMatch(
+    /^ {2}'made-here': \{\n {4}"the set is emptied": "ipset flush X",\n {2}\},\n\}\)/m,
+  )
   await expect(transform(changed[breakages] ?? '', { loader: 'ts' })).resolves.toBeTruthy()
-  expect(changed[breakages]).not.toContain('✎ a typical wrong answer')
+  expect(changed[breakages]).not.toContain('neither')
   const asking = withStep('05-exposure', 'exposed', { asks: 'question' }).changed[breakages] ?? ''
-  expect(asking).toMatch(/^ {2}'made-here': '✎ a typical wrong answer',\n\}\n/m)
+  expect(asking).toMatch(/^ {2}'made-here': "neither",\n\}\n/m)
   await expect(transform(asking, { loader: 'ts' })).resolves.toBeTruthy()
   expect(withStep('06-scale', 'entries').changed).not.toHaveProperty('test/labs/lab-6-breakages.ts')
 })
@@ -147,11 +265,11 @@ test('the card has a line more, and the deck a slide behind that of the step bef
     const before = new Set(sources[file]?.split('\n'))
     return changed[file]?.split('\n').filter((line) => !before.has(line))
   }
-  expect(added(card)).toEqual([`- ✎ What the step ${ID} leaves to take to work, in a line.`])
+  expect(added(card)).toEqual([`- What the step ${ID} leaves to take to work, in a line.`])
   expect(added(deck)).toEqual([
-    `## ✎ What the step ${ID} shows`,
+    `## What the step ${ID} shows`,
     `<!-- fence: 03-from-outside/${ID}#1 -->`,
-    '✎ What the participants expect, and what surprises them.',
+    'What the participants expect, and what surprises them.',
   ])
   const shown: string[] = changed[deck]?.match(/fence: 03-from-outside\/[a-z-]+/g) ?? []
   expect(shown[shown.indexOf(`fence: 03-from-outside/${ID}`) - 1]).toBe(
@@ -163,14 +281,24 @@ test('the card has a line more, and the deck a slide behind that of the step bef
   )
 })
 
-test('a claim that does not exist and a module that does are refused', () => {
+test('the card and the deck stay as they are if the draft says nothing for them', () => {
+  const { card, deck } = filesOfStep('03-from-outside', ID)
+  const { changed } = withStep('03-from-outside', 'logged-client', {}, (draft) =>
+    draft.replace(/^card: .*\n/m, '').replace(/<!-- slide -->[\s\S]*/, ''),
+  )
+  expect(changed).not.toHaveProperty(card)
+  expect(changed).not.toHaveProperty(deck)
+})
+
+test('a claim that does not exist and a check without a module are refused', () => {
   expect(() => withStep('05-exposure', 'exposed', { claim: 'Z9' })).toThrow(
     'CLAIM="Z9" is not a claim of labs/CURRICULUM.md',
   )
-  const { step, lab, sources } = withStep('05-exposure', 'exposed')
+  const { draft, lab, sources } = withStep('05-exposure', 'exposed')
   const { module } = filesOfStep('05-exposure', ID)
-  expect(() => withNewStep(step, '05-exposure', lab, { ...sources, [module]: '' })).toThrow(
-    'checks/05-exposure/made-here.ts exists',
+  const { [module]: _, ...others } = sources
+  expect(() => withNewStep(draft, '05-exposure', lab, others)).toThrow(
+    'checks/05-exposure/made-here.ts is missing',
   )
 })
 
@@ -197,7 +325,7 @@ test('bad input is refused with all faults at once', () => {
 
 test('a file that is written differently is left alone', () => {
   const { spec } = filesOfLab('02-ipvs')
-  const { step, lab, sources } = withStep('02-ipvs', 'sets')
+  const { draft, lab, sources } = withStep('02-ipvs', 'sets')
   const other = { ...sources, [spec]: 'export default 1\n' }
-  expect(() => withNewStep(step, '02-ipvs', lab, other)).toThrow('has no part for step "sets"')
+  expect(() => withNewStep(draft, '02-ipvs', lab, other)).toThrow('has no part for step "sets"')
 })

@@ -1,0 +1,213 @@
+// The draft of a step: one document with all that is written about it, from which `make new-step` fills the files of the lab. Pure.
+
+import { parse } from 'yaml'
+import * as z from 'zod'
+import { askedTextSchema } from '../../grading/asked-text.ts'
+import { type LintMessage, oneLine, UNWRITTEN } from './course-files.ts'
+
+/** What the new step asks beside its state. */
+export type NewStepAsks = 'predict' | 'question'
+
+/** What `make new-step` is given. */
+export interface NewStep {
+  /** The step that it follows. */
+  after: string
+  id: string
+  /** What it asks beside its state. */
+  asks?: NewStepAsks | undefined
+  /** The claim of the curriculum that it proves. */
+  claim?: string | undefined
+}
+
+/** What a draft needs to know of its lab. */
+interface DraftPlace {
+  folder: string
+  /** The steps that the one before it needs. */
+  needs: readonly string[]
+  /** The claim is one of the next number in its part, which has no sentence yet. */
+  beginsClaim: boolean
+  /** The lab's test has a table of what it breaks, a table of wrong answers. */
+  breaks: boolean
+  refuses: boolean
+}
+
+/** A draft as it is read. */
+export interface StepDraft extends NewStep {
+  /** The part for lab.yaml, as the author wrote it. */
+  definition: string
+  title: string
+  points: number
+  /** The sentence of a claim that the step begins. */
+  claimed?: string | undefined
+  /** A wrong answer that the lab's test types. */
+  refused?: string | undefined
+  /** What is broken on one node, and the commands that break it there. */
+  broken: Readonly<Record<string, string>>
+  /** A line of the card. */
+  card?: string | undefined
+  /** The section of the text without its heading's number, and with what it asks. */
+  section: string
+  /** The commands of its fences, a line each. */
+  commands: readonly string[]
+  slide?: string | undefined
+}
+
+const SLIDE = '<!-- slide -->'
+const ASKED = `${UNWRITTEN} What is asked?`
+/** What lab.yaml is not told. */
+const OWN_KEYS = ['after', 'claim', 'claimed', 'refused', 'broken', 'card']
+
+/** The draft of a new step, whose parts are to be written. */
+export function stepDraft({ after, id, asks, claim }: NewStep, place: DraftPlace): string {
+  const { folder, needs, beginsClaim, breaks, refuses } = place
+  const lines = [
+    `after: ${after}`,
+    ...(claim
+      ? [`claim: ${claim}`]
+      : [
+          '# One of labs/CURRICULUM.md; for the next one of a part, its sentence in a line "claimed: …".',
+          `claim: ${UNWRITTEN} as A7`,
+        ]),
+    ...(beginsClaim ? [`claimed: ${UNWRITTEN} What is claimed`] : []),
+    `title: ${UNWRITTEN} A sentence that is true once the step ${id} is solved`,
+    ...(asks ? [`# Also { ask: …, choices: [one, other], many: true }.`, `${asks}: ${ASKED}`] : []),
+    '# Taken from the steps that have the most.',
+    'points: 3',
+    ...(needs.length > 0 ? [`needs: [${needs.join(', ')}]`] : []),
+    `why: ${UNWRITTEN} Why it matters, in a sentence or two.`,
+    'hints:',
+    `  - ${UNWRITTEN} A general hint without a command.`,
+    `  - ${UNWRITTEN} The command, as in \`make web\`.`,
+    ...(breaks
+      ? [
+          '# One thing on one node for which the check must fail, in the words of the other breakages.',
+          'broken:',
+          `  ${UNWRITTEN} what is broken: ${UNWRITTEN} the commands that break it`,
+        ]
+      : []),
+    ...(refuses && asks === 'question' ? [`refused: ${UNWRITTEN} a typical wrong answer`] : []),
+    '# Delete the line if it says nothing new, as the slide at the end.',
+    `card: ${UNWRITTEN} What the step ${id} leaves to take to work, in a line.`,
+  ]
+  return `---
+${lines.join('\n')}
+---
+
+## ${UNWRITTEN} What the step is about
+
+${UNWRITTEN} The reason first, then the commands. What is asked above is written into the text by \`make new-step\`.
+
+\`\`\`bash
+${UNWRITTEN} the commands
+${asks === 'question' ? '' : `make check-${Number(folder.slice(0, 2))} STEP=${id}\n`}\`\`\`
+
+**What you saw.** ${UNWRITTEN} What the commands printed, and what follows from it.
+
+${SLIDE}
+
+## ${UNWRITTEN} What the step ${id} shows
+
+<!-- fence: ${folder}/${id}#1 -->
+
+<!-- notes: 2 min
+${UNWRITTEN} What the participants expect, and what surprises them.
+-->
+`
+}
+
+/** The lines of a draft that are still to be written. */
+export function unwrittenIn(text: string, file: string): LintMessage[] {
+  return text
+    .split('\n')
+    .flatMap((line, index) =>
+      line.includes(UNWRITTEN)
+        ? { file: `${file}:${index + 1}`, text: `text is still to be written (${UNWRITTEN}).` }
+        : [],
+    )
+}
+
+const line = z.string().trim().min(1)
+/** The author's other parts are judged by lab.yaml's own schema once they are in it. */
+const headSchema = z.looseObject({
+  after: line,
+  title: line,
+  points: z.number().int().min(1).max(20),
+  claim: line.optional(),
+  claimed: line.optional(),
+  refused: z.union([line, z.number().transform(String)]).optional(),
+  broken: z.record(line, line).default({}),
+  card: line.optional(),
+  predict: askedTextSchema.optional(),
+  question: askedTextSchema.optional(),
+})
+
+const DRAFT = /^---\n([\s\S]*?\n)---\n+(## [\s\S]*)$/
+const SEEN = /^\*\*What you saw\.\*\*/m
+const FENCE = /^```bash.*\n([\s\S]*?)^```/gm
+
+/**
+ * Reads a draft. Throws Error with one sentence if it is not one.
+ * @param id the id of its step, which is the file's name
+ */
+export function readDraft(text: string, id: string, lab: number): StepDraft {
+  const [, head = '', body = ''] = DRAFT.exec(text.replaceAll('\r\n', '\n')) ?? []
+  if (body === '')
+    throw new Error('begins with its facts between two lines "---", and then with "## Heading"')
+  const found = headSchema.safeParse(parsedHead(head))
+  if (!found.success) throw new Error(`its facts: ${z.prettifyError(found.error)}`)
+  const { after, title, points, claim, claimed, refused, broken, card, predict, question } =
+    found.data
+  if (predict && question)
+    throw new Error('asks twice: write the question by hand once the step is in its lab')
+  const [section = '', slide] = body.split(`\n${SLIDE}\n`)
+  const asks = predict ? 'predict' : question ? 'question' : undefined
+  return {
+    ...{ after, id, asks, claim, claimed, title, points, refused, broken, card },
+    definition: labPart(head),
+    section: asks ? withQuote(section, asks, quoteOf(found.data, { lab, id })) : section,
+    commands: [...section.matchAll(FENCE)].flatMap(([, lines = '']) =>
+      lines.split('\n').filter(Boolean),
+    ),
+    slide: slide?.trim() || undefined,
+  }
+}
+
+/** The blockquote of the text with what is asked. */
+function quoteOf(
+  { predict, question }: Pick<z.infer<typeof headSchema>, NewStepAsks>,
+  { lab, id }: { lab: number; id: string },
+): string {
+  const { ask = '', choices = [] } = predict ?? question ?? {}
+  const listed = choices.map((name) => `\`${name}\``).join(' · ')
+  return [
+    `> **${predict ? 'Predict' : 'Question'}.** ${ask}`,
+    ...(listed ? [`> ${listed}`] : []),
+    `> \`make answer LAB=${lab} Q=${id} A='…'\``,
+  ].join('\n')
+}
+
+function parsedHead(head: string): unknown {
+  try {
+    return parse(head)
+  } catch (error) {
+    throw new Error(`its facts are not YAML: ${oneLine(error)}`)
+  }
+}
+
+/** The facts that belong into lab.yaml, line by line as they were written, without comments. */
+const labPart = (head: string): string =>
+  head
+    .replace(/^ *#.*\n/gm, '')
+    .split(/^(?=\S)/m)
+    .filter((part) => !OWN_KEYS.includes(/^\w+/.exec(part)?.[0] ?? ''))
+    .join('')
+
+/** A prediction stands before the first commands, a question before what was seen. */
+function withQuote(section: string, asks: NewStepAsks, quote: string): string {
+  const at = section.search(asks === 'predict' ? /^```bash/m : SEEN)
+  if (at === -1)
+    throw new Error(
+      asks === 'predict' ? 'has no ```bash fence with commands' : 'has no "**What you saw.**"',
+    )
+  return `${section.slice(0, at)}${quote}\n\n${section.slice(at)}`
+}
