@@ -18,7 +18,7 @@ const STEP = 'affinity'
 const WORD = 'sticky'
 const TIMEOUT_SECONDS = 3
 const SHOW_LOGS = `kubectl logs -l app=shop --prefix | grep ${WORD}`
-const SEND = `kubectl exec client -- sh -c 'for N in $(seq 7); do curl -s -o /dev/null "http://'$SHOP'/?${WORD}$N"; sleep 1; done'`
+const SEND = `kubectl exec client -- sh -c 'for N in $(seq 7); do curl -s -o /dev/null "http://'$SHOP'/?${WORD}$N"; sleep 0.7; done'`
 
 /** The timeout of shop's session affinity in seconds; fails if it has none, or one that takes too long to wait for. */
 function affinityTimeout(snapshot: Snapshot): number {

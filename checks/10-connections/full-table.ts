@@ -25,7 +25,7 @@ const KEPT = 'stays'
 const NEW = 'fresh'
 /** A larger table is not filled: each entry takes some hundred bytes of the kernel's memory. labs/10-connections/fill-conntrack.pl says the same. */
 const LARGEST = 262_144
-/** The program keeps the table full for twelve seconds; Linux sends a lost SYN again after 1, 2, 3, 4, 5 and 7 s (tcp_syn_linear_timeouts, 6.5). */
+/** The program keeps the table full for six seconds; Linux sends a lost SYN again after 1, 2, 3, 4, 5 and 7 s (tcp_syn_linear_timeouts, 6.5). */
 const SHORTEST_GAP_MS = 4000
 const LEAST_KEPT = 3
 /** The destination of the entries that the program adds. */

@@ -21,9 +21,9 @@ const MANIFESTS = 'labs/10-connections/manifests'
 /** Lists the endpoints of shop with their conditions. */
 export const LIST_ENDPOINTS = `kubectl get endpointslices -l kubernetes.io/service-name=${SHOP} -o yaml`
 
-/** The command for requests of the Pod client over one connection, two in a second, in the background. */
+/** The command for requests of the Pod client over one connection, four in a second, in the background. */
 export const holdConnection = (word: string): string =>
-  `kubectl exec client -- sh -c "curl -s -o /dev/null --connect-timeout 1 --rate 2/s 'http://$SHOP/?${word}[1-900]' >/dev/null 2>&1 &"`
+  `kubectl exec client -- sh -c "curl -s -o /dev/null --connect-timeout 1 --rate 4/s 'http://$SHOP/?${word}[1-1800]' >/dev/null 2>&1 &"`
 
 /** An endpoint of shop: its Pod, and what the EndpointSlice says about it. */
 export interface ShopEndpoint {

@@ -1,10 +1,10 @@
-# Keeps the conntrack table of this node full for twelve seconds, with established connections between addresses for documentation
+# Keeps the conntrack table of this node full for six seconds, with established connections between addresses for documentation
 # (RFC 5737), and then removes them. They end after a minute by themselves: a full table is never left behind. The entries are written
 # to the kernel by netlink (linux/netfilter/nfnetlink_conntrack.h): a started conntrack for each place that becomes free is too slow, and
 # a connection takes the place first. No single quotes: it is typed between two.
 use strict; use warnings; use Socket qw(:DEFAULT IPPROTO_TCP);
 $| = 1;
-my $FULL_SECONDS = 12;
+my $FULL_SECONDS = 6;
 my $ENTRY_SECONDS = 60;
 my $LARGEST = 262_144;
 my ($AF_NETLINK, $NETLINK_NETFILTER) = (16, 12);

@@ -1,6 +1,6 @@
-# Runs in a Pod of shop. Waits for a request of a client ($1), and sends it a packet of the same connection whose acknowledgement is
-# right, and whose sequence number is this many bytes ($2) beyond the next one. Then it tells whether the client answers with a reset,
-# here and in the log of this Pod, by a request to its own address.
+# Runs in a Pod of shop. Waits until a client ($1) has the answer to a request, and sends it a packet of the same connection whose
+# acknowledgement is right, and whose sequence number is this many bytes ($2) beyond the next one. Then it tells whether the client answers
+# with a reset, here and in the log of this Pod, by a request to its own address.
 use strict; use warnings; use IO::Socket::INET; use Socket qw(:DEFAULT IPPROTO_TCP);
 my ($client, $distance) = @ARGV;
 my $PORT = 80;
@@ -36,8 +36,11 @@ sub packet {
 }
 my $request = packet($REQUEST_SECONDS, sub { shift->{size} > 0 });
 unless ($request) { print "this Pod has no connection with $client\n"; exit }
-my $number = ($request->{acknowledged} + $distance) & 0xffff_ffff;
-my $acknowledgement = ($request->{sequence} + $request->{size}) & 0xffff_ffff;
+# A reset before the answer would leave the client waiting for it: its kernel has nothing to send again.
+my $received = packet($RESET_SECONDS, sub { my ($it) = @_; $it->{from} == $request->{from} && $it->{acknowledged} != $request->{acknowledged} });
+unless ($received) { print "the request of $client was not answered\n"; exit }
+my $number = ($received->{acknowledged} + $distance) & 0xffff_ffff;
+my $acknowledgement = ($received->{sequence} + $received->{size}) & 0xffff_ffff;
 sub segment {
   my ($sum) = @_;
   return pack 'n n N N C C n n n a*', $PORT, $request->{from}, $number, $acknowledgement, 5 << 4, $ACK | $PSH, 64_240, $sum, 0, 'ahead';

@@ -88,7 +88,7 @@ const END_CURL = 'pkill curl; '
 const hold = (word: string, first = ''): SolutionStep =>
   inPod(
     'client',
-    `sh -c "${first}curl -s -o /dev/null --connect-timeout 1 --rate 2/s 'http://$SHOP/?${word}[1-900]' >/dev/null 2>&1 &"`,
+    `sh -c "${first}curl -s -o /dev/null --connect-timeout 1 --rate 4/s 'http://$SHOP/?${word}[1-1800]' >/dev/null 2>&1 &"`,
   )
 
 /** The Pod of shop that answers the requests with this word over the kept connection: it has had five. */
@@ -108,17 +108,17 @@ const AFFINITY = {
   spec: { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 3 } } },
 }
 
-/** New connections of the client, one every second, for longer than the timeout. */
+/** New connections of the client, for longer than the timeout. */
 const comeBack: SolutionStep = {
   commands: [
-    'kubectl exec client -- sh -c "for N in \\$(seq 7); do curl -s -o /dev/null http://$SHOP/?sticky\\$N; sleep 1; done"',
+    'kubectl exec client -- sh -c "for N in \\$(seq 7); do curl -s -o /dev/null http://$SHOP/?sticky\\$N; sleep 0.7; done"',
   ],
   play: async (bench) => {
     const { SHOP } = await readVariables(bench)
     await programmed(bench)
     await bench.inPod(
       'client',
-      `for N in $(seq 7); do curl -s -o /dev/null "http://${SHOP}/?sticky$N"; sleep 1; done`,
+      `for N in $(seq 7); do curl -s -o /dev/null "http://${SHOP}/?sticky$N"; sleep 0.7; done`,
     )
   },
 }
@@ -263,7 +263,7 @@ const openConnections: SolutionStep = {
   },
 }
 
-/** Fills the table of the client's node for twelve seconds, and waits for the connection that waited meanwhile. */
+/** Fills the table of the client's node for six seconds, and waits for the connection that waited meanwhile. */
 const fill: SolutionStep = {
   commands: [`make exec NODE=$NODE CMD="perl -e '$(cat ${FILL})'"`],
   play: async (bench) => {

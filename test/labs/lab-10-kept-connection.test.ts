@@ -47,7 +47,7 @@ test(
   'no Pod of shop ends when the connection is opened, and the deleted one answers it afterwards',
   async () => {
     const lines = fencesOf('weight')[0]?.commands.split('\n') ?? []
-    const opens = lines.findIndex((line) => line.includes('weigh[1-900]'))
+    const opens = lines.findIndex((line) => line.includes('weigh[1-1800]'))
     await type(lines.slice(0, opens).join('\n'))
     expect(
       await type(
