@@ -38,6 +38,7 @@ const apiObjectSchema = z.object({
             image: z.string().optional(),
             command: z.array(z.string()).optional(),
             args: z.array(z.string()).optional(),
+            lifecycle: z.looseObject({ preStop: z.unknown().optional() }).nullish(),
           }),
         )
         .optional(),

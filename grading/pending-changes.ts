@@ -8,7 +8,8 @@ const FRESH_MS = 2500
 const FIRST_SYNC_MS = 10_000
 /** A Pod that is not ready after this time is failing its probe, and counts as settled. */
 const UNREADY_MS = 5000
-/** A deleted Pod that is ready after UNREADY_MS, and has this much of its grace period left, is in a long preStop hook. */
+/** A deleted Pod that is still ready after this time, and has LONG_HOOK_MS of its grace period left, is in its preStop hook. */
+const HOOK_MS = 1000
 const LONG_HOOK_MS = 60_000
 /** A container that waits for one of these reasons does not start without a change. */
 const STUCK = new Set([
@@ -79,13 +80,14 @@ function isMoving(snapshot: Snapshot, pod: ApiObject): boolean {
   )
 }
 
-/** It was deleted a while ago and goes on for a while; needs the time of the snapshot. */
+/** It was deleted and goes on for a while: at once in a hook, else because its program takes long. Needs the time of the snapshot. */
 function isInPreStop({ takenAt }: Snapshot, pod: ApiObject): boolean {
   const { deletionTimestamp, deletionGracePeriodSeconds } = pod.metadata
   if (takenAt === undefined || !deletionTimestamp || !hasCondition(pod, 'Ready')) return false
   const endsAt = Date.parse(deletionTimestamp)
   const deletedAt = endsAt - (deletionGracePeriodSeconds ?? 0) * 1000
-  return takenAt - deletedAt >= UNREADY_MS && endsAt - takenAt >= LONG_HOOK_MS
+  const hasHook = pod.spec?.containers?.some(({ lifecycle }) => lifecycle?.preStop)
+  return takenAt - deletedAt >= (hasHook ? HOOK_MS : UNREADY_MS) && endsAt - takenAt >= LONG_HOOK_MS
 }
 
 /** All its containers have been running for a while; needs the time of the snapshot. */

@@ -5,7 +5,7 @@ use strict; use warnings; use IO::Socket::INET; use Socket qw(:DEFAULT IPPROTO_T
 my ($client, $distance) = @ARGV;
 my $PORT = 80;
 my ($RST, $PSH, $ACK) = (0x04, 0x08, 0x10);
-my $REQUEST_SECONDS = 5;
+my $REQUEST_SECONDS = 3;
 my $RESET_SECONDS = 2;
 # Sums 16-bit words as the checksum of TCP does (RFC 1071).
 sub checksum {

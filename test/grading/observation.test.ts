@@ -135,6 +135,24 @@ describe('pending changes', () => {
       ),
       count,
     ]),
+    ...(
+      [
+        ['whose hook has just begun', '2026-11-21T10:04:59.5Z', { preStop: {} }, 1],
+        ['in a hook', '2026-11-21T10:04:58Z', { preStop: { sleep: { seconds: 300 } } }, 0],
+        ['with another hook', '2026-11-21T10:04:58Z', { postStart: {} }, 1],
+        ['whose hook ends soon', '2026-11-21T10:00:20Z', { preStop: {} }, 1],
+      ] as const
+    ).map(([which, deletionTimestamp, lifecycle, count]): [string, object, number] => [
+      `a deleted Pod ${which}`,
+      {
+        ...pod(
+          { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] },
+          { deletionTimestamp, deletionGracePeriodSeconds: 300 },
+        ),
+        spec: { containers: [{ lifecycle }] },
+      },
+      count,
+    ]),
     ['a ready Pod', pod({ phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] }), 0],
     [
       'a Pod that crashes again and again',
