@@ -457,7 +457,7 @@ export const solution: LabSolution = {
     last: typing(
       predictAt('last', 'an-answer', 'an-answer'),
       emptyShop,
-      inPod('client', 'curl -s --max-time 3 "http://$SHOP/?last"'),
+      inPod('client', 'curl -s --retry 5 --retry-connrefused --max-time 3 "http://$SHOP/?last"'),
     ),
     careful: typing(predictAt('careful', 'neither', 'neither'), makeCareful),
     lossless: typing(
