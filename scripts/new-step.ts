@@ -169,10 +169,10 @@ function sayAfterwards(
       `${test}${only}`,
     ],
     [
-      'Record the solved lab again:',
+      'Record the solved lab again, and test what was written:',
       `make record-solved LAB=${number}`,
-      test,
-      'npx vitest run test/course test/instructors/submission',
+      `npx vitest run ${byStep ? `${testFile} ` : ''}test/course test/instructors/submission test/slides`,
+      'npx tsc --noEmit && npx biome check .',
     ],
   ])
 }

@@ -55,13 +55,14 @@ import { fail } from '../../grading/failure.ts'
 ${asks ? "import type { Truth } from '../../grading/question.ts'\n" : ''}
 /**
  * ✎ What is true once the step is solved. The lines are an example: another Service is found by clusterService (grading/expect-object.ts),
- * other parts of a node by chain, link, virtualServers or packetReaches (grading/expect-node.ts), requests are sent by expectAnswers (grading/requests.ts).
+ * other parts of a node by sets, virtualServers, chain, link or packetReaches (grading/expect-node.ts), requests are sent by expectAnswers
+ * (grading/requests.ts). A failure's \`next\` is not shown where the last hint says the same.
  */
 export function ${check}({ nodes, snapshot }: CheckContext): void {
   const { address, port } = webService(snapshot)
   expectNodes(nodes)
-    .sets('KUBE-CLUSTER-IP')
-    .equalPrediction('ipvs', \`\${address}:\${port} in the set, and every other port of a Service\`)
+    .chains('nat KUBE-SERVICES')
+    .equalPrediction('iptables', \`\${address}:\${port} among the rules\`)
   fail({ inspect: 'make status', expected: 'a check of ${id}', actual: 'none is written' })
 }
 ${asks ? right : ''}`
@@ -94,10 +95,20 @@ export function solutionEntry(
     ${stepKey(id)}: typing(\n${words.join('')}    ),\n`
 }
 
+/** A call, or a function: TypeScript, which no shell would read. */
+const TYPESCRIPT = /^(?:[a-zA-Z]\w*\(['"`{(]|\(\{[^}]*\}\) => )/
+const shellOrCall = (text: string): string => (TYPESCRIPT.test(text) ? text : literal(text))
+
 export function stepBreakage({ id, broken }: Pick<StepDraft, 'id' | 'broken'>): string {
-  const entries = Object.entries(broken).map(
-    ([what, command]) => `    ${literal(what)}: ${literal(command)},\n`,
-  )
+  const entries = Object.entries(broken).map(([what, how]) => {
+    const written =
+      typeof how === 'string'
+        ? shellOrCall(how)
+        : `{ ${Object.entries(how)
+            .map(([key, text]) => `${key}: ${shellOrCall(text)}`)
+            .join(', ')} }`
+    return `    ${literal(what)}: ${written},\n`
+  })
   return entries.length > 0 ? `  ${stepKey(id)}: {\n${entries.join('')}  },\n` : ''
 }
 

@@ -31,6 +31,9 @@ interface DraftPlace {
   refuses: boolean
 }
 
+/** Shell text, TypeScript that makes it, or an object with them. */
+type Broken = string | Readonly<Partial<Record<'at' | 'break' | 'repair', string>>>
+
 /** A draft as it is read. */
 export interface StepDraft extends NewStep {
   /** The part for lab.yaml, as the author wrote it. */
@@ -41,8 +44,8 @@ export interface StepDraft extends NewStep {
   claimed?: string | undefined
   /** A wrong answer that the lab's test types. */
   refused?: string | undefined
-  /** What is broken on one node, and the commands that break it there. */
-  broken: Readonly<Record<string, string>>
+  /** What is broken on one node, and how: as `listBreakages` of test/labs/breakage.ts takes it. */
+  broken: Readonly<Record<string, Broken>>
   /** A line of the card. */
   card?: string | undefined
   /** The section of the text without its heading's number, and with what it asks. */
@@ -80,7 +83,8 @@ export function stepDraft({ after, id, asks, claim }: NewStep, place: DraftPlace
     `  - ${UNWRITTEN} The command, as in \`make web\`.`,
     ...(breaks
       ? [
-          '# One thing on one node for which the check must fail, in the words of the other breakages.',
+          "# One thing on one node for which the check must fail: commands for that node, or a call as in the table of the lab's test,",
+          "# deleteRule('KUBE-SERVICES', '203.0.113.4') or ({ web }) => `…`; also { at: …, break: …, repair: … }.",
           'broken:',
           `  ${UNWRITTEN} what is broken: ${UNWRITTEN} the commands that break it`,
         ]
@@ -135,7 +139,9 @@ const headSchema = z.looseObject({
   claim: line.optional(),
   claimed: line.optional(),
   refused: z.union([line, z.number().transform(String)]).optional(),
-  broken: z.record(line, line).default({}),
+  broken: z
+    .record(line, z.union([line, z.record(z.enum(['at', 'break', 'repair']), line)]))
+    .default({}),
   card: line.optional(),
   predict: askedTextSchema.optional(),
   question: askedTextSchema.optional(),

@@ -251,6 +251,31 @@ test('what its author breaks has its place in the table', async () => {
   expect(withStep('06-scale', 'entries').changed).not.toHaveProperty('test/labs/lab-6-breakages.ts')
 })
 
+test('what is broken can be a call, a function or an object, as in the other entries', () => {
+  const { breakages } = filesOfStep('03-from-outside', ID)
+  const edit = (draft: string) =>
+    draft.replace(
+      '  the set is emptied: ipset flush X',
+      [
+        `  a call: "deleteRule('KUBE-SERVICES', '203.0.113.4')"`,
+        '  a function: "({ web }) => deleteRule(web)"',
+        `  an object: { at: control-plane, break: "raw('-I', '-s 1.2.3.4')", repair: iptables -F }`,
+        '  shell: f() { ip route; }; f',
+      ].join('\n'),
+    )
+  const { changed } = withStep('03-from-outside', 'uneven', {}, edit)
+  const entry = changed[breakages]?.slice(changed[breakages].indexOf("'made-here': {")) ?? ''
+  expect(entry.slice(0, entry.indexOf('\n  },'))).toBe(
+    [
+      "'made-here': {",
+      `    "a call": deleteRule('KUBE-SERVICES', '203.0.113.4'),`,
+      '    "a function": ({ web }) => deleteRule(web),',
+      `    "an object": { at: "control-plane", break: raw('-I', '-s 1.2.3.4'), repair: "iptables -F" },`,
+      '    "shell": "f() { ip route; }; f",',
+    ].join('\n'),
+  )
+})
+
 test('the step needs what the one before it needs, and its test plays all of that', () => {
   const { definition } = filesOfLab('05-exposure')
   const { changed } = withStep('05-exposure', 'gained-addresses')
