@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { $, chalk } from 'zx/core'
-import { claimSentence, isClaim } from '../course/lint/claim-step.ts'
+import { claimSentence, claimsOfLab, isClaim } from '../course/lint/claim-step.ts'
 import { filesOfLab, type LintMessage, oneLine, readCourse } from '../course/lint/course-files.ts'
 import {
   faultsOfNewStep,
@@ -87,9 +87,14 @@ function beginStep({ number, folder }: Lab, step: NewStep): number {
   }
   write(files.draft, stepDraft(step, place))
   write(files.module, stepModule({ ...step, lab: number }))
+  const curriculum = read(files.curriculum)
+  const claimed =
+    claim && !place.beginsClaim ? `${claim} is ${claimSentence(curriculum, claim)}` : ''
+  const known = claim ? [] : claimsOfLab({ claims, curriculum }, number)
   sayNext([
     [
-      `Write both: replace every ✎. ${claim && !place.beginsClaim ? `${claim} is ${claimSentence(read(files.curriculum), claim)}` : ''}`,
+      `Write both: replace every ✎. ${claimed}${known.length > 0 ? 'The claim may be one of these:' : ''}`,
+      ...known,
     ],
     [
       'The same command checks the draft, and once it is written puts it into the lab, the claims, the card and the deck:',

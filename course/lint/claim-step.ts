@@ -47,6 +47,24 @@ export function claimSentence(curriculum: string, claim: string): string {
   return `"${row?.[1] ?? ''}", by ${row?.[2]?.replaceAll('`', '') ?? ''}.`
 }
 
+/** What a step of a lab could prove: `C3: What is claimed` for each claim that the lab proves, and the next id of each of their parts. */
+export function claimsOfLab({ claims, curriculum }: ClaimTexts, lab: number): string[] {
+  const listed = [...claims.matchAll(/^([A-Z])(\d+):\s*\[([^\]]*)\]/gm)]
+  const own = listed.filter(([, , , places = '']) =>
+    places.split(',').some((place) => place.trim().startsWith(`${lab}/`)),
+  )
+  const parts = [...new Set(own.map(([, part = '']) => part))]
+  const lastOf = (part: string) =>
+    Math.max(...listed.filter(([, one]) => one === part).map(([, , number]) => Number(number)))
+  return [
+    ...own.map(([, part, number]) => {
+      const row = new RegExp(`^\\| ${part}${number} \\| (.+) \\| .+ \\|$`, 'm').exec(curriculum)
+      return `${part}${number}: ${row?.[1] ?? ''}`
+    }),
+    ...parts.map((part) => `${part}${lastOf(part) + 1}: a new one`),
+  ]
+}
+
 /** The claim is one of labs/claims.yaml. */
 export const isClaim = (claims: string, claim: string): boolean =>
   new RegExp(`^${claim}:`, 'm').test(claims)

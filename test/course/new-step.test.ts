@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { transform } from 'esbuild'
 import { expect, test } from 'vitest'
 import { parseLabText } from '../../course/lab-text.ts'
-import { claimSentence } from '../../course/lint/claim-step.ts'
+import { claimSentence, claimsOfLab } from '../../course/lint/claim-step.ts'
 import { filesOfLab, readCourse } from '../../course/lint/course-files.ts'
 import { lintCourse } from '../../course/lint/lint-course.ts'
 import {
@@ -177,6 +177,16 @@ test('a claim of the next number in its part is begun, with the sentence of the 
   expect(claimSentence(changed['labs/CURRICULUM.md'] ?? '', claim)).toBe(
     '"What is claimed", by 3/made-here.',
   )
+})
+
+test('the claims of a lab are listed with their sentences, and the next ids of their parts', async () => {
+  const { claims, curriculum } = await readCourse()
+  const listed = claimsOfLab({ claims, curriculum }, 3)
+  expect(listed).toContain('C10: Pod anti-affinity evens the load out.')
+  const count = claims.match(/^C\d+/gm)?.length ?? 0
+  expect(listed.at(-1)).toBe(`C${count + 1}: a new one`)
+  expect(listed.every((line) => /^[A-Z]\d+: ./.test(line))).toBe(true)
+  expect(claimsOfLab({ claims, curriculum }, 99)).toEqual([])
 })
 
 test.each([
