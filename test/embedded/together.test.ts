@@ -84,9 +84,11 @@ test('four `make up` make one cluster, and `make down` leaves nothing', async ()
   await stopCluster()
   const ups = [1, 2, 3, 4].map(() => start('up'))
   expect(await codes(ups)).toEqual([0, 0, 0, 0])
-  expect(
-    ups.filter((up) => /Waiting for process \d+, which starts the cluster/.test(up.output())),
-  ).toHaveLength(3)
+  const boots = (up: Command) => up.output().includes('Booting the kernel')
+  expect(ups.filter(boots)).toHaveLength(1)
+  // On a busy machine one of them may begin when the cluster is up.
+  for (const up of ups.filter((one) => !boots(one)))
+    expect(up.output()).toMatch(/Waiting for process \d+, which starts the cluster|is up/)
   const { daemons } = await processes()
   expect(daemons).toBe(1)
   expect(await works()).toBe(true)

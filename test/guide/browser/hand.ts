@@ -1,6 +1,8 @@
 // How a learner works the guide's page: with a mouse, or by keyboard alone.
 
 import type { Locator, Page } from 'playwright-core'
+import { expect } from 'vitest'
+import { timeoutScale } from '../../../host/wait.ts'
 
 /** What a hand does on a page. Each waits for an element that is there. */
 export interface Hand {
@@ -40,9 +42,14 @@ export async function tabTo(page: Page, target: Locator): Promise<void> {
   throw new Error(`the keyboard does not reach ${target}`)
 }
 
+/** As long as a mouse's click waits for a button. */
+const WAIT = { timeout: 30_000 * timeoutScale() }
+
 export const keyboard: Hand = {
   async press(target) {
     await tabTo(target.page(), target)
+    // During other work a button has the focus, and does nothing.
+    await expect.poll(() => target.getAttribute('aria-disabled'), WAIT).not.toBe('true')
     await target.page().keyboard.press('Enter')
   },
   async show(tab) {
