@@ -32,9 +32,11 @@ async function score(): Promise<number> {
 async function checkStep(id: string): Promise<void> {
   const check = learner.state(id).getByRole('button', { name: 'Check', exact: true })
   if ((await check.count()) === 0) return
-  await check.first().click()
-  const waits = page.getByRole('button', { name: 'Wait …' })
-  await expect.poll(() => waits.count(), { timeout: 120_000 * timeoutScale() }).toBe(0)
+  // The button may not say "Wait …" yet when the click has returned.
+  const ended = page.waitForResponse((reply) => reply.url().endsWith('/api/check'), {
+    timeout: 120_000 * timeoutScale(),
+  })
+  await Promise.all([ended, check.first().click()])
 }
 
 test(

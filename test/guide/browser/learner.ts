@@ -144,13 +144,15 @@ export class PageLearner {
 }
 
 /** Performs an action of the page as a click would. Resolves to its reply. */
-export function act(page: Page, name: string, input: object): Promise<unknown> {
+export async function act(page: Page, name: string, input: object): Promise<unknown> {
   const request = {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(input),
   }
-  return page.evaluate(
+  const reply: { error?: string } = await page.evaluate(
     `fetch('/api/${name}', ${JSON.stringify(request)}).then((reply) => reply.json())`,
   )
+  if (reply.error !== undefined) throw new Error(`${name}: ${reply.error}`)
+  return reply
 }
