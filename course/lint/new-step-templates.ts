@@ -26,9 +26,19 @@ export function stepImport({ id, asks }: TemplateStep, folder: string): string {
 /** The id as a key of an object. */
 const stepKey = (id: string): string => (id.includes('-') ? `'${id}'` : id)
 
-export function stepCheck({ id, asks }: TemplateStep): string {
+/** @param wrapper a function that the check is given to */
+export function stepCheck({ id, asks }: TemplateStep, wrapper?: string): string {
   const { check, truth } = checkNames(id)
-  return `  step('${id}', ${check}${asks ? `, { ${asks}: ${truth} }` : ''})\n`
+  const wrapped = wrapper === undefined ? check : `${wrapper}(${check})`
+  return `  step('${id}', ${wrapped}${asks ? `, { ${asks}: ${truth} }` : ''})\n`
+}
+
+/** The functions of its module that are not exported there. */
+export function missingExports({ id, asks }: TemplateStep, module: string): string[] {
+  const { check, truth } = checkNames(id)
+  return [check, ...(asks ? [truth] : [])].filter(
+    (name) => !new RegExp(`^export (?:async )?(?:function|const) ${name}\\b`, 'm').test(module),
+  )
 }
 
 /** The module with the check, and the right answer if the step asks: an example of each, which fails until it is written. */

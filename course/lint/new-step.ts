@@ -14,6 +14,7 @@ import { lintCourse } from './lint-course.ts'
 import {
   type AnswerNames,
   answerToRefuse,
+  missingExports,
   solutionEntry,
   stepBreakage,
   stepCheck,
@@ -41,7 +42,7 @@ const NEXT_CHECK = /^ {2}(?:step|liveStep|question|observe)\(|^\}\)/m
 const NEXT_ENTRY = /^ {4}(?:'[a-z]|[a-z.])|^ {2}\},?$/m
 
 /** What a lab's test breaks, up to the end of the table. */
-const BREAKAGES = /^export const breakages = listBreakages<[^(]*\(\{\n[\s\S]*?^(?=\}\))/m
+const BREAKAGES = /^export const breakages = listBreakages<[\s\S]*?>\(\{\n[\s\S]*?^(?=\}\))/m
 /** The answers that a lab's test types to see them refused, up to the end of their table. */
 const WRONG_ANSWERS = /^export const wrongAnswers: [^=]*= \{\n[\s\S]*?^(?=\})/m
 
@@ -69,7 +70,7 @@ export function faultsOfNewStep(
  * its test, a line of the card, a slide, and the claim. Later sections are numbered again, and the step's points are taken from those
  * that have the most. Only the commands of its solution are to be written then. Pure.
  * @param sources the text of each file that exists, by path
- * @throws Refusal when a file does not contain the step that the new one follows, or its check has no module
+ * @throws Refusal when a file does not contain the step that the new one follows, or its check has no module with its functions
  */
 export function withNewStep(
   draft: StepDraft,
@@ -87,6 +88,11 @@ export function withNewStep(
       `${files.module} is missing, where the check of the step is: write it, with its functions as other modules of this folder have them.`,
     )
   const { definition, text, spec, solution, breakages, claims, curriculum } = files
+  const unknown = missingExports(step, read(files.module))
+  if (unknown.length > 0)
+    throw new Refusal(
+      `${files.module} does not export ${unknown.join(' and ')}: keep the names with which it was begun.`,
+    )
   const changed: Record<string, string> = {
     [definition]: insert(
       withFewerPoints(read(definition), lab, draft.points),
@@ -104,7 +110,7 @@ export function withNewStep(
       insert(
         read(spec),
         place(`\\b(?:step|liveStep|question)\\(\\s*'${after}'`, NEXT_CHECK, spec, after),
-        stepCheck(step),
+        stepCheck(step, wrapperOf(read(spec), after)),
       ),
       stepImport(step, folder),
     ),
@@ -120,7 +126,8 @@ export function withNewStep(
       .replace(WRONG_ANSWERS, (entries) => entries + answerToRefuse(draft))
   const { card, slide } = draft
   if (card !== undefined) changed[files.card] = withCardFact(read(files.card), card)
-  if (slide !== undefined) changed[files.deck] = withSlide(read(files.deck), folder, after, slide)
+  if (slide !== undefined)
+    changed[files.deck] = withSlide(read(files.deck), folder, slide, stepsTo(lab, after))
   if (claim !== undefined) {
     const texts = { claims: read(claims), curriculum: read(curriculum) }
     const order = { claim, claimed, place: `${number}/${id}`, after: `${number}/${after}` }
@@ -169,6 +176,10 @@ export function lintPlaced(
   )
 }
 
+/** The function that the check of a step is given to, as in `step('web', inIptablesMode(webHasChains))`. */
+const wrapperOf = (spec: string, id: string): string | undefined =>
+  new RegExp(`\\bstep\\('${id}', ([\\w.]+)\\([\\w.]+\\)`).exec(spec)?.[1]
+
 /** Whether the lab's test has tables of what it breaks and of wrong answers. */
 export const tablesIn = (breakages: string) => ({
   breaks: BREAKAGES.test(breakages),
@@ -183,11 +194,16 @@ function withCardFact(card: string, fact: string): string {
   return `${card.slice(0, at)}- ${fact}\n${card.slice(at)}`
 }
 
-/** The deck with one more slide, behind the last one with commands of the step that it follows; else before its last one. */
-function withSlide(deck: string, folder: string, after: string, slide: string): string {
-  const shown = deck.lastIndexOf(`fence: ${folder}/${after}#`)
+/** The ids of a lab's steps up to this one. */
+const stepsTo = ({ steps }: Pick<WrittenLab, 'steps'>, id: string): string[] =>
+  steps.slice(0, steps.findIndex((step) => step.id === id) + 1).map((step) => step.id)
+
+/** The deck with one more slide, behind the last one with commands of the latest of these steps that has one; else before its last one. */
+function withSlide(deck: string, folder: string, slide: string, steps: readonly string[]): string {
+  const shown = steps.map((id) => deck.lastIndexOf(`fence: ${folder}/${id}#`))
+  const last = shown.findLast((at) => at !== -1)
   // The last slide sums up.
-  const end = shown === -1 ? deck.lastIndexOf('\n---\n') : deck.indexOf('\n---\n', shown)
+  const end = last === undefined ? deck.lastIndexOf('\n---\n') : deck.indexOf('\n---\n', last)
   const at = end === -1 ? deck.length : end
   return `${deck.slice(0, at)}\n---\n\n${slide}\n${deck.slice(at)}`
 }

@@ -72,7 +72,7 @@ test('a plan that is shorter than a lab is a complaint', () => {
 
 test('the tables of INSTRUCTORS.md are written as the plans are, and what stands around them stays', () => {
   const { instructors } = course
-  const stale = instructors.replace('| 09:25 | Lab 1 | 130 |', '| 09:25 | Lab 1 | 110 |')
+  const stale = instructors.replace(/\| Lab 1 \| \d+ \|/, '| Lab 1 | 1 |')
   expect(stale).not.toBe(instructors)
   expect(withModelMinutes({ ...course, instructors: stale })).toEqual({
     'INSTRUCTORS.md': instructors,

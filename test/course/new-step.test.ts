@@ -316,6 +316,36 @@ test('the card has a line more, and the deck a slide behind that of the step bef
   )
 })
 
+test('the check is given to the function of the step before it, such as one for a mode', () => {
+  const { spec } = filesOfStep('01-iptables', ID)
+  const { changed } = withStep('01-iptables', 'ports', { asks: 'predict' })
+  expect(changed[spec]).toContain(
+    "step('made-here', inIptablesMode(madeHereHolds), { predict: madeHereTruth })",
+  )
+})
+
+test('every lab whose test has a table of breakages gets an entry', () => {
+  const tables = listLabs().flatMap(({ folder }) => {
+    const file = join(projectRoot, filesOfStep(folder, ID).breakages)
+    return existsSync(file) ? [[folder, tablesIn(readFileSync(file, 'utf8')).breaks] as const] : []
+  })
+  // That of lab 4 is a list.
+  expect(tables.filter(([, breaks]) => !breaks).map(([folder]) => folder)).toEqual(['04-lvs'])
+  expect(tables.length).toBeGreaterThan(7)
+})
+
+test('a slide whose step before has none stands behind that of an earlier step', () => {
+  const { deck } = filesOfStep('01-iptables', ID)
+  const { changed, lab } = withStep('01-iptables', 'ports')
+  const shown = [...(changed[deck] ?? '').matchAll(/fence: 01-iptables\/([a-z-]+)#/g)].map(
+    ([, id = '']) => id,
+  )
+  const ids = lab.steps.map(({ id }) => id)
+  const before = shown[shown.indexOf(ID) - 1] ?? ''
+  expect(ids.indexOf(before)).toBeLessThanOrEqual(ids.indexOf('ports'))
+  expect(ids.indexOf(before)).toBeGreaterThanOrEqual(0)
+})
+
 test('the card and the deck stay as they are if the draft says nothing for them', () => {
   const { card, deck } = filesOfStep('03-from-outside', ID)
   const { changed } = withStep('03-from-outside', 'logged-client', {}, (draft) =>
@@ -331,6 +361,10 @@ test('a claim that does not exist and a check without a module are refused', () 
   )
   const { draft, lab, sources } = withStep('05-exposure', 'exposed')
   const { module } = filesOfStep('05-exposure', ID)
+  const renamed = { ...sources, [module]: 'export function otherName() {}' }
+  expect(() => withNewStep(draft, '05-exposure', lab, renamed)).toThrow(
+    'made-here.ts does not export madeHereHolds: keep the names with which it was begun.',
+  )
   const { [module]: _, ...others } = sources
   expect(() => withNewStep(draft, '05-exposure', lab, others)).toThrow(
     'checks/05-exposure/made-here.ts is missing',
