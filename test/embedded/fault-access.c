@@ -8,9 +8,9 @@
 #include "../../embedded/machine/fault-access.h"
 
 enum {
-	SYS_write = 1, SYS_mmap = 9, SYS_rt_sigaction = 13, SYS_sigaltstack = 131, SYS_arch_prctl = 158, SYS_exit = 60,
+	SYS_write = 1, SYS_mmap = 9, SYS_munmap = 11, SYS_rt_sigaction = 13, SYS_sigaltstack = 131, SYS_arch_prctl = 158, SYS_exit = 60,
 	SIGILL = 4, SIGBUS = 7, SIGSEGV = 11, SA_SIGINFO = 4, SA_RESTORER = 0x04000000, SA_ONSTACK = 0x08000000, SA_NODEFER = 0x40000000,
-	PROTECTION = 7, PRIVATE_ANONYMOUS = 0x22, ARCH_SET_FS = 0x1002, FS_OFFSET = 0x40, PAGE = 4096,
+	PROTECTION = 7, PRIVATE_ANONYMOUS = 0x22, ARCH_SET_FS = 0x1002, FS_OFFSET = 0x40, PAGE = 4096, ALIGNMENT = 0x10000,
 	/* struct sigcontext (arch/x86/include/uapi/asm/sigcontext.h) in a ucontext_t, in words */
 	CONTEXT = 5, CONTEXT_RSP = CONTEXT + 15, CONTEXT_RIP = CONTEXT + 16, CONTEXT_ERROR = CONTEXT + 19, CONTEXT_TRAP = CONTEXT + 20, CONTEXT_CR2 = CONTEXT + 22,
 	PAGE_FAULT_TRAP = 14
@@ -249,12 +249,16 @@ void begin(long *stack)
 	unsigned long action[4] = { (unsigned long)on_signal, SA_SIGINFO | SA_RESTORER | SA_ONSTACK | SA_NODEFER, (unsigned long)restore, 0 };
 	unsigned long alternative[3] = { (unsigned long)signal_stack, 0, sizeof signal_stack };
 	char **arguments = (char **)(stack + 1);
-	long count = *stack, i;
+	long count = *stack, area, i;
 
-	code = (unsigned char *)call(SYS_mmap, 0, 6 * PAGE, PROTECTION, PRIVATE_ANONYMOUS, -1, 0);
+	/* The low 16 bits of every address are the same each time: a 16-bit register may count bits from the operand. */
+	area = call(SYS_mmap, 0, ALIGNMENT + 6 * PAGE, PROTECTION, PRIVATE_ANONYMOUS, -1, 0);
+	code = (unsigned char *)((area + ALIGNMENT - 1) & -ALIGNMENT);
 	missing = code + PAGE;
 	memory = code + 3 * PAGE;
-	call(11 /* munmap */, (long)missing, PAGE, 0, 0, 0, 0);
+	call(SYS_munmap, area, (long)code - area, 0, 0, 0, 0);
+	call(SYS_munmap, (long)missing, PAGE, 0, 0, 0, 0);
+	call(SYS_munmap, (long)code + 6 * PAGE, area + ALIGNMENT - (long)code, 0, 0, 0, 0);
 	call(SYS_sigaltstack, (long)alternative, 0, 0, 0, 0, 0);
 	call(SYS_rt_sigaction, SIGSEGV, (long)action, 0, 8, 0, 0);
 	call(SYS_rt_sigaction, SIGILL, (long)action, 0, 8, 0, 0);
