@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { $, chalk } from 'zx/core'
-import { claimSentence, claimsOfLab, isClaim } from '../course/lint/claim-step.ts'
+import { claimSentence, claimsOfLab, isClaim, withClaimedStep } from '../course/lint/claim-step.ts'
 import { filesOfLab, type LintMessage, oneLine, readCourse } from '../course/lint/course-files.ts'
 import {
   faultsOfNewStep,
@@ -78,24 +78,24 @@ function beginStep({ number, folder }: Lab, step: NewStep): number {
     throw new Refusal(
       `${files.module} exists, where the check of the step would be: choose another ID.`,
     )
-  const claims = read(files.claims)
+  const texts = { claims: read(files.claims), curriculum: read(files.curriculum) }
+  // Throws for a claim that is neither there nor the next one of its part.
+  if (claim) withClaimedStep(texts, { claim, claimed: id, place: `${number}/${id}`, after })
   const place = {
     folder,
     needs: written.steps.find((one) => one.id === after)?.needs ?? [],
-    beginsClaim: claim !== undefined && !isClaim(claims, claim),
+    beginsClaim: claim !== undefined && !isClaim(texts.claims, claim),
     ...tablesIn(read(files.breakages)),
   }
   write(files.draft, stepDraft(step, place))
   write(files.module, stepModule({ ...step, lab: number }))
-  const curriculum = read(files.curriculum)
   const claimed =
-    claim && !place.beginsClaim ? `${claim} is ${claimSentence(curriculum, claim)}` : ''
-  const known = claim ? [] : claimsOfLab({ claims, curriculum }, number)
+    claim && !place.beginsClaim ? ` ${claim} is ${claimSentence(texts.curriculum, claim)}` : ''
+  const known = claim ? [] : claimsOfLab(texts, number)
+  if (known.length > 0) console.log('The claim may be one of these:')
+  for (const line of known.flatMap((one) => linesFor(process.stdout, one, '  '))) console.log(line)
   sayNext([
-    [
-      `Write both: replace every ✎. ${claimed}${known.length > 0 ? 'The claim may be one of these:' : ''}`,
-      ...known,
-    ],
+    [`Write both: replace every ✎.${claimed}`],
     [
       'The same command checks the draft, and once it is written puts it into the lab, the claims, the card and the deck:',
       `make new-step LAB=${number} ID=${id}`,
@@ -133,8 +133,10 @@ async function placeStep({ number, folder }: Lab, id: string): Promise<number> {
   for (const [path, text] of Object.entries(changed)) write(path, text)
   rmSync(placeOf(file))
   const typescript = Object.keys(changed).filter((path) => path.endsWith('.ts'))
+  // What can't be parsed is reported by tsc.
   await $({
     quiet: true,
+    nothrow: true,
   })`${placeOf('node_modules/.bin/biome')} format --write ${typescript.map(placeOf)}`
   sayAfterwards(number, draft, changed[definition] ?? '', files)
   return ExitCode.passed
@@ -143,8 +145,14 @@ async function placeStep({ number, folder }: Lab, id: string): Promise<number> {
 /** Tells what is wrong with a draft; nothing was changed. */
 function refuseDraft(file: string, faults: readonly LintMessage[]): number {
   for (const { file: place, text } of faults)
-    console.log(` ${chalk.red('✗')} ${chalk.bold(place)}: ${text}`)
-  console.log(`Nothing was changed: correct ${file}, and run the same command again.`)
+    for (const line of linesFor(
+      process.stdout,
+      `${chalk.bold(place)}: ${text}`,
+      ` ${chalk.red('✗')} `,
+    ))
+      console.log(line)
+  const next = `Nothing was changed: correct ${file}, and run the same command again.`
+  for (const line of linesFor(process.stdout, next)) console.log(line)
   return ExitCode.notYet
 }
 

@@ -1,5 +1,5 @@
 import { Refusal } from '../../dataplane/refusal.ts'
-import { CLAIM_FILES, UNWRITTEN } from './course-files.ts'
+import { CLAIM_FILES } from './course-files.ts'
 
 interface ClaimTexts {
   claims: string
@@ -72,14 +72,20 @@ export const isClaim = (claims: string, claim: string): boolean =>
 /**
  * The texts of both files with one more step that proves a claim; one of the next number in its part is begun, with the sentence `claimed`.
  * Pure.
- * @throws Refusal when there is no such claim
+ * @throws Refusal when there is no such claim, or one is begun without its sentence
  */
 export function withClaimedStep(
   texts: ClaimTexts,
   order: { claim: string; place: string; after: string; claimed?: string | undefined },
 ): ClaimTexts {
-  const { claim, place, after, claimed = `${UNWRITTEN} What is claimed` } = order
-  const begun = isClaim(texts.claims, claim) ? undefined : withNextClaim(texts, claim, claimed)
+  const { claim, place, after, claimed } = order
+  const begun = isClaim(texts.claims, claim)
+    ? undefined
+    : withNextClaim(texts, claim, claimed ?? '')
+  if (begun && claimed === undefined)
+    throw new Refusal(
+      `${claim} is a new claim: write its sentence into the draft, in a line "claimed: …".`,
+    )
   const { claims, curriculum } = begun ?? texts
   const entry = new RegExp(`^${claim}:\\s*\\[([^\\]]*)\\]\\n`, 'm').exec(claims)
   const row = new RegExp(`^(\\| ${claim} \\| .+ \\| )(.+)( \\|)$`, 'm').exec(curriculum)

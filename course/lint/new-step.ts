@@ -20,7 +20,7 @@ import {
   stepCheck,
   stepImport,
 } from './new-step-templates.ts'
-import type { NewStepAsks, StepDraft } from './step-draft.ts'
+import type { NewStep, NewStepAsks, StepDraft } from './step-draft.ts'
 
 /** The files that a step is written in, by what they hold; `breakages`, `card` and `deck` only where the lab has them. */
 export function filesOfStep(folder: string, id: string) {
@@ -37,6 +37,7 @@ export function filesOfStep(folder: string, id: string) {
 }
 
 const ID = /^[a-z][a-z0-9-]*$/
+const CLAIM = /^[A-Z]\d+$/
 const ASKS: readonly string[] = ['predict', 'question'] satisfies NewStepAsks[]
 const NEXT_CHECK = /^ {2}(?:step|liveStep|question|observe)\(|^\}\)/m
 const NEXT_ENTRY = /^ {4}(?:'[a-z]|[a-z.])|^ {2}\},?$/m
@@ -48,7 +49,7 @@ const WRONG_ANSWERS = /^export const wrongAnswers: [^=]*= \{\n[\s\S]*?^(?=\})/m
 
 /** Why a step can't be added, one sentence for each fault; empty if it can. */
 export function faultsOfNewStep(
-  { after, id, asks }: { after: string; id: string; asks?: string | undefined },
+  { after, id, asks, claim }: Omit<NewStep, 'asks'> & { asks?: string | undefined },
   { steps }: WrittenLab,
 ): string[] {
   const ids = steps.map((step) => step.id)
@@ -61,6 +62,10 @@ export function faultsOfNewStep(
   if (asks !== undefined && !ASKS.includes(asks))
     faults.push(
       `ASK="${asks}" is not how a step asks: use ASK=predict (before its commands), ASK=question (after them), or omit it`,
+    )
+  if (claim !== undefined && !CLAIM.test(claim))
+    faults.push(
+      `CLAIM="${claim}" is not the id of a claim: use a letter and a number, as in CLAIM=A7`,
     )
   return faults
 }
@@ -120,7 +125,16 @@ export function withNewStep(
       solutionEntry(draft, answerNames(read(solution))),
     ),
   }
-  if (BREAKAGES.test(read(breakages)))
+  const { breaks, refuses } = tablesIn(read(breakages))
+  const unused = [
+    ...(Object.keys(draft.broken).length > 0 && !breaks ? ['broken:'] : []),
+    ...(draft.refused !== undefined && !refuses ? ['refused:'] : []),
+  ]
+  if (unused.length > 0)
+    throw new Refusal(
+      `The draft has ${unused.join(' and ')}, but ${breakages} has no table for it: delete it, and test the step in test/labs/lab-${number}.test.ts.`,
+    )
+  if (breaks)
     changed[breakages] = read(breakages)
       .replace(BREAKAGES, (entries) => entries + stepBreakage(draft))
       .replace(WRONG_ANSWERS, (entries) => entries + answerToRefuse(draft))
@@ -166,10 +180,11 @@ export function lintPlaced(
   const { claims: claimsFile, curriculum: curriculumFile } = files
   const claims = changed[claimsFile] ?? course.claims
   const curriculum = changed[curriculumFile] ?? course.curriculum
-  const said = new Set(lintCourse(course).map(({ text }) => text))
+  const withoutLine = ({ file, text }: LintMessage) => `${file.replace(/:\d+$/, '')} ${text}`
+  const known = new Set(lintCourse(course).map(withoutLine))
   return lintCourse({ ...course, labs, claims, curriculum }).filter(
     ({ file, text }) =>
-      !said.has(text) &&
+      !known.has(withoutLine({ file, text })) &&
       !file.startsWith(files.module) &&
       !file.startsWith(files.solution) &&
       !/\bminutes\b/.test(text),

@@ -4,7 +4,7 @@ import { transform } from 'esbuild'
 import { expect, test } from 'vitest'
 import { parseLabText } from '../../course/lab-text.ts'
 import { claimSentence, claimsOfLab } from '../../course/lint/claim-step.ts'
-import { filesOfLab, readCourse } from '../../course/lint/course-files.ts'
+import { CLAIM_FILES, filesOfLab, readCourse } from '../../course/lint/course-files.ts'
 import { lintCourse } from '../../course/lint/lint-course.ts'
 import {
   faultsOfNewStep,
@@ -355,6 +355,25 @@ test('the card and the deck stay as they are if the draft says nothing for them'
   expect(changed).not.toHaveProperty(deck)
 })
 
+test('a new claim without its sentence, and breakages that no table takes, are refused', () => {
+  const claim = 'C99'
+  expect(() => withStep('05-exposure', 'exposed', { claim })).toThrow('is not a claim of')
+  const { claims } = CLAIM_FILES
+  const next = `C${(readFileSync(join(projectRoot, claims), 'utf8').match(/^C\d+/gm)?.length ?? 0) + 1}`
+  expect(() => withStep('05-exposure', 'exposed', { claim: next })).toThrow(
+    `${next} is a new claim: write its sentence into the draft`,
+  )
+  const adding = (line: string) => (draft: string) =>
+    draft.replace('\npoints:', `\n${line}\npoints:`)
+  const file = 'test/labs/lab-6-breakages.ts has no table for it'
+  expect(() => withStep('06-scale', 'entries', {}, adding('broken: { all: reboot }'))).toThrow(
+    `The draft has broken:, but ${file}`,
+  )
+  expect(() => withStep('06-scale', 'entries', {}, adding('refused: none'))).toThrow(
+    `The draft has refused:, but ${file}`,
+  )
+})
+
 test('a claim that does not exist and a check without a module are refused', () => {
   expect(() => withStep('05-exposure', 'exposed', { claim: 'Z9' })).toThrow(
     'CLAIM="Z9" is not a claim of labs/CURRICULUM.md',
@@ -385,6 +404,9 @@ test('bad input is refused with all faults at once', () => {
   expect(faultsOfNewStep({ after: 'nowhere', id: 'Node Port' }, lab)).toEqual([
     expect.stringContaining('AFTER="nowhere" is not a step of the lab: its steps are mode, web'),
     expect.stringContaining('ID="Node Port" is not an id'),
+  ])
+  expect(faultsOfNewStep({ after: 'web', id: 'other', claim: 'C(' }, lab)).toEqual([
+    expect.stringContaining('CLAIM="C(" is not the id of a claim'),
   ])
   expect(faultsOfNewStep({ after: 'web', id: 'web', asks: 'guess' }, lab)).toEqual([
     'ID="web" is a step of the lab already',
