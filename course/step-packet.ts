@@ -11,7 +11,8 @@ import { variantIn } from '../grading/variant.ts'
 import { projectRoot } from '../host/layout.ts'
 import { OUTSIDE } from '../host/outside.ts'
 
-const packetSchema = z.strictObject({
+/** A packet as labs/packets.yaml has it. */
+export const stepPacketSchema = z.strictObject({
   /** `pod`, `host`, `outside`, or the name of a Pod. */
   from: z.string().regex(/^[a-z][a-z0-9-]*$/),
   /** The name of a Service, or an address with its port. */
@@ -24,9 +25,9 @@ const packetSchema = z.strictObject({
   at: z.enum(['Pod', 'process', 'IPVS', 'PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']),
   beside: z.enum(['pod', 'host', 'outside']).optional(),
 })
-const fileSchema = z.record(z.string().regex(/^\d+\/[a-z][a-z0-9-]*$/), packetSchema)
+const fileSchema = z.record(z.string().regex(/^\d+\/[a-z][a-z0-9-]*$/), stepPacketSchema)
 
-export type StepPacket = z.output<typeof packetSchema>
+export type StepPacket = z.output<typeof stepPacketSchema>
 
 /** The packets by `LAB/STEP`. Throws Error for a file of another form. */
 export function readStepPackets(): Record<string, StepPacket> {

@@ -31,18 +31,21 @@ export const atOnce = (...actions: readonly SolutionStep[]): SolutionStep => ({
 /** The same step, which does not affect the steps before it. */
 export const independent = (step: SolutionStep): SolutionStep => ({ ...step, independent: true })
 
+/** `make web` */
 export const web: SolutionStep = {
   commands: ['make web'],
   play: async (bench) => {
     for (const line of await deployWeb(bench)) bench.progress.note(line)
   },
 }
+/** `make tools` */
 export const tools: SolutionStep = {
   commands: ['make tools'],
   play: async ({ cluster, progress }) => {
     for (const line of await installToolsEverywhere(cluster)) progress.note(line)
   },
 }
+/** `make flush-nat` */
 export const flush: SolutionStep = { commands: ['make flush-nat'], play: (bench) => bench.flush() }
 
 /** `make ipvs SCHEDULER=lc KUBE_PROXY_VERSION=1.20` */
@@ -59,6 +62,7 @@ export function mode(
   }
 }
 
+/** `kubectl apply -f FILE` */
 export const apply = (...files: readonly string[]): SolutionStep => ({
   commands: [`kubectl apply -f ${files.join(' -f ')}`],
   play: async (bench) => {
@@ -66,16 +70,19 @@ export const apply = (...files: readonly string[]): SolutionStep => ({
   },
 })
 
+/** `kubectl delete -f FILE` */
 export const remove = (file: string): SolutionStep => ({
   commands: [`kubectl delete -f ${file}`],
   play: (bench) => bench.remove(file),
 })
 
+/** `kubectl delete pod NAME` */
 export const deletePod = (name: string): SolutionStep => ({
   commands: [`kubectl delete pod ${name}`],
   play: (bench) => bench.delete('Pod', name),
 })
 
+/** `kubectl wait --for=condition=Ready pod/NAME` */
 export const podsReady = (...names: readonly string[]): SolutionStep => ({
   commands: [`kubectl wait --for=condition=Ready pod/${names.join(' pod/')} --timeout=90s`],
   play: async (bench) => {
@@ -83,6 +90,7 @@ export const podsReady = (...names: readonly string[]): SolutionStep => ({
   },
 })
 
+/** `kubectl rollout status KIND/NAME` */
 export const rolledOut = (
   kind: 'Deployment' | 'DaemonSet',
   name: string,

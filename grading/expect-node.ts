@@ -111,10 +111,12 @@ export class NodeExpectation extends OnNodes {
     return new PredictedPart(this.nodes, concerns, inspect)
   }
 
+  /** One chain by table and name, for its jumps and rules: `nat OUTPUT`. */
   chain(place: string): ChainExpectation {
     return new ChainExpectation(this.nodes, place)
   }
 
+  /** Sets of ipset by their names. */
   sets(...names: [string, ...string[]]): PredictedPart {
     return this.where(inSet(...names), `ipset list ${names[0]}`)
   }
@@ -132,6 +134,7 @@ export class NodeExpectation extends OnNodes {
     )
   }
 
+  /** No rule that is not kube-proxy's takes packets to Services out of their way. */
   noForeignRuleAffectsServicePackets(mode: KubeProxyMode): void {
     const foreign: Concerns = (where, { interferes }) =>
       interferes === true && ('chain' in where || 'nft' in where)
@@ -152,6 +155,7 @@ export class NodeExpectation extends OnNodes {
     this.each(inspect, `nothing that another mode than ${mode} programs`, mismatchOf, texts)
   }
 
+  /** No rule of iptables, in any table and chain, is the one that is meant. */
   noRuleWhere(
     isMeant: (rule: Rule) => boolean,
     inspect: string,
@@ -175,6 +179,7 @@ export class NodeExpectation extends OnNodes {
     this.where(down, 'ip -brief link').equalPrediction(mode, 'the link of every Pod UP')
   }
 
+  /** One interface by its name, such as kube-ipvs0. */
   link(name: string): LinkExpectation {
     return new LinkExpectation(this.nodes, name)
   }

@@ -26,6 +26,7 @@ export const allPodsWithLabel = ({ items }: Snapshot, app: string): ApiObject[] 
 export const podsWithLabel = (snapshot: Snapshot, app: string): ApiObject[] =>
   allPodsWithLabel(snapshot, app).filter(({ metadata }) => metadata.deletionTimestamp == null)
 
+/** Where the labs' objects are. */
 export const WEB_NAMESPACE = 'default'
 
 /** The Service web, for checks. */
@@ -106,6 +107,7 @@ function nearMiss(snapshot: Snapshot, name: string): Partial<FailureDetail> | un
   }
 }
 
+/** The Service of that name in the default namespace; undefined if there is none. */
 export function findService(snapshot: Snapshot, name: string): Service | undefined {
   return objectsOf(snapshot).services.find(
     (service) => service.namespace === WEB_NAMESPACE && service.name === name,

@@ -29,6 +29,7 @@ export interface InsideRequester extends Requester {
 }
 export type PodRequester = InsideRequester & { address: string; sender: { pod: string } }
 
+/** A process of a node. */
 export const fromNode = (node: string): InsideRequester => ({
   who: node,
   node,

@@ -225,8 +225,10 @@ function readState(name: string, files: ReadonlyMap<string, string>): NodeState 
 
 // What a check needs of a snapshot. Each throws Trouble when that part could not be read: the step could not be checked.
 
+/** Nodes, Services and EndpointSlices as the API had them. Throws Trouble where they could not be read, as the next ones. */
 export const objectsOf = ({ objects }: Pick<Snapshot, 'objects'>): ClusterObjects =>
   required(objects)
+/** What a node holds: rules, sets, virtual servers, interfaces. */
 export const stateOf = ({ state }: Pick<NodeView, 'state'>): NodeState => required(state)
 /** A node's own IPv4 address; its name where it has none. */
 export const nodeAddressOf = (snapshot: Pick<Snapshot, 'objects'>, node: string): string =>
@@ -234,6 +236,7 @@ export const nodeAddressOf = (snapshot: Pick<Snapshot, 'objects'>, node: string)
     .nodes.find(({ name }) => name === node)
     ?.internalIPs.find((ip) => !ip.includes(':')) ?? node
 
+/** The label of a node with the control plane. */
 export const CONTROL_PLANE = 'node-role.kubernetes.io/control-plane'
 /** The node with the control plane; undefined if no node has its label. */
 export function controlPlaneOf(snapshot: Snapshot): NodeView | undefined {
@@ -241,9 +244,12 @@ export function controlPlaneOf(snapshot: Snapshot): NodeView | undefined {
   return snapshot.nodes.find((node) => node.name === name)
 }
 
+/** What each command printed on a node, by the name of its file. */
 export const filesOf = ({ files }: Pick<NodeView, 'files'>): ReadonlyMap<string, string> =>
   required(files)
+/** The mode that a node's kube-proxy reports; undefined if it does not answer. */
 export const modeOf = ({ mode }: Pick<NodeView, 'mode'>): string | undefined => required(mode)
+/** The version of a node's kube-proxy: `1.30.3`. */
 export const kubeProxyVersionOf = ({
   kubeProxyVersion,
 }: Pick<NodeView, 'kubeProxyVersion'>): string => required(kubeProxyVersion)

@@ -5,11 +5,13 @@ import { $, chalk } from 'zx/core'
 import { claimSentence, claimsOfLab, isClaim, withClaimedStep } from '../course/lint/claim-step.ts'
 import { filesOfLab, type LintMessage, oneLine, readCourse } from '../course/lint/course-files.ts'
 import {
+  answerNames,
   faultsOfNewStep,
   filesOfStep,
   lintPlaced,
   tablesIn,
   withNewStep,
+  writtenPacket,
 } from '../course/lint/new-step.ts'
 import { stepModule } from '../course/lint/new-step-templates.ts'
 import {
@@ -20,6 +22,7 @@ import {
   stepDraft,
   unwrittenIn,
 } from '../course/lint/step-draft.ts'
+import { wordsOfStep } from '../course/lint/step-words.ts'
 import { listLabs, neededSteps, parseLab } from '../grading/lab-definition.ts'
 import { projectRoot } from '../host/layout.ts'
 import { ExitCode, main, Refusal } from '../host/main.ts'
@@ -86,6 +89,9 @@ function beginStep({ number, folder }: Lab, step: NewStep): number {
     needs: written.steps.find((one) => one.id === after)?.needs ?? [],
     beginsClaim: claim !== undefined && !isClaim(texts.claims, claim),
     ...tablesIn(read(files.breakages)),
+    answers: answerNames(read(files.solution)),
+    packet: writtenPacket(read(files.packets), number, after),
+    words: wordsOfStep(files, after, read),
   }
   write(files.draft, stepDraft(step, place))
   write(files.module, stepModule({ ...step, lab: number }))
@@ -137,7 +143,7 @@ async function placeStep({ number, folder }: Lab, id: string): Promise<number> {
   await $({
     quiet: true,
     nothrow: true,
-  })`${placeOf('node_modules/.bin/biome')} format --write ${typescript.map(placeOf)}`
+  })`${placeOf('node_modules/.bin/biome')} check --write ${typescript.map(placeOf)}`
   sayAfterwards(number, draft, changed[definition] ?? '', files)
   return ExitCode.passed
 }
@@ -172,7 +178,7 @@ function sayAfterwards(
   const only = byStep ? ` -t "${steps.join('|')}"` : ''
   sayNext([
     [
-      `${solution}: replace each command by a word that plays it, or delete it. What the step leaves on a cluster is removed by leave there; its packet is in labs/packets.yaml.`,
+      `Play it and judge it. What it leaves on a cluster is removed by leave in ${solution}.`,
       `make solve-${number} STEP=${id}`,
       `make check-${number} STEP=${id}`,
     ],

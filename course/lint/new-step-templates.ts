@@ -78,32 +78,12 @@ export function ${check}({ nodes, snapshot }: CheckContext): void {
 ${asks ? right : ''}`
 }
 
-/** The names under which a solution answers and predicts. */
-export interface AnswerNames {
-  question?: string | undefined
-  predict?: string | undefined
-}
+/** The entry of the reference solution. */
+export const solutionEntry = ({ id, solution }: Pick<StepDraft, 'id' | 'solution'>): string =>
+  `    ${stepKey(id)}: ${solution.replaceAll('\n', '\n    ')},\n`
 
 /** A text as TypeScript writes it; the formatter chooses its quotes. */
 const literal = (text: string): string => JSON.stringify(text)
-
-/** The entry of the reference solution: each command of the text, to be replaced by a word that also plays it. */
-export function solutionEntry(
-  { id, asks, commands }: Pick<StepDraft, 'id' | 'asks' | 'commands'>,
-  names: AnswerNames,
-): string {
-  const name = asks && names[asks]
-  const typed = commands
-    // The judge reads by itself.
-    .filter((command) => !command.startsWith('make check-'))
-    .map((command) => `      { commands: [${literal(command)}] },\n`)
-  const answered = name
-    ? [`      ${name}('${id}', '✎ as typed', async () => '✎ as read from the bench'),\n`]
-    : []
-  const words = asks === 'predict' ? [...answered, ...typed] : [...typed, ...answered]
-  return `    // ✎ In words of course/typed-commands.ts; a command that only reads is no part of a solution.
-    ${stepKey(id)}: typing(\n${words.join('')}    ),\n`
-}
 
 /** A call, or a function: TypeScript, which no shell would read. */
 const TYPESCRIPT = /^(?:[a-zA-Z]\w*\(['"`{(]|\(\{[^}]*\}\) => )/

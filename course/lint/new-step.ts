@@ -12,7 +12,6 @@ import {
 } from './course-files.ts'
 import { lintCourse } from './lint-course.ts'
 import {
-  type AnswerNames,
   answerToRefuse,
   missingExports,
   solutionEntry,
@@ -20,7 +19,8 @@ import {
   stepCheck,
   stepImport,
 } from './new-step-templates.ts'
-import type { NewStep, NewStepAsks, StepDraft } from './step-draft.ts'
+import type { AnswerNames, NewStep, NewStepAsks, StepDraft } from './step-draft.ts'
+import { exportsIn } from './step-words.ts'
 
 /** The files that a step is written in, by what they hold; `breakages`, `card` and `deck` only where the lab has them. */
 export function filesOfStep(folder: string, id: string) {
@@ -33,6 +33,8 @@ export function filesOfStep(folder: string, id: string) {
     card: cardOf(folder),
     deck: deckOf(folder),
     draft: draftOf(folder, id),
+    packets: 'labs/packets.yaml',
+    words: 'course/typed-commands.ts',
   }
 }
 
@@ -72,8 +74,8 @@ export function faultsOfNewStep(
 
 /**
  * The files of a lab with one more step, by path: its definition, section, check and reference solution, a breakage in the table of
- * its test, a line of the card, a slide, and the claim. Later sections are numbered again, and the step's points are taken from those
- * that have the most. Only the commands of its solution are to be written then. Pure.
+ * its test, a line of the card, a slide, its packet, and the claim. Later sections are numbered again, and the step's points are taken from those
+ * that have the most. Pure.
  * @param sources the text of each file that exists, by path
  * @throws Refusal when a file does not contain the step that the new one follows, or its check has no module with its functions
  */
@@ -119,10 +121,14 @@ export function withNewStep(
       ),
       stepImport(step, folder),
     ),
-    [solution]: insert(
-      read(solution),
-      place(`^ {4}(?:'${after}'|${after})(?=[:,])`, NEXT_ENTRY, solution, after),
-      solutionEntry(draft, answerNames(read(solution))),
+    [solution]: importsWords(
+      insert(
+        read(solution),
+        place(`^ {4}(?:'${after}'|${after})(?=[:,])`, NEXT_ENTRY, solution, after),
+        solutionEntry(draft),
+      ),
+      draft.solution,
+      read(files.words),
     ),
   }
   const { breaks, refuses } = tablesIn(read(breakages))
@@ -142,6 +148,13 @@ export function withNewStep(
   if (card !== undefined) changed[files.card] = withCardFact(read(files.card), card)
   if (slide !== undefined)
     changed[files.deck] = withSlide(read(files.deck), folder, slide, stepsTo(lab, after))
+  if (draft.packet !== undefined)
+    changed[files.packets] = withPacket(
+      read(files.packets),
+      number,
+      `${id}: ${draft.packet}`,
+      stepsTo(lab, after),
+    )
   if (claim !== undefined) {
     const texts = { claims: read(claims), curriculum: read(curriculum) }
     const order = { claim, claimed, place: `${number}/${id}`, after: `${number}/${after}` }
@@ -200,6 +213,20 @@ export const tablesIn = (breakages: string) => ({
   breaks: BREAKAGES.test(breakages),
   refuses: WRONG_ANSWERS.test(breakages),
 })
+
+/** The packet of a step as labs/packets.yaml has it; undefined where the step is about none. */
+export const writtenPacket = (packets: string, lab: number, step: string): string | undefined =>
+  new RegExp(`^${lab}/${step}: (.*)$`, 'm').exec(packets)?.[1]
+
+/** The packets with one more, behind that of the latest of these steps that has one; else at the end. */
+function withPacket(packets: string, lab: number, line: string, steps: readonly string[]): string {
+  const before = steps.findLast((step) => writtenPacket(packets, lab, step) !== undefined)
+  if (before === undefined) return `${packets}\n${lab}/${line}\n`
+  return packets.replace(
+    new RegExp(`^${lab}/${before}: .*\n`, 'm'),
+    (found) => `${found}${lab}/${line}\n`,
+  )
+}
 
 /** The card with one more fact, behind the last item of a list; at its end where it has none. */
 function withCardFact(card: string, fact: string): string {
@@ -273,7 +300,7 @@ function insert(source: string, { found, next, file, after }: Place, added: stri
 }
 
 /** Under which names a solution answers and predicts. */
-function answerNames(solution: string): AnswerNames {
+export function answerNames(solution: string): AnswerNames {
   const nameOfCall = (called: string) =>
     new RegExp(`^const (\\w+) = ${called}\\(`, 'm').exec(solution)?.[1]
   return { question: nameOfCall('answers'), predict: nameOfCall('predictions') }
@@ -283,6 +310,20 @@ function answerNames(solution: string): AnswerNames {
 function numbered(text: string): string {
   let number = 0
   return text.replace(/^## \d+\. /gm, () => `## ${++number}. `)
+}
+
+/** The solution with an import of the words that its new entry uses. */
+function importsWords(source: string, entry: string, words: string): string {
+  const used = entry.replace(/(['"`])(?:\\.|(?!\1)[\s\S])*\1|\/\/.*/g, '')
+  const isUsed = (name: string) => new RegExp(`(?<![.\\w])${name}\\b(?!:)`).test(used)
+  return source.replace(
+    /^import \{([^}]*)\} from '\.\.\/\.\.\/course\/typed-commands\.ts'$/m,
+    (_, listed: string) => {
+      const known = listed.split(',').flatMap((name) => name.trim() || [])
+      const added = exportsIn(words).filter((name) => isUsed(name) && !known.includes(name))
+      return `import { ${[...known, ...added].join(', ')} } from '../../course/typed-commands.ts'`
+    },
+  )
 }
 
 const pathOf = (line: string) => /'(.+)'/.exec(line)?.[1] ?? ''

@@ -1,8 +1,9 @@
 // The draft of a step: one document with all that is written about it, from which `make new-step` fills the files of the lab. Pure.
 
-import { parse } from 'yaml'
+import { parse, stringify } from 'yaml'
 import * as z from 'zod'
 import { askedTextSchema } from '../../grading/asked-text.ts'
+import { stepPacketSchema } from '../step-packet.ts'
 import { type LintMessage, oneLine, UNWRITTEN } from './course-files.ts'
 
 /** What the new step asks beside its state. */
@@ -29,6 +30,12 @@ interface DraftPlace {
   /** The lab's test has a table of what it breaks, a table of wrong answers. */
   breaks: boolean
   refuses: boolean
+  /** Under which names the lab's solution answers and predicts. */
+  answers: AnswerNames
+  /** The packet of the step before it, as labs/packets.yaml has it. */
+  packet?: string | undefined
+  /** What an author reads and the lab does not get. */
+  words?: string
 }
 
 /** Shell text, TypeScript that makes it, or an object with them. */
@@ -48,21 +55,45 @@ export interface StepDraft extends NewStep {
   broken: Readonly<Record<string, Broken>>
   /** A line of the card. */
   card?: string | undefined
+  /** The packet that the guide draws beside the step, as labs/packets.yaml has it. */
+  packet?: string | undefined
   /** The section of the text without its heading's number, and with what it asks. */
   section: string
   /** The commands of its fences, a line each. */
   commands: readonly string[]
+  /** The entry of the reference solution, in TypeScript. */
+  solution: string
   slide?: string | undefined
 }
 
-const SLIDE = '<!-- slide -->'
+/** The parts of a draft behind the section of the text, by the comment that begins each. */
+const PARTS = /^<!-- (solution|slide|words) -->\n/m
 const ASKED = `${UNWRITTEN} What is asked?`
 /** What lab.yaml is not told. */
-const OWN_KEYS = ['after', 'claim', 'claimed', 'refused', 'broken', 'card']
+const OWN_KEYS = ['after', 'claim', 'claimed', 'refused', 'broken', 'card', 'packet']
+
+/** The names under which a solution answers and predicts. */
+export interface AnswerNames {
+  question?: string | undefined
+  predict?: string | undefined
+}
+
+/** What a solution would type at a step: a prediction before the commands, an answer after them. */
+function solutionTemplate(id: string, asks: NewStepAsks | undefined, names: AnswerNames): string {
+  const answered = asks && [
+    `  ${names[asks] ?? asks}('${id}', '${UNWRITTEN} as typed', async (bench) => '${UNWRITTEN} as read'),`,
+  ]
+  const typed = [
+    `  // ${UNWRITTEN} A word of course/typed-commands.ts for each command of the text that changes something; readsOnly instead of typing(…) if none does.`,
+  ]
+  const lines =
+    asks === 'predict' ? [...(answered ?? []), ...typed] : [...typed, ...(answered ?? [])]
+  return ['typing(', ...lines, ')'].join('\n')
+}
 
 /** The draft of a new step, whose parts are to be written. */
 export function stepDraft({ after, id, asks, claim }: NewStep, place: DraftPlace): string {
-  const { folder, needs, beginsClaim, breaks, refuses } = place
+  const { folder, needs, beginsClaim, breaks, refuses, packet, words = '' } = place
   const lines = [
     `after: ${after}`,
     ...(claim
@@ -90,8 +121,14 @@ export function stepDraft({ after, id, asks, claim }: NewStep, place: DraftPlace
         ]
       : []),
     ...(refuses && asks === 'question' ? [`refused: ${UNWRITTEN} a typical wrong answer`] : []),
-    '# Delete the line if it says nothing new, as the slide at the end.',
+    '# Delete the line if it says nothing new, as the slide below.',
     `card: ${UNWRITTEN} What the step ${id} leaves to take to work, in a line.`,
+    ...(packet === undefined
+      ? []
+      : [
+          `# The packet that the guide draws beside the text: that of ${after}. Correct it, or delete the line.`,
+          `packet: ${packet}`,
+        ]),
   ]
   return `---
 ${lines.join('\n')}
@@ -107,7 +144,13 @@ ${asks === 'question' ? '' : `make check-${Number(folder.slice(0, 2))} STEP=${id
 
 **What you saw.** ${UNWRITTEN} What the commands printed, and what follows from it.
 
-${SLIDE}
+<!-- solution -->
+
+\`\`\`ts
+${solutionTemplate(id, asks, place.answers)}
+\`\`\`
+
+<!-- slide -->
 
 ## ${UNWRITTEN} What the step ${id} shows
 
@@ -116,7 +159,12 @@ ${SLIDE}
 <!-- notes: 2 min
 ${UNWRITTEN} What the participants expect, and what surprises them.
 -->
-`
+
+<!-- words -->
+
+# To read, not to write: make new-step leaves this part out
+
+${words}`
 }
 
 /** The lines of a draft that are still to be written. */
@@ -131,6 +179,8 @@ export function unwrittenIn(text: string, file: string): LintMessage[] {
 }
 
 const line = z.string().trim().min(1)
+const PACKET_FORM =
+  'is not a packet as labs/packets.yaml has them, { from: pod, to: web, at: PREROUTING }'
 /** The author's other parts are judged by lab.yaml's own schema once they are in it. */
 const headSchema = z.looseObject({
   after: line,
@@ -143,12 +193,17 @@ const headSchema = z.looseObject({
     .record(line, z.union([line, z.record(z.enum(['at', 'break', 'repair']), line)]))
     .default({}),
   card: line.optional(),
+  // As it is written, without the schema's defaults.
+  packet: z
+    .custom<object>((value) => stepPacketSchema.safeParse(value).success, PACKET_FORM)
+    .optional(),
   predict: askedTextSchema.optional(),
   question: askedTextSchema.optional(),
 })
 
 const DRAFT = /^---\n([\s\S]*?\n)---\n+(## [\s\S]*)$/
 const SEEN = /^\*\*What you saw\.\*\*/m
+const TYPESCRIPT_FENCE = /^```ts\n([\s\S]*?\n)```$/m
 const FENCE = /^```bash.*\n([\s\S]*?)^```/gm
 
 /**
@@ -156,25 +211,32 @@ const FENCE = /^```bash.*\n([\s\S]*?)^```/gm
  * @param id the id of its step, which is the file's name
  */
 export function readDraft(text: string, id: string, lab: number): StepDraft {
-  const [, head = '', body = ''] = DRAFT.exec(text.replaceAll('\r\n', '\n')) ?? []
-  if (body === '')
+  const [written = '', ...parts] = text.replaceAll('\r\n', '\n').split(PARTS)
+  const partOf = (name: string) =>
+    parts.find((_, at) => at % 2 === 1 && parts[at - 1] === name)?.trim()
+  const [, head = '', section = ''] = DRAFT.exec(written) ?? []
+  if (section === '')
     throw new Error('begins with its facts between two lines "---", and then with "## Heading"')
   const found = headSchema.safeParse(parsedHead(head))
   if (!found.success) throw new Error(`its facts: ${z.prettifyError(found.error)}`)
-  const { after, title, points, claim, claimed, refused, broken, card, predict, question } =
+  const { after, title, points, claim, claimed, refused, broken, card, predict, question, packet } =
     found.data
   if (predict && question)
     throw new Error('asks twice: write the question by hand once the step is in its lab')
-  const [section = '', slide] = body.split(`\n${SLIDE}\n`)
+  const [, solution] = TYPESCRIPT_FENCE.exec(partOf('solution') ?? '') ?? []
+  if (solution === undefined)
+    throw new Error('has no ```ts fence with its solution behind "<!-- solution -->"')
   const asks = predict ? 'predict' : question ? 'question' : undefined
   return {
     ...{ after, id, asks, claim, claimed, title, points, refused, broken, card },
+    packet: packet && stringify(packet, { collectionStyle: 'flow', lineWidth: 0 }).trim(),
     definition: labPart(head),
     section: asks ? withQuote(section, asks, quoteOf(found.data, { lab, id })) : section,
     commands: [...section.matchAll(FENCE)].flatMap(([, lines = '']) =>
       lines.split('\n').filter(Boolean),
     ),
-    slide: slide?.trim() || undefined,
+    solution: solution.trim().replace(/[,;]$/, ''),
+    slide: partOf('slide') || undefined,
   }
 }
 

@@ -7,11 +7,13 @@ import { claimSentence, claimsOfLab } from '../../course/lint/claim-step.ts'
 import { CLAIM_FILES, filesOfLab, readCourse } from '../../course/lint/course-files.ts'
 import { lintCourse } from '../../course/lint/lint-course.ts'
 import {
+  answerNames,
   faultsOfNewStep,
   filesOfStep,
   lintPlaced,
   tablesIn,
   withNewStep,
+  writtenPacket,
 } from '../../course/lint/new-step.ts'
 import { stepModule } from '../../course/lint/new-step-templates.ts'
 import {
@@ -21,6 +23,7 @@ import {
   stepDraft,
   unwrittenIn,
 } from '../../course/lint/step-draft.ts'
+import { factsIn, wordsIn, wordsOfStep } from '../../course/lint/step-words.ts'
 import { listLabs, neededSteps, parseLab } from '../../grading/lab-definition.ts'
 import { projectRoot } from '../../host/layout.ts'
 
@@ -44,6 +47,9 @@ const fill = (draft: string) =>
     .replaceAll('✎ as A7', 'A7')
     .replaceAll('✎ ', '')
 
+const readSource = (path: string): string =>
+  existsSync(join(projectRoot, path)) ? readFileSync(join(projectRoot, path), 'utf8') : ''
+
 /** The files of a lab, the draft of a step as its author has written it, and the files of a copy with this step. */
 function withStep(
   folder: string,
@@ -61,7 +67,16 @@ function withStep(
   const number = Number(folder.slice(0, 2))
   sources[files.module] = stepModule({ id: ID, asks, lab: number })
   const needs = lab.steps.find(({ id }) => id === after)?.needs ?? []
-  const place = { folder, needs, beginsClaim, ...tablesIn(sources[files.breakages] ?? '') }
+  const read = (path: string) => sources[path] ?? readSource(path)
+  const place = {
+    folder,
+    needs,
+    beginsClaim,
+    ...tablesIn(read(files.breakages)),
+    answers: answerNames(read(files.solution)),
+    packet: writtenPacket(read(files.packets), number, after),
+    words: wordsOfStep(files, after, read),
+  }
   const begun = stepDraft({ after, id: ID, asks, claim }, place)
   const draft = readDraft(edit(fill(begun)), ID, number)
   return { begun, draft, lab, sources, changed: withNewStep(draft, folder, lab, sources) }
@@ -95,13 +110,14 @@ test('a draft says what is to be written, and names the claim that it must prove
     beginsClaim: false,
     breaks: true,
     refuses: true,
+    answers: {},
   }
   const nothingKnown = stepDraft({ after: 'exposed', id: ID }, place)
   expect(nothingKnown).toContain('\nclaim: ✎ as A7\n')
 })
 
 test.each([undefined, 'predict', 'question'] as const)(
-  'once a draft with ASK=%s is written, only TypeScript is left to be written',
+  'once a draft with ASK=%s is written, nothing is left to be written',
   async (asks) => {
     const course = await readCourse()
     expect(lintCourse(course)).toEqual([])
@@ -120,11 +136,10 @@ test.each([undefined, 'predict', 'question'] as const)(
         question: /answer\('made-here'/,
       }
       if (asks) expect(changed[solution]).toMatch(word[asks])
-      expect(changed[solution]).toContain('{ commands: ["kubectl get service web"] }')
+      expect(changed[solution]).toContain("    'made-here': typing(")
       expect(changed[curriculum]).toContain(`${Number(folder.slice(0, 2))}/made-here\``)
       expect(changed[module]).toBeUndefined()
-      const marked = Object.entries(changed).filter(([, text]) => text.includes('✎'))
-      expect(marked.map(([path]) => path)).toEqual([solution])
+      expect(Object.values(changed).filter((text) => text.includes('✎'))).toEqual([])
     }
   },
 )
@@ -199,6 +214,7 @@ test.each([
     (draft: string) => draft.replace('\npoints', '\npredict: Which one will it be?\npoints'),
     /asks twice/,
   ],
+  ['no solution', (draft: string) => draft.replace('```ts\n', '```\n'), /its solution/],
   [
     'nothing seen',
     (draft: string) => draft.replace('**What you saw.**', 'Seen:'),
@@ -227,6 +243,107 @@ test('what the linter would refuse in the lab is known before it is there', asyn
     }),
     expect.objectContaining({ text: '"make wbe" is not a target of the Makefile.' }),
   ])
+})
+
+test('the solution of a draft is in the table of solutions, and what it types is imported', async () => {
+  const { solution } = filesOfLab('03-from-outside')
+  const written = "typing(patchService('web', { spec: {} }), expose('np', 'NodePort')),\n"
+  const { changed } = withStep('03-from-outside', 'uneven', {}, (draft) =>
+    draft.replace(/typing\([\s\S]*?\n\)\n/, written),
+  )
+  const text = changed[solution] ?? ''
+  expect(text).toContain(`    'made-here': ${written}`)
+  await expect(transform(text, { loader: 'ts' })).resolves.toBeTruthy()
+  const [, imported = ''] = /import \{([^}]*)\} from '\S*typed-commands.ts'/.exec(text) ?? []
+  const names = imported.split(',').map((name) => name.trim())
+  expect(names).toContain('patchService')
+  // In a text it is no name.
+  expect(names.filter((name) => name === 'web' || name === 'expose')).toHaveLength(2)
+  expect(names).not.toContain('apply')
+})
+
+test('the packet of a step is drawn as that of the step before, if the author leaves it', () => {
+  const packets = (edit: (draft: string) => string) =>
+    withStep('03-from-outside', 'node-port', {}, edit).changed['labs/packets.yaml']
+  const line = /^3\/node-port: (.*)\n3\/made-here: (.*)\n3\//m
+  const [, before, own] = line.exec(packets((draft) => draft) ?? '') ?? []
+  expect(own).toBe(before)
+  expect(packets((draft) => draft.replace(/^packet: .*\n/m, ''))).toBeUndefined()
+  const block = packets((draft) =>
+    draft.replace(/^packet: .*\n/m, 'packet:\n  from: pod\n  to: web\n  at: FORWARD\n'),
+  )
+  expect(block).toContain('\n3/made-here: { from: pod, to: web, at: FORWARD }\n')
+  expect(() => packets((draft) => draft.replace(/^packet: .*$/m, 'packet: { from: pod }'))).toThrow(
+    'is not a packet as labs/packets.yaml has them',
+  )
+  // The step before is about none.
+  expect(withStep('03-from-outside', 'anti-affinity').begun).not.toContain('\npacket:')
+})
+
+test('a draft shows how the step before is written, and what a step can use', () => {
+  const { begun } = withStep('03-from-outside', 'local-policy')
+  const [, shown = ''] = begun.split('<!-- words -->')
+  for (const part of [
+    'export async function clientIsKept(',
+    'export function answeringNodesUnderLocal(',
+    "    'local-policy': independent(",
+    `  'local-policy': {\n    "the path to the node's own Pods is deleted"`,
+    '- localService(snapshot: Snapshot): ',
+    '- sets(...names: [string, ...string[]]): PredictedPart: Sets of ipset by their names.',
+    '- nodes(): Promise<{ name: string; address: string }[]>',
+    '- nodePort: number: The node port of web-np.',
+    "- deleteRule(chain: string, pattern: string, table = 'nat'): string: ",
+  ])
+    expect(shown).toContain(part)
+  const without = listLabs().flatMap(({ folder }) => {
+    const { definition } = filesOfLab(folder)
+    const words = parseLab(readSource(definition), definition).steps.map(
+      ({ id }) => [id, wordsOfStep(filesOfStep(folder, ID), id, readSource)] as const,
+    )
+    expect(words.filter(([, text]) => text.includes('✎'))).toEqual([])
+    return words.flatMap(([id, text]) => (text.includes('```ts') ? [] : `${folder}/${id}`))
+  })
+  // Its id is a constant.
+  expect(without).toEqual(['08-incidents/diagnosis'])
+})
+
+test('what a module declares is listed with its parameters and its first sentence', () => {
+  const source = [
+    '/** Two things. The rest. */',
+    'export function both<One>(',
+    '  one: One,',
+    '  other = { a: 1 },',
+    '): { one: One } {',
+    '  inner(1)',
+    '}',
+    'function inner(n: number) {}',
+    '/** `make web` */',
+    'export const web: Step = {',
+    '}',
+    'export const arrow =',
+    '  (n: number) => n',
+    'export class Kept {',
+    '  constructor(readonly n: number) {}',
+    '  /** Reads it. */',
+    '  async read(): Promise<{ a: string; b: string }> {',
+    '    if (this.n) return this.read()',
+    '  }',
+    '}',
+    'export interface Facts {',
+    '  /** A port. */',
+    '  port: number',
+    '  name: string',
+    '}',
+    '',
+  ].join('\n')
+  expect(wordsIn(source)).toEqual([
+    'both(one: One, other = { a: 1 }): { one: One }: Two things.',
+    'web: `make web`',
+    'arrow(n: number)',
+    'read(): Promise<{ a: string; b: string }>: Reads it.',
+  ])
+  expect(factsIn(source)).toEqual(['port: number: A port.', 'name: string'])
+  expect(wordsIn('export function open(\n')).toEqual(['open'])
 })
 
 test('lint names a draft that is not in its lab yet', async () => {
