@@ -2,8 +2,20 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { $, chalk } from 'zx/core'
-import { claimSentence, claimsOfLab, isClaim, withClaimedStep } from '../course/lint/claim-step.ts'
-import { filesOfLab, type LintMessage, oneLine, readCourse } from '../course/lint/course-files.ts'
+import {
+  claimSentence,
+  claimsOfLab,
+  isClaim,
+  nextClaim,
+  withClaimedStep,
+} from '../course/lint/claim-step.ts'
+import {
+  CLAIM_FILES,
+  filesOfLab,
+  type LintMessage,
+  oneLine,
+  readCourse,
+} from '../course/lint/course-files.ts'
 import {
   answerNames,
   faultsOfNewStep,
@@ -22,7 +34,7 @@ import {
   stepDraft,
   unwrittenIn,
 } from '../course/lint/step-draft.ts'
-import { wordsOfStep } from '../course/lint/step-words.ts'
+import { stepReference } from '../course/lint/step-reference.ts'
 import { listLabs, neededSteps, parseLab } from '../grading/lab-definition.ts'
 import { projectRoot } from '../host/layout.ts'
 import { ExitCode, main, Refusal } from '../host/main.ts'
@@ -63,7 +75,8 @@ await main(async () => {
     after,
     id,
     asks: (ASK || undefined) as NewStepAsks | undefined,
-    claim: CLAIM || undefined,
+    // A letter alone is the next claim of its part.
+    claim: nextClaim(read(CLAIM_FILES.claims), CLAIM ?? '') ?? (CLAIM || undefined),
   })
 })
 
@@ -91,7 +104,7 @@ function beginStep({ number, folder }: Lab, step: NewStep): number {
     ...tablesIn(read(files.breakages)),
     answers: answerNames(read(files.solution)),
     packet: writtenPacket(read(files.packets), number, after),
-    words: wordsOfStep(files, after, read),
+    reference: stepReference(number, after, files, read),
   }
   write(files.draft, stepDraft(step, place))
   write(files.module, stepModule({ ...step, lab: number }))
@@ -101,7 +114,9 @@ function beginStep({ number, folder }: Lab, step: NewStep): number {
   if (known.length > 0) console.log('The claim may be one of these:')
   for (const line of known.flatMap((one) => linesFor(process.stdout, one, '  '))) console.log(line)
   sayNext([
-    [`Write both: replace every ✎.${claimed}`],
+    [
+      `Write both: replace every ✎. The end of the draft shows the step before, and what a step can use.${claimed}`,
+    ],
     [
       'The same command checks the draft, and once it is written puts it into the lab, the claims, the card and the deck:',
       `make new-step LAB=${number} ID=${id}`,

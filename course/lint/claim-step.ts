@@ -1,7 +1,8 @@
 import { Refusal } from '../../dataplane/refusal.ts'
 import { CLAIM_FILES } from './course-files.ts'
 
-interface ClaimTexts {
+/** The texts of both files. */
+export interface ClaimTexts {
   claims: string
   curriculum: string
 }
@@ -54,15 +55,22 @@ export function claimsOfLab({ claims, curriculum }: ClaimTexts, lab: number): st
     places.split(',').some((place) => place.trim().startsWith(`${lab}/`)),
   )
   const parts = [...new Set(own.map(([, part = '']) => part))]
-  const lastOf = (part: string) =>
-    Math.max(...listed.filter(([, one]) => one === part).map(([, , number]) => Number(number)))
   return [
     ...own.map(([, part, number]) => {
       const row = new RegExp(`^\\| ${part}${number} \\| (.+) \\| .+ \\|$`, 'm').exec(curriculum)
       return `${part}${number}: ${row?.[1] ?? ''}`
     }),
-    ...parts.map((part) => `${part}${lastOf(part) + 1}: a new one`),
+    ...parts.map((part) => `${nextClaim(claims, part)}: a new one`),
   ]
+}
+
+/** The next id of a part, C12 for C; undefined if there is no such part. */
+export function nextClaim(claims: string, part: string): string | undefined {
+  if (!/^[A-Z]$/.test(part)) return undefined
+  const numbers = [...claims.matchAll(new RegExp(`^${part}(\\d+):`, 'gm'))].map(([, n]) =>
+    Number(n),
+  )
+  return numbers.length === 0 ? undefined : `${part}${Math.max(...numbers) + 1}`
 }
 
 /** The claim is one of labs/claims.yaml. */
@@ -91,7 +99,7 @@ export function withClaimedStep(
   const row = new RegExp(`^(\\| ${claim} \\| .+ \\| )(.+)( \\|)$`, 'm').exec(curriculum)
   if (!entry || !row)
     throw new Refusal(
-      `CLAIM="${claim}" is not a claim of ${CLAIM_FILES.curriculum}: use the id of one, as in CLAIM=A7, or the next id of a part to begin a new one.`,
+      `CLAIM="${claim}" is not a claim of ${CLAIM_FILES.curriculum}: use the id of one, as in CLAIM=A7, or only the letter of a part, as in CLAIM=C, to begin a new one.`,
     )
   const [all = '', listed = ''] = entry
   const places = listed.split(',').flatMap((one) => one.trim() || [])

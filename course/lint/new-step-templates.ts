@@ -64,7 +64,7 @@ import { webService } from '../../grading/expect-object.ts'
 import { fail } from '../../grading/failure.ts'
 ${asks ? "import type { Truth } from '../../grading/question.ts'\n" : ''}
 /**
- * ✎ What is true once the step is solved. The lines are an example: another Service is found by clusterService (grading/expect-object.ts),
+ * ✎ What is true once the step is solved. The functions keep their names. The lines are an example: another Service is found by clusterService (grading/expect-object.ts),
  * other parts of a node by sets, virtualServers, chain, link or packetReaches (grading/expect-node.ts), requests are sent by expectAnswers
  * (grading/requests.ts). A failure's \`next\` is not shown where the last hint says the same.
  */

@@ -35,7 +35,7 @@ interface DraftPlace {
   /** The packet of the step before it, as labs/packets.yaml has it. */
   packet?: string | undefined
   /** What an author reads and the lab does not get. */
-  words?: string
+  reference?: string
 }
 
 /** Shell text, TypeScript that makes it, or an object with them. */
@@ -67,7 +67,7 @@ export interface StepDraft extends NewStep {
 }
 
 /** The parts of a draft behind the section of the text, by the comment that begins each. */
-const PARTS = /^<!-- (solution|slide|words) -->\n/m
+const PARTS = /^<!-- (solution|slide|reference) -->\n/m
 const ASKED = `${UNWRITTEN} What is asked?`
 /** What lab.yaml is not told. */
 const OWN_KEYS = ['after', 'claim', 'claimed', 'refused', 'broken', 'card', 'packet']
@@ -93,7 +93,7 @@ function solutionTemplate(id: string, asks: NewStepAsks | undefined, names: Answ
 
 /** The draft of a new step, whose parts are to be written. */
 export function stepDraft({ after, id, asks, claim }: NewStep, place: DraftPlace): string {
-  const { folder, needs, beginsClaim, breaks, refuses, packet, words = '' } = place
+  const { folder, needs, beginsClaim, breaks, refuses, packet, reference = '' } = place
   const lines = [
     `after: ${after}`,
     ...(claim
@@ -115,7 +115,7 @@ export function stepDraft({ after, id, asks, claim }: NewStep, place: DraftPlace
     ...(breaks
       ? [
           "# One thing on one node for which the check must fail: commands for that node, or a call as in the table of the lab's test,",
-          "# deleteRule('KUBE-SERVICES', '203.0.113.4') or ({ web }) => `…`; also { at: …, break: …, repair: … }.",
+          "# deleteRule('KUBE-SERVICES', '203.0.113.4') or ({ web }) => `…`; also { break: … } with `at:` or `repair:`, or both.",
           'broken:',
           `  ${UNWRITTEN} what is broken: ${UNWRITTEN} the commands that break it`,
         ]
@@ -126,7 +126,8 @@ export function stepDraft({ after, id, asks, claim }: NewStep, place: DraftPlace
     ...(packet === undefined
       ? []
       : [
-          `# The packet that the guide draws beside the text: that of ${after}. Correct it, or delete the line.`,
+          `# The packet that the guide draws beside the text, here that of ${after}: from pod, host, outside or a Pod's name, to a Service or an`,
+          '# address with its port, at IPVS, at one of the five hooks, or in the Pod or process. Delete the line if the step is about none.',
           `packet: ${packet}`,
         ]),
   ]
@@ -160,11 +161,11 @@ ${solutionTemplate(id, asks, place.answers)}
 ${UNWRITTEN} What the participants expect, and what surprises them.
 -->
 
-<!-- words -->
+<!-- reference -->
 
 # To read, not to write: make new-step leaves this part out
 
-${words}`
+${reference}`
 }
 
 /** The lines of a draft that are still to be written. */
@@ -190,7 +191,7 @@ const headSchema = z.looseObject({
   claimed: line.optional(),
   refused: z.union([line, z.number().transform(String)]).optional(),
   broken: z
-    .record(line, z.union([line, z.record(z.enum(['at', 'break', 'repair']), line)]))
+    .record(line, z.union([line, z.partialRecord(z.enum(['at', 'break', 'repair']), line)]))
     .default({}),
   card: line.optional(),
   // As it is written, without the schema's defaults.

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { transform } from 'esbuild'
 import { expect, test } from 'vitest'
 import { parseLabText } from '../../course/lab-text.ts'
-import { claimSentence, claimsOfLab } from '../../course/lint/claim-step.ts'
+import { claimSentence, claimsOfLab, nextClaim } from '../../course/lint/claim-step.ts'
 import { CLAIM_FILES, filesOfLab, readCourse } from '../../course/lint/course-files.ts'
 import { lintCourse } from '../../course/lint/lint-course.ts'
 import {
@@ -23,7 +23,8 @@ import {
   stepDraft,
   unwrittenIn,
 } from '../../course/lint/step-draft.ts'
-import { factsIn, wordsIn, wordsOfStep } from '../../course/lint/step-words.ts'
+import { stepReference } from '../../course/lint/step-reference.ts'
+import { factsIn, wordsIn } from '../../course/lint/step-words.ts'
 import { listLabs, neededSteps, parseLab } from '../../grading/lab-definition.ts'
 import { projectRoot } from '../../host/layout.ts'
 
@@ -75,7 +76,7 @@ function withStep(
     ...tablesIn(read(files.breakages)),
     answers: answerNames(read(files.solution)),
     packet: writtenPacket(read(files.packets), number, after),
-    words: wordsOfStep(files, after, read),
+    reference: stepReference(number, after, files, read),
   }
   const begun = stepDraft({ after, id: ID, asks, claim }, place)
   const draft = readDraft(edit(fill(begun)), ID, number)
@@ -282,12 +283,20 @@ test('the packet of a step is drawn as that of the step before, if the author le
 
 test('a draft shows how the step before is written, and what a step can use', () => {
   const { begun } = withStep('03-from-outside', 'local-policy')
-  const [, shown = ''] = begun.split('<!-- words -->')
+  const [, shown = ''] = begun.split('<!-- reference -->')
   for (const part of [
     'export async function clientIsKept(',
     'export function answeringNodesUnderLocal(',
     "    'local-policy': independent(",
     `  'local-policy': {\n    "the path to the node's own Pods is deleted"`,
+    'title: Under policy Local the client',
+    '## 7. ',
+    'LB=$(kubectl get service web-lb',
+    '- C8: externalTrafficPolicy Local',
+    'async leave(bench) {',
+    '<!-- fence: 03-from-outside/local-policy#',
+    'export interface CheckContext {',
+    'export function readService(',
     '- localService(snapshot: Snapshot): ',
     '- sets(...names: [string, ...string[]]): PredictedPart: Sets of ipset by their names.',
     '- nodes(): Promise<{ name: string; address: string }[]>',
@@ -295,16 +304,18 @@ test('a draft shows how the step before is written, and what a step can use', ()
     "- deleteRule(chain: string, pattern: string, table = 'nat'): string: ",
   ])
     expect(shown).toContain(part)
-  const without = listLabs().flatMap(({ folder }) => {
+  const without = listLabs().flatMap(({ folder, number }) => {
     const { definition } = filesOfLab(folder)
     const words = parseLab(readSource(definition), definition).steps.map(
-      ({ id }) => [id, wordsOfStep(filesOfStep(folder, ID), id, readSource)] as const,
+      ({ id }) => [id, stepReference(number, id, filesOfStep(folder, ID), readSource)] as const,
     )
     expect(words.filter(([, text]) => text.includes('✎'))).toEqual([])
-    return words.flatMap(([id, text]) => (text.includes('```ts') ? [] : `${folder}/${id}`))
+    return words.flatMap(([id, text]) =>
+      /^````ts\n *[a-z']/m.test(text.split('\n## The variables')[0] ?? '') ? [] : `${folder}/${id}`,
+    )
   })
-  // Its id is a constant.
-  expect(without).toEqual(['08-incidents/diagnosis'])
+  // The entry of one is a word, the id of the other a constant.
+  expect(without).toEqual(['02-ipvs/tools', '08-incidents/diagnosis'])
 })
 
 test('what a module declares is listed with its parameters and its first sentence', () => {
@@ -387,6 +398,7 @@ test('what is broken can be a call, a function or an object, as in the other ent
         `  a call: "deleteRule('KUBE-SERVICES', '203.0.113.4')"`,
         '  a function: "({ web }) => deleteRule(web)"',
         `  an object: { at: control-plane, break: "raw('-I', '-s 1.2.3.4')", repair: iptables -F }`,
+        '  no repair: { break: iptables -F }',
         '  shell: f() { ip route; }; f',
       ].join('\n'),
     )
@@ -398,6 +410,7 @@ test('what is broken can be a call, a function or an object, as in the other ent
       `    "a call": deleteRule('KUBE-SERVICES', '203.0.113.4'),`,
       '    "a function": ({ web }) => deleteRule(web),',
       `    "an object": { at: "control-plane", break: raw('-I', '-s 1.2.3.4'), repair: "iptables -F" },`,
+      '    "no repair": { break: "iptables -F" },',
       '    "shell": "f() { ip route; }; f",',
     ].join('\n'),
   )
@@ -489,6 +502,14 @@ test('a new claim without its sentence, and breakages that no table takes, are r
   expect(() => withStep('06-scale', 'entries', {}, adding('refused: none'))).toThrow(
     `The draft has refused:, but ${file}`,
   )
+})
+
+test('a letter alone begins the next claim of its part', async () => {
+  const { claims } = await readCourse()
+  const count = claims.match(/^C\d+/gm)?.length ?? 0
+  expect(nextClaim(claims, 'C')).toBe(`C${count + 1}`)
+  expect(nextClaim(claims, 'Z')).toBeUndefined()
+  for (const other of ['', '[', 'C12']) expect(nextClaim(claims, other)).toBeUndefined()
 })
 
 test('a claim that does not exist and a check without a module are refused', () => {

@@ -1,0 +1,168 @@
+// The reference at the end of a draft: the step before as it is written in each file, and what a step can use. Pure.
+
+import { type ClaimTexts, claimsOfLab } from './claim-step.ts'
+import { UNWRITTEN } from './course-files.ts'
+import { factsIn, wordsIn } from './step-words.ts'
+
+/** The paths of a step's files, as `filesOfStep` returns them. */
+interface ReadFiles extends Record<keyof ClaimTexts, string> {
+  definition: string
+  text: string
+  spec: string
+  solution: string
+  breakages: string
+  card: string
+  deck: string
+}
+
+/** Where an author finds what a step can use: what it is for, and the modules. */
+const MODULES: readonly (readonly [purpose: string, ...modules: string[]])[] = [
+  [
+    'What a check can say of a node',
+    'grading/expect-node.ts',
+    'grading/predicted-part.ts',
+    'grading/expect-chain.ts',
+  ],
+  ['What a check can say of an object', 'grading/expect-object.ts'],
+  ['Its own failures', 'grading/failure.ts'],
+  ['Real requests', 'grading/requests.ts', 'grading/traffic.ts', 'grading/own-request.ts'],
+  ['What was read of the cluster', 'grading/snapshot.ts'],
+  ['What a solution can type', 'course/typed-commands.ts'],
+  ['What it can read for an answer', 'course/lab-bench.ts', 'course/lab-objects.ts'],
+]
+
+/** The first match as it is written, or nothing. */
+const partOf = (source: string, pattern: RegExp): string[] => [...(pattern.exec(source) ?? [])]
+
+/** The functions that a spec names for a step: of `exposedService.addressAnswers` both names. */
+const namesFor = (spec: string, step: string): string[] => {
+  const entry = new RegExp(
+    `^ {2}(?:step|liveStep|question)\\(\\s*'${step}'([\\s\\S]*?)\\)\\n`,
+    'm',
+  ).exec(spec)
+  return entry?.[1]?.match(/\w+/g) ?? []
+}
+
+/** A function with the comment before it. */
+const functionIn = (source: string, name: string): string[] =>
+  partOf(
+    source,
+    new RegExp(
+      `(?:^/\\*\\*(?:(?!\\*/)[\\s\\S])*\\*/\\n)?^export (?:async )?function ${name}\\b[\\s\\S]*?^}\\n`,
+      'm',
+    ),
+  )
+
+/** An interface with the comments on its fields. */
+const interfaceIn = (source: string, name: string): string[] =>
+  partOf(source, new RegExp(`^export interface ${name}\\b[\\s\\S]*?^}\\n`, 'm'))
+
+/** An entry of a solution, or of a table of breakages; of one that is only a name, its constant. */
+const entryIn = (source: string, step: string, indent: string): string[] =>
+  partOf(
+    source,
+    new RegExp(
+      `^${indent}(?:'${step}'|${step}): (?:.*,\\n|[\\s\\S]*?^${indent}[)}\\]]+,\\n)|^const ${step}: SolutionStep = [\\s\\S]*?^[)}]\\n`,
+      'm',
+    ),
+  )
+
+/** The section of a text with its step, and the variables that its commands and those before it set. */
+function textOf(text: string, step: string): { section: string[]; set: string } {
+  const section = partOf(
+    text,
+    new RegExp(`^## .*\\n\\n<!-- step: ${step} -->\\n(?:(?!^## |^# Part )[\\s\\S])*`, 'm'),
+  )
+  const end = text.indexOf(`<!-- step: ${step} -->`) + (section[0]?.length ?? 0)
+  return { section, set: [...text.slice(0, end).matchAll(/^[A-Z][A-Z0-9_]*=.*\n/gm)].join('') }
+}
+
+/** A block of Markdown; its own fences stay inside. */
+const block = (kind: string, texts: readonly string[]): string =>
+  texts.map((text) => `\`\`\`\`${kind}\n${text.trimEnd()}\n\`\`\`\`\n`).join('\n')
+
+const itemsOf = (lines: readonly string[]): string => lines.map((line) => `- ${line}\n`).join('')
+
+/**
+ * The reference for the author of a step: Markdown, which `make new-step` leaves out of the lab.
+ * @param read a file's text; empty if it does not exist
+ */
+export function stepReference(
+  lab: number,
+  after: string,
+  files: ReadFiles,
+  read: (path: string) => string,
+): string {
+  const [spec, solution, breakages] = [files.spec, files.solution, files.breakages].map(read)
+  const own = [...(spec ?? '').matchAll(/ from '\.\/(.*\.ts)'/g)].map(
+    ([, path]) => `checks/${path}`,
+  )
+  const names = namesFor(spec ?? '', after)
+  const { section, set } = textOf(read(files.text), after)
+  const texts = { claims: read(files.claims), curriculum: read(files.curriculum) }
+  const modules = (paths: readonly string[]) =>
+    paths.map((path) => `In ${path}:\n\n${itemsOf(wordsIn(read(path)))}`).join('\n')
+  const chapters: [heading: string, ...parts: string[]][] = [
+    [
+      `The step ${after} as it is written`,
+      block(
+        'yaml',
+        partOf(
+          read(files.definition),
+          new RegExp(`^ {2}- id: ${after}\\n(?:(?! {2}- id:|\\S).*\\n)*`, 'm'),
+        ),
+      ),
+      block('md', section),
+      block(
+        'ts',
+        own.flatMap((path) => names.flatMap((name) => functionIn(read(path), name))),
+      ),
+      block('ts', entryIn(solution ?? '', after, '    ')),
+      block('ts', entryIn(breakages ?? '', after, '  ')),
+      block('md', slideOf(read(files.deck), after)),
+    ],
+    ['The variables that the text has set by then', block('bash', set ? [set] : [])],
+    ['The claims of this lab', itemsOf(claimsOfLab(texts, lab))],
+    ['Its card', block('md', read(files.card) ? [read(files.card)] : [])],
+    [
+      'What is left when the lab is',
+      'A reset deletes what has the label app=web (with each patch of it) and the notes of the lab, plays this, and starts in iptables mode, unless the solution has a reset of its own:',
+      block('ts', partOf(solution ?? '', /^ {2}async (?:leave|reset)\(bench\)[\s\S]*?^ {2}\},\n/m)),
+    ],
+    [
+      'What a check is given, and an answer is',
+      block('ts', [
+        ...interfaceIn(read('grading/check-context.ts'), 'CheckContext'),
+        ...interfaceIn(read('grading/check-context.ts'), 'Truth'),
+        ...interfaceIn(read('grading/check-context.ts'), 'WrongAnswer'),
+        ...interfaceIn(read('grading/expect-object.ts'), 'WebService'),
+        ...functionIn(read('dataplane/objects/service.ts'), 'readService'),
+      ]),
+      'A learner may have a variant: another name and port of web. Texts say web; a check asks webService or variantIn, a solution bench.variant.',
+    ],
+    ['What the checks of this lab have', modules(own)],
+    ...MODULES.map(([purpose, ...paths]): [string, string] => [purpose, modules(paths)]),
+    [
+      'What its test can break',
+      ...(breakages
+        ? [
+            `The facts in ${files.breakages}:`,
+            itemsOf(factsIn(breakages)),
+            modules(['test/labs/breakage.ts']),
+          ]
+        : ['It has no table of breakages: break one thing in its test.']),
+    ],
+  ]
+  return chapters
+    .map(([heading, ...parts]) => [`## ${heading}`, ...parts].filter(Boolean).join('\n\n'))
+    .join('\n\n')
+    .replace(/\n{3,}/g, '\n\n')
+    .replaceAll(UNWRITTEN, '')
+}
+
+/** The last slide with commands of a step. */
+const slideOf = (deck: string, step: string): string[] =>
+  deck
+    .split('\n---\n')
+    .filter((slide) => new RegExp(`<!-- fence: [^ ]*/${step}#`).test(slide))
+    .slice(-1)
