@@ -3,7 +3,7 @@ import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { ConsentError } from '../../cluster/consent.ts'
 import { ownKubeconfig } from '../../cluster/context/own-objects.ts'
 import { ForeignObjectError } from '../../cluster/context/write-guard.ts'
@@ -12,6 +12,7 @@ import { KubernetesObjectApi } from '../../cluster/kubernetes.ts'
 import { madeCluster, PLAIN } from './made-cluster.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'kube-client-'))
+afterAll(() => rmSync(folder, { recursive: true }))
 const namespace = 'default'
 const ours = { 'app.kubernetes.io/managed-by': 'kube-service-labs' }
 /** Every request that changes something, and what it sent. */

@@ -3,7 +3,7 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, expect, test } from 'vitest'
+import { afterAll, afterEach, expect, test } from 'vitest'
 import { recordLab, SimulatedLearner } from '../../bench/simulated-class.ts'
 import type { GuideLab, LabProgress } from '../../course/lab-progress.ts'
 import { startProgress } from '../../course/lab-progress.ts'
@@ -19,6 +19,7 @@ import { RoomFixture } from './room-fixture.ts'
 let fixture: RoomFixture | undefined
 const folder = mkdtempSync(join(tmpdir(), 'seat-'))
 const own = join(folder, 'own')
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
 const { ROOM, LEARNER } = process.env
 
 afterEach(async () => {

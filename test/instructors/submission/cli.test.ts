@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test } from 'vitest'
 import { learnerKeyLine, readClassKey } from '../../../grading/class-key.ts'
 import { reportSchema } from '../../../grading/report-schema.ts'
 import { projectRoot } from '../../../host/layout.ts'
@@ -14,6 +14,7 @@ import { fileOf } from './tar-bytes.ts'
 
 // Scripts run in a folder of their own, where no node_modules is found.
 const folder = mkdtempSync(join(tmpdir(), 'labgrade-cli-'))
+afterAll(() => rmSync(folder, { recursive: true }))
 
 function run(
   script: string,
