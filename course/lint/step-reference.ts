@@ -53,6 +53,13 @@ const functionIn = (source: string, name: string): string[] =>
     ),
   )
 
+/** The imports of a module and its functions of these names; nothing if it has none of them. */
+function neighbourIn(source: string, names: readonly string[]): string[] {
+  const functions = names.flatMap((name) => functionIn(source, name))
+  const imports = source.match(/^import [\s\S]*? from '.*'\n/gm) ?? []
+  return functions.length > 0 ? [[imports.join(''), ...functions].join('\n')] : []
+}
+
 /** An interface with the comments on its fields. */
 const interfaceIn = (source: string, name: string): string[] =>
   partOf(source, new RegExp(`^export interface ${name}\\b[\\s\\S]*?^}\\n`, 'm'))
@@ -115,7 +122,7 @@ export function stepReference(
       block('md', section),
       block(
         'ts',
-        own.flatMap((path) => names.flatMap((name) => functionIn(read(path), name))),
+        own.flatMap((path) => neighbourIn(read(path), names)),
       ),
       block('ts', entryIn(solution ?? '', after, '    ')),
       block('ts', entryIn(breakages ?? '', after, '  ')),
