@@ -275,6 +275,15 @@ describe('make up on kind', () => {
   })
 })
 
+/** The containers of the Pods and templates of a manifest. */
+const containersIn = (file: string): Container[] =>
+  parseAllDocuments(readFileSync(file, 'utf8')).flatMap((document) => {
+    const { spec } = document.toJS() as {
+      spec?: { template?: { spec?: Containers }; containers?: Container[] }
+    }
+    return spec?.containers ?? spec?.template?.spec?.containers ?? []
+  })
+
 describe('the images of the labs', () => {
   const agent = 'busybox:1.37'
 
@@ -283,22 +292,13 @@ describe('the images of the labs', () => {
       .filter((file) => /manifests\/[^/]+\.yaml$/.test(file))
       .map((file) => join(projectRoot, 'labs', file))
     expect(files.length).toBeGreaterThan(8)
-    for (const file of files)
-      for (const document of parseAllDocuments(readFileSync(file, 'utf8'))) {
-        const { spec } = document.toJS() as {
-          spec?: { template?: { spec?: Containers }; containers?: Container[] }
-        }
-        for (const { image, imagePullPolicy } of spec?.containers ??
-          spec?.template?.spec?.containers ??
-          []) {
-          // A patch of a Deployment names the container only.
-          if (image === undefined) continue
-          expect(podImages, file).toContain(image.includes(':') ? image : `${image}:latest`)
-          expect(image.includes(':') ? 'IfNotPresent' : imagePullPolicy, `${file} ${image}`).toBe(
-            'IfNotPresent',
-          )
-        }
-      }
+    for (const { image, imagePullPolicy } of files.flatMap(containersIn)) {
+      // A patch of a Deployment names the container only.
+      if (image === undefined) continue
+      const isTagged = image.includes(':')
+      expect(podImages).toContain(isTagged ? image : `${image}:latest`)
+      expect(isTagged ? 'IfNotPresent' : imagePullPolicy, image).toBe('IfNotPresent')
+    }
   })
 
   test('are loaded into the nodes by `make up`, from the engine, which fetches missing ones', async () => {

@@ -25,6 +25,14 @@ let resources: object
 let server: Server
 let answer: RequestListener
 
+/** What the API has at a path: the list of its resources, an object, or a list of objects. */
+function foundAt(path: string): object | undefined {
+  if (path === '/api/v1') return resources
+  if (!/\/(pods|services)$/.test(path)) return objects[path]
+  const items = Object.entries(objects).filter(([key]) => key.startsWith(`${path}/`))
+  return { items: items.map(([, object]) => object) }
+}
+
 beforeEach(async () => {
   writes = []
   // What the generic client asks first.
@@ -39,19 +47,10 @@ beforeEach(async () => {
     })
     request.on('end', () => {
       if (request.method !== 'GET') writes.push({ request: `${request.method} ${path}`, body })
-      const items = Object.entries(objects).filter(([key]) => key.startsWith(`${path}/`))
-      const found =
-        path === '/api/v1'
-          ? resources
-          : request.method === 'GET'
-            ? objects[path]
-            : JSON.parse(body || '{}')
-      const list = /\/(pods|services)$/.test(path)
-        ? { items: items.map(([, object]) => object) }
-        : undefined
-      response.statusCode = found || list ? 200 : 404
+      const found = request.method === 'GET' ? foundAt(path) : JSON.parse(body || '{}')
+      response.statusCode = found ? 200 : 404
       response.setHeader('content-type', 'application/json')
-      response.end(JSON.stringify(found ?? list ?? { kind: 'Status', code: 404 }))
+      response.end(JSON.stringify(found ?? { kind: 'Status', code: 404 }))
     })
   }
   server = createServer((request, response) => answer(request, response))

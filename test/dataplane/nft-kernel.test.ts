@@ -89,6 +89,15 @@ const endsOf = ({ verdict, outcomes, lost }: Trace) => ({
   lost: lost.map((one) => one.verdict),
 })
 
+/** How many packets show all ends of a trace, and how long a reply to one takes at most. */
+function patienceFor({ outcomes, verdict }: Trace, how: string | undefined) {
+  const isAnswered = outcomes.length > 0 && how !== 'silent'
+  return {
+    count: isAnswered && how !== 'once' && outcomes.length > 1 ? ENOUGH : 1,
+    timeoutSeconds: isAnswered || verdict === 'reject' ? 5 : 0.2,
+  }
+}
+
 async function sendAll(kernel: NftNode, scenario: string, version: string): Promise<Sent[]> {
   const tables = predictedTables(scenario, version)
   await kernel.load(tables.map(printNftTable).join(''))
@@ -109,12 +118,8 @@ async function sendAll(kernel: NftNode, scenario: string, version: string): Prom
         ...endsOf(trace),
       })
     }
-    const isAnswered = trace.outcomes.length > 0 && how !== 'silent'
-    const count = isAnswered && how !== 'once' && trace.outcomes.length > 1 ? ENOUGH : 1
-    const timeoutSeconds = isAnswered || trace.verdict === 'reject' ? 5 : 0.2
     const observed = await kernel.send(sender.net, packet, {
-      count,
-      timeoutSeconds,
+      ...patienceFor(trace, how),
       ...(sender.source && { source: sender.source }),
     })
     const source = packet.from === 'host' ? undefined : packet.source

@@ -253,6 +253,38 @@ describe('writes', () => {
   })
 })
 
+interface ServiceChange {
+  name: string
+  action: 'create' | 'type' | 'delete'
+  type: 'ClusterIP' | 'NodePort' | 'LoadBalancer'
+  policy: string
+}
+
+/** Makes a change, unless it is one to a Service that exists or does not. */
+function play(to: Api, { name, action, type, policy }: ServiceChange): void {
+  if ((to.get('services', 'default', name) === undefined) !== (action === 'create')) return
+  const spec = { type, ...(type !== 'ClusterIP' && { externalTrafficPolicy: policy }) }
+  const ports = ['a', 'b'].map((port, index) => ({ name: port, port: 80 + index }))
+  if (action === 'create')
+    to.create('services', 'default', { metadata: { name }, spec: { ...spec, ports } })
+  else if (action === 'type') to.patch('services', 'default', name, { spec })
+  else to.delete('services', 'default', name)
+}
+
+/** No address and no port is allocated twice, and exactly the Services with node ports have some. */
+function expectAllocatedOnce(services: readonly Service[]): void {
+  const addresses = services.map(({ spec }) => spec.clusterIP)
+  expect(new Set(addresses).size).toBe(services.length)
+  const ports = services.flatMap(({ spec }) => [
+    ...spec.ports.flatMap(({ nodePort }) => nodePort ?? []),
+    ...(spec.healthCheckNodePort ? [spec.healthCheckNodePort] : []),
+  ])
+  expect(new Set(ports).size).toBe(ports.length)
+  for (const { spec } of services)
+    for (const { nodePort } of spec.ports)
+      expect(nodePort !== undefined).toBe(spec.type !== 'ClusterIP')
+}
+
 describe('allocation for Services', () => {
   const types = ['ClusterIP', 'NodePort', 'LoadBalancer'] as const
   const step = fc.record({
@@ -270,32 +302,9 @@ describe('allocation for Services', () => {
           serviceCIDR: '10.96.0.0/29',
           nodePortRange: [30_000, 30_014],
         })
-        for (const { name, action, type, policy } of steps) {
-          const exists = tight.get('services', 'default', name)
-          const spec = { type, ...(type !== 'ClusterIP' && { externalTrafficPolicy: policy }) }
-          if (action === 'create' && !exists) {
-            const ports = [
-              { name: 'a', port: 80 },
-              { name: 'b', port: 81 },
-            ]
-            tight.create('services', 'default', { metadata: { name }, spec: { ...spec, ports } })
-          } else if (action === 'type' && exists) tight.patch('services', 'default', name, { spec })
-          else if (action === 'delete' && exists) tight.delete('services', 'default', name)
-          const services = tight.list<Service>('services')
-          const addresses = services.map((service) => service.spec.clusterIP)
-          expect(new Set(addresses).size).toBe(services.length)
-          const ports = services.flatMap(({ spec: own }) => [
-            ...own.ports.flatMap((port) => port.nodePort ?? []),
-            ...(own.healthCheckNodePort ? [own.healthCheckNodePort] : []),
-          ])
-          expect(new Set(ports).size).toBe(ports.length)
-          for (const { spec: own } of services) {
-            expect(
-              own.ports.every(
-                (port) => (port.nodePort !== undefined) === (own.type !== 'ClusterIP'),
-              ),
-            ).toBe(true)
-          }
+        for (const change of steps) {
+          play(tight, change)
+          expectAllocatedOnce(tight.list<Service>('services'))
         }
       }),
     )

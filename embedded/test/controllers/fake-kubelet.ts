@@ -49,18 +49,20 @@ export function startFakeKubelet(api: Api) {
     },
   }
 
+  const sync = (pod: Pod) => {
+    if (pod.metadata.deletionTimestamp) {
+      if (kubelet.autoFinish) finish(pod)
+    } else if (kubelet.autoReady && pod.status?.phase === 'Pending') writeReady(pod, true)
+    else if (!pod.status?.podIP) writeReady(pod, false)
+  }
+
   const end = api.watch<Pod>('pods', (type, pod) => {
     if (type === 'DELETED' || !pod.spec.nodeName) return
     pending++
     setImmediate(() => {
       pending--
       const now = api.get<Pod>('pods', pod.metadata.namespace, pod.metadata.name)
-      if (stopped || now?.metadata.uid !== pod.metadata.uid) return
-      if (now.metadata.deletionTimestamp) {
-        if (kubelet.autoFinish) finish(now)
-      } else if (kubelet.autoReady && now.status?.phase === 'Pending') {
-        writeReady(now, true)
-      } else if (!now.status?.podIP) writeReady(now, false)
+      if (!stopped && now?.metadata.uid === pod.metadata.uid) sync(now)
     })
   })
   return kubelet

@@ -69,32 +69,40 @@ function faultsOf({ flow, trace, moved, answers }: Sent): object | undefined {
       trace.hops.filter(({ table }) => table !== 'ipvs').map((hop) => `${hop.table} ${hop.rule}`),
     ),
   ]
-  const seen = answers.map((answer) => podNamed[answer.split(' ')[0] ?? ''] ?? answer)
-  const wanted = trace.outcomes.map(({ to }) => to.split(':')[0] ?? '')
-  const refusal = { reject: ['refused'], drop: ['timeout'], dnat: wanted, accept: wanted }[
-    trace.verdict
-  ]
   const faults: Record<string, unknown> = {}
   const unnamed = moved.filter((rule) => !named.includes(rule))
   const unmoved = flow.once ? [] : named.filter((rule) => !moved.includes(rule))
   if (unnamed.length > 0) faults.unnamed = unnamed
   if (unmoved.length > 0) faults.unmoved = unmoved
-  if (
-    !flow.countersOnly &&
-    !flow.once &&
-    [...new Set(seen)].sort().join() !== refusal.toSorted().join()
-  )
-    faults.seen = { answers, wanted: refusal }
-  if (flow.once && (seen.length !== 1 || !wanted.includes(seen[0] ?? '')))
-    faults.seen = { answers, wanted }
-  // A node's own address is what a masqueraded packet has, and its own packets may have from the start.
-  if (!flow.countersOnly && flow.packet.from !== 'host')
-    for (const answer of answers) {
-      const [pod = '', client] = answer.split(' ')
-      const outcome = trace.outcomes.find(({ to }) => to.split(':')[0] === podNamed[pod])
-      if (outcome && outcome.masquerade !== (client !== flow.packet.source)) faults.client = answer
-    }
+  if (!flow.countersOnly) {
+    const wanted = otherEnds({ flow, trace, answers })
+    if (wanted) faults.seen = { answers, wanted }
+    const client = answers.find((answer) => isOtherClient({ flow, trace }, answer))
+    if (client) faults.client = client
+  }
   return Object.keys(faults).length === 0 ? undefined : { flow: flow.name, ...faults }
+}
+
+/** The ends that a trace says if the packets did not meet them; a flow of one packet meets one of them. */
+function otherEnds({ flow, trace, answers }: Pick<Sent, 'flow' | 'trace' | 'answers'>) {
+  const seen = answers.map((answer) => podNamed[answer.split(' ')[0] ?? ''] ?? answer)
+  const backends = trace.outcomes.map(({ to }) => to.split(':')[0] ?? '')
+  if (flow.once) return seen.length === 1 && backends.includes(seen[0] ?? '') ? undefined : backends
+  const ends = { reject: ['refused'], drop: ['timeout'], dnat: backends, accept: backends }
+  const wanted = ends[trace.verdict]
+  const isSeen = [...new Set(seen)].sort().join() === wanted.toSorted().join()
+  return isSeen ? undefined : wanted
+}
+
+/**
+ * A Pod saw another client than the trace says. A node's own address is what a masqueraded packet has,
+ * and its own packets may have from the start.
+ */
+function isOtherClient({ flow, trace }: Pick<Sent, 'flow' | 'trace'>, answer: string): boolean {
+  if (flow.packet.from === 'host') return false
+  const [pod = '', client] = answer.split(' ')
+  const outcome = trace.outcomes.find(({ to }) => to.split(':')[0] === podNamed[pod])
+  return outcome !== undefined && outcome.masquerade !== (client !== flow.packet.source)
 }
 
 describe.sequential('the trace names the rules and the ends of real packets', () => {

@@ -319,34 +319,87 @@ describe('the rules of iptables mode', () => {
   })
 })
 
+const isIpv4 = (text: string | undefined) => text !== undefined && !text.includes(':')
+
+/** Addresses of a load balancer that kube-proxy programs: those in mode Proxy only where it does not know the mode. */
+const isBalanced =
+  (takesProxyMode: boolean) =>
+  ({ ip, ipMode }: Service['loadBalancerIngress'][number]) =>
+    isIpv4(ip) && (takesProxyMode || ipMode !== 'Proxy')
+
+/** The sets that contain a node port. */
+const nodePortSets = ({ protocol, nodePort }: Target['port'], isLocal: boolean): string[] => {
+  if (nodePort === 0 || protocol === 'SCTP') return []
+  const local = isLocal ? [`KUBE-NODE-PORT-LOCAL-${protocol}`] : []
+  return [`KUBE-NODE-PORT-${protocol}`, ...local]
+}
+
+/** Whether requests from outside stay on their node. */
+const isLocalOutside = (service: Service, minor: string) =>
+  service.externalTrafficPolicy === 'Local' &&
+  (service.type !== 'ClusterIP' ||
+    (featuresOf(minor).localPolicyForExternalIPs && service.externalIPs.length > 0))
+
+/** What the API says should be in each set of addresses and ports. */
+function wantedMembers(objects: ClusterObjects, v: string): Map<string, Set<string>> {
+  const wanted = new Map<string, Set<string>>()
+  const add = (set: string, member: string) =>
+    wanted.set(set, (wanted.get(set) ?? new Set()).add(member))
+  const features = featuresOf(v)
+  for (const { service, port, clusterIP } of targets(objects)) {
+    const { externalIPs, loadBalancerIngress, loadBalancerSourceRanges } = service
+    const isLocal = isLocalOutside(service, v)
+    const { nodePort } = port
+    const at = (address: string) => memberOf(address, port)
+    add('KUBE-CLUSTER-IP', at(clusterIP))
+    const externalSet = isLocal ? 'KUBE-EXTERNAL-IP-LOCAL' : 'KUBE-EXTERNAL-IP'
+    for (const address of externalIPs.filter(isIpv4)) add(externalSet, at(address))
+    const takesProxyMode = !features.ingressIPMode
+    const balanced = loadBalancerIngress.filter(isBalanced(takesProxyMode))
+    for (const { ip = '' } of balanced) {
+      add('KUBE-LOAD-BALANCER', at(ip))
+      if (isLocal) add('KUBE-LOAD-BALANCER-LOCAL', at(ip))
+      if (loadBalancerSourceRanges.some(isIpv4)) add('KUBE-LOAD-BALANCER-FW', at(ip))
+    }
+    for (const set of nodePortSets(port, isLocal)) add(set, String(nodePort))
+  }
+  return wanted
+}
+
+/** A Service's port as an entry of an ipset. */
+const memberOf = (address: string, { protocol, port }: Target['port']): string =>
+  `${address},${protocol.toLowerCase()}:${port}`
+
+/** The real servers of a ClusterIP's port, sorted; undefined without its virtual server. */
+const realServersOf = (state: NodeState, { clusterIP, port }: Target): string[] | undefined =>
+  state.virtualServers
+    .find(
+      (one) =>
+        one.address === clusterIP && one.port === port.port && one.protocol === port.protocol,
+    )
+    ?.realServers.map((real) => printEndpoint(real.address, real.port))
+    .sort()
+
 describe('the state of ipvs mode', () => {
   test('virtual servers and addresses are those of the objects, members are canonical, and rules match only existing sets', () => {
     fc.assert(
       fc.property(randomObjects, version, config, (objects, v, cfg) => {
         const state = predict(objects, { node: NODE, mode: 'ipvs', version: v, config: cfg })
         const isDual = featuresOf(v).dualStack === 'always' || cfg.dualStack
-        const [members, bound] = [new Set<string>(), new Set<string>()]
-        for (const ip of isDual ? (['ipv4', 'ipv6'] as const) : (['ipv4'] as const))
-          for (const { service, port, clusterIP, isAlone, ready } of targets(objects, ip)) {
-            members.add(`${clusterIP},${port.protocol.toLowerCase()}:${port.port}`)
-            bound.add(clusterIP)
-            const server = state.virtualServers.find(
-              (one) =>
-                one.address === clusterIP &&
-                one.port === port.port &&
-                one.protocol === port.protocol,
-            )
-            if (!isAlone || ready.size === 0 || !isClusterWide(service, v)) continue
-            const reals = server?.realServers.map((real) => printEndpoint(real.address, real.port))
-            expect(reals?.sort()).toEqual([...ready].sort())
-          }
+        const families = isDual ? (['ipv4', 'ipv6'] as const) : (['ipv4'] as const)
+        const all = families.flatMap((ip) => [...targets(objects, ip)])
+        const bound = new Set(all.map(({ clusterIP }) => clusterIP))
+        const members = new Set(all.map(({ clusterIP, port }) => memberOf(clusterIP, port)))
+        for (const target of all)
+          if (target.isAlone && target.ready.size > 0 && isClusterWide(target.service, v))
+            expect(realServersOf(state, target)).toEqual([...target.ready].sort())
         const sets = ['KUBE-CLUSTER-IP', 'KUBE-6-CLUSTER-IP'].flatMap((name) => [
           ...(state.ipsets.get(name)?.members ?? []),
         ])
         expect(sets.sort()).toEqual([...members].sort())
-        const all = [...state.ipsets.values()].flatMap((set) => [...set.members])
+        const printed = [...state.ipsets.values()].flatMap((set) => [...set.members])
         expect(
-          all.flatMap((member) => member.split(',')).filter((part) => !isAsIpsetPrints(part)),
+          printed.flatMap((member) => member.split(',')).filter((part) => !isAsIpsetPrints(part)),
         ).toEqual([])
         const dummy = state.links.find((one) => one.name === 'kube-ipvs0')
         const addresses = new Set(dummy?.addresses.map(({ address }) => address))
@@ -392,53 +445,6 @@ describe('the state of ipvs mode', () => {
     }
     expect(count(1000)).toBe(count(1))
   })
-
-  const isIpv4 = (text: string | undefined) => text !== undefined && !text.includes(':')
-
-  /** Addresses of a load balancer that kube-proxy programs: those in mode Proxy only where it does not know the mode. */
-  const isBalanced =
-    (takesProxyMode: boolean) =>
-    ({ ip, ipMode }: Service['loadBalancerIngress'][number]) =>
-      isIpv4(ip) && (takesProxyMode || ipMode !== 'Proxy')
-
-  /** The sets that contain a node port. */
-  const nodePortSets = ({ protocol, nodePort }: Target['port'], isLocal: boolean): string[] => {
-    if (nodePort === 0 || protocol === 'SCTP') return []
-    const local = isLocal ? [`KUBE-NODE-PORT-LOCAL-${protocol}`] : []
-    return [`KUBE-NODE-PORT-${protocol}`, ...local]
-  }
-
-  /** Whether requests from outside stay on their node. */
-  const isLocalOutside = (service: Service, minor: string) =>
-    service.externalTrafficPolicy === 'Local' &&
-    (service.type !== 'ClusterIP' ||
-      (featuresOf(minor).localPolicyForExternalIPs && service.externalIPs.length > 0))
-
-  /** What the API says should be in each set of addresses and ports. */
-  function wantedMembers(objects: ClusterObjects, v: string): Map<string, Set<string>> {
-    const wanted = new Map<string, Set<string>>()
-    const add = (set: string, member: string) =>
-      wanted.set(set, (wanted.get(set) ?? new Set()).add(member))
-    const features = featuresOf(v)
-    for (const { service, port, clusterIP } of targets(objects)) {
-      const { externalIPs, loadBalancerIngress, loadBalancerSourceRanges } = service
-      const isLocal = isLocalOutside(service, v)
-      const { protocol, nodePort } = port
-      const at = (address: string) => `${address},${protocol.toLowerCase()}:${port.port}`
-      add('KUBE-CLUSTER-IP', at(clusterIP))
-      const externalSet = isLocal ? 'KUBE-EXTERNAL-IP-LOCAL' : 'KUBE-EXTERNAL-IP'
-      for (const address of externalIPs.filter(isIpv4)) add(externalSet, at(address))
-      const takesProxyMode = !features.ingressIPMode
-      const balanced = loadBalancerIngress.filter(isBalanced(takesProxyMode))
-      for (const { ip = '' } of balanced) {
-        add('KUBE-LOAD-BALANCER', at(ip))
-        if (isLocal) add('KUBE-LOAD-BALANCER-LOCAL', at(ip))
-        if (loadBalancerSourceRanges.some(isIpv4)) add('KUBE-LOAD-BALANCER-FW', at(ip))
-      }
-      for (const set of nodePortSets(port, isLocal)) add(set, String(nodePort))
-    }
-    return wanted
-  }
 
   test('sets contain exactly the addresses and ports of the API objects', () => {
     const names = [

@@ -71,21 +71,34 @@ function rulesetDifference(
       differences.push(`table ${table}: ${wanted ? 'missing' : 'not predicted'}`)
       continue
     }
-    const ignored = [...wanted.keys(), ...found.keys()].filter((chain) =>
-      options.ignore?.(table, chain),
-    )
-    for (const chain of new Set([...wanted.keys(), ...found.keys()])) {
-      if (options.ignore?.(table, chain)) continue
-      const place = `${table} ${chain}`
-      const keep = (line: string) => !ignored.some((name) => line.endsWith(`-j ${name}`))
-      const builtIn = wanted.get(chain)?.policy !== '-' && options.jumpsInAnyOrder
-      const order = (list: string[]) => (builtIn ? list.sort() : list).filter(keep).join('\n')
-      const a = order(lines(place, wanted.get(chain)))
-      const b = order(lines(place, found.get(chain)))
-      if (a !== b) differences.push(`${place}:\n  expected\n${a}\n  actual\n${b}`)
-    }
+    differences.push(...chainDifferences(table, wanted, found, options))
   }
   return differences
+}
+
+type Chains = NonNullable<ReturnType<Ruleset['get']>>
+
+/** The chains of one table that differ. */
+function chainDifferences(
+  table: string,
+  wanted: Chains,
+  found: Chains,
+  { ignore, jumpsInAnyOrder }: DifferenceOptions,
+): string[] {
+  const names = [...new Set([...wanted.keys(), ...found.keys()])]
+  const ignored = names.filter((chain) => ignore?.(table, chain))
+  const keep = (line: string) => !ignored.some((name) => line.endsWith(`-j ${name}`))
+  return names
+    .filter((chain) => !ignored.includes(chain))
+    .flatMap((chain) => {
+      const place = `${table} ${chain}`
+      const inAnyOrder = wanted.get(chain)?.policy !== '-' && jumpsInAnyOrder
+      const [a, b] = [wanted, found].map((chains) => {
+        const list = lines(place, chains.get(chain))
+        return (inAnyOrder ? list.sort() : list).filter(keep).join('\n')
+      })
+      return a === b ? [] : [`${place}:\n  expected\n${a}\n  actual\n${b}`]
+    })
 }
 
 const servers = (state: NodeState): string[] =>

@@ -33,27 +33,42 @@ function faultsOf({ path, state, objects, options, items }: RecordedNode): strin
   for (const { id, text, kind } of holdingEntries(holdings)) {
     const because = causes.get(id) ?? []
     if (kind === 'group') continue
-    const isKernels =
-      (kind !== 'rule' && /^iptables\/\w+(\/[A-Z]+)?$/.test(id)) ||
-      /^links\/(?!kube-ipvs0)/.test(id)
-    const kinds = new Set(because.map((cause) => cause.kind))
-    if (kinds.size !== 1 || kinds.has('left over') || kinds.has('other') !== isKernels)
-      faults.push(`${id}: ${[...kinds]}`)
-    for (const cause of because.filter((one) => one.kind === 'service')) {
-      const value = valueAt(find(cause.object), cause.field)
-      if (value === undefined) faults.push(`${id}: ${cause.object} has no ${cause.field}`)
-      else if (typeof value !== 'object' && !cause.reason.includes(canonicalAddress(String(value))))
-        faults.push(`${id}: ${cause.reason} does not tell ${value}`)
-    }
-    // The names and addresses in a text are those of its cause.
-    const service = /--comment "([a-z0-9-]+\/[a-z0-9-]+)/.exec(text)?.[1]
-    if (service && !because.some((cause) => cause.service === service))
-      faults.push(`${text}: not ${service}`)
-    const endpoint = /(?:--to-destination|->|dnat to) (10\.244[\d.]+:\d+)/.exec(text)?.[1]
-    if (endpoint && !because.some((cause) => cause.endpoint === endpoint))
-      faults.push(`${text}: not ${endpoint}`)
+    faults.push(
+      ...otherKinds(id, kind, because),
+      ...because
+        .filter((one) => one.kind === 'service')
+        .flatMap((cause) => otherValue(cause, find(cause.object)).map((why) => `${id}: ${why}`)),
+      ...otherNames(text, because),
+    )
   }
   return faults.map((fault) => `${path}: ${fault}`)
+}
+
+/** An entry has one kind of cause: of the kernel itself for built-in chains and other links, else of Kubernetes. */
+function otherKinds(id: string, kind: string, because: readonly Cause[]): string[] {
+  const isKernels =
+    (kind !== 'rule' && /^iptables\/\w+(\/[A-Z]+)?$/.test(id)) || /^links\/(?!kube-ipvs0)/.test(id)
+  const kinds = new Set(because.map((cause) => cause.kind))
+  const isRight = kinds.size === 1 && !kinds.has('left over') && kinds.has('other') === isKernels
+  return isRight ? [] : [`${id}: ${[...kinds]}`]
+}
+
+/** The object of a cause has its field, and the reason tells the value. */
+function otherValue(cause: Cause, object: unknown): string[] {
+  const value = valueAt(object, cause.field)
+  if (value === undefined) return [`${cause.object} has no ${cause.field}`]
+  const isTold = typeof value === 'object' || cause.reason.includes(canonicalAddress(String(value)))
+  return isTold ? [] : [`${cause.reason} does not tell ${value}`]
+}
+
+/** The names and addresses in a text are those of its cause. */
+function otherNames(text: string, because: readonly Cause[]): string[] {
+  const service = /--comment "([a-z0-9-]+\/[a-z0-9-]+)/.exec(text)?.[1]
+  const endpoint = /(?:--to-destination|->|dnat to) (10\.244[\d.]+:\d+)/.exec(text)?.[1]
+  return [
+    ...(service && !because.some((cause) => cause.service === service) ? [service] : []),
+    ...(endpoint && !because.some((cause) => cause.endpoint === endpoint) ? [endpoint] : []),
+  ].map((name) => `${text}: not ${name}`)
 }
 
 const servicesOf = (causes: readonly Cause[] = []) => [

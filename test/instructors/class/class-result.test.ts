@@ -1,11 +1,14 @@
-import { describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test } from 'vitest'
 import { EVERYTHING } from '../../../bench/made-class.ts'
 import { seedOf } from '../../../grading/class-key.ts'
 import { loadSpec } from '../../../grading/grader.ts'
 import { classResult } from '../../../instructors/class/class-result.ts'
 import { judgeFile } from '../../../instructors/class/judge-file.ts'
 import { ALICE_POINTS, changedFile } from '../submission/made-submission.ts'
+import { removeWritten } from '../submission/tar-bytes.ts'
 import { judgedEntry } from './made-class.ts'
+
+afterAll(removeWritten)
 
 const kinds = (result: ReturnType<typeof classResult>) =>
   Object.fromEntries(

@@ -1,7 +1,7 @@
 // The exam of lab 8 on its way from the cluster's notes through a submission into the class report.
 
 import { join } from 'node:path'
-import { beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Capture } from '../../../cluster/capture-folder.ts'
 import { classResult, classSummary } from '../../../instructors/class/class-result.ts'
 import { csvOf, htmlOf } from '../../../instructors/class/formats/tables.ts'
@@ -9,6 +9,9 @@ import { type JudgedFile, judgeFile } from '../../../instructors/class/judge-fil
 import { type ClassResult, classSchema } from '../../../instructors/class/result.ts'
 import { readSubmission, type Submission } from '../../../instructors/submission/read-submission.ts'
 import { changedFile, SOLVED } from '../submission/made-submission.ts'
+import { removeWritten } from '../submission/tar-bytes.ts'
+
+afterAll(removeWritten)
 
 const part = (id: string, changes: object = {}) => ({
   ...{ id, points: 100, of: 100, seconds: 65, hints: 0, wrong: 0, diagnosed: true, repaired: true },

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test } from 'vitest'
 import { EVERYTHING } from '../../../bench/made-class.ts'
 import type { Capture } from '../../../cluster/capture-folder.ts'
 import { type ClassKey, wordOf } from '../../../grading/class-key.ts'
@@ -6,7 +6,10 @@ import { classResult } from '../../../instructors/class/class-result.ts'
 import { type JudgeFileOptions, judgeFile } from '../../../instructors/class/judge-file.ts'
 import { taskFlags } from '../../../instructors/class/room-tasks.ts'
 import { type Change, changedFile } from '../submission/made-submission.ts'
+import { removeWritten } from '../submission/tar-bytes.ts'
 import { judgedEntry } from './made-class.ts'
+
+afterAll(removeWritten)
 
 async function judged(files: readonly string[], options: JudgeFileOptions = {}) {
   const entries = await Promise.all(files.map((file) => judgeFile(file, options)))

@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import type { ServerResponse } from 'node:http'
 import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https'
 import { createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -11,7 +12,9 @@ import { judgeLive } from '../../../instructors/class/judge-live.ts'
 import { judgeAll } from '../../../instructors/class/judge-pool.ts'
 import { clusterAccess } from '../../../instructors/class/kubeconfig-safety.ts'
 import { SubmissionRefusal } from '../../../instructors/submission/untrusted-text.ts'
-import { fileOf } from '../submission/tar-bytes.ts'
+import { fileOf, removeWritten } from '../submission/tar-bytes.ts'
+
+afterAll(removeWritten)
 
 const kubeconfig = (
   server: string,
@@ -273,6 +276,26 @@ describe('a hostile API server', () => {
     const bound = one.address()
     return `https://127.0.0.1:${typeof bound === 'object' && bound ? bound.port : 0}`
   }
+  const json = { 'content-type': 'application/json' }
+  const hostileAnswers: Record<typeof answer, (response: ServerResponse) => void> = {
+    redirect: (response) => response.writeHead(302, { location: `${address(other)}/secret` }).end(),
+    terminal: (response) =>
+      response.writeHead(403, json).end('{"kind":"Status","message":"\\u001b]0;x\\u0007"}'),
+    deep: (response) => response.writeHead(200, json).end('['.repeat(8 * 2 ** 20)),
+    bomb: (response) =>
+      response
+        .writeHead(200, { ...json, 'content-encoding': 'gzip' })
+        .end(gzipSync(Buffer.alloc(64 * 2 ** 20, 32))),
+    endless: (response) => {
+      const chunk = ' '.repeat(2 ** 16)
+      const more = () => {
+        while (!response.destroyed && response.write(chunk));
+        if (!response.destroyed) response.once('drain', more)
+      }
+      response.writeHead(200, json)
+      more()
+    },
+  }
   beforeAll(async () => {
     other = createHttpsServer(createServerTls(), (_request, response) => {
       elsewhere.asked++
@@ -280,22 +303,7 @@ describe('a hostile API server', () => {
     })
     server = createHttpsServer(createServerTls(), (_request, response) => {
       response.on('error', () => undefined)
-      if (answer === 'redirect')
-        return response.writeHead(302, { location: `${address(other)}/secret` }).end()
-      response.writeHead(answer === 'terminal' ? 403 : 200, {
-        'content-type': 'application/json',
-        ...(answer === 'bomb' ? { 'content-encoding': 'gzip' } : {}),
-      })
-      if (answer === 'terminal')
-        return response.end('{"kind":"Status","message":"\\u001b]0;x\\u0007"}')
-      if (answer === 'deep') return response.end('['.repeat(8 * 2 ** 20))
-      if (answer === 'bomb') return response.end(gzipSync(Buffer.alloc(64 * 2 ** 20, 32)))
-      const chunk = ' '.repeat(2 ** 16)
-      const more = () => {
-        while (!response.destroyed && response.write(chunk));
-        if (!response.destroyed) response.once('drain', more)
-      }
-      more()
+      hostileAnswers[answer](response)
     })
     for (const one of [other, server])
       await new Promise<void>((resolve) => one.listen(0, '127.0.0.1', resolve))

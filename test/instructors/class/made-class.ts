@@ -13,6 +13,16 @@ export interface Made {
   allPassed?: boolean
 }
 
+/** What the report of a failed step says, with a text wherever a learner's own may be. */
+const findingOf = (text: string) => ({
+  node: text || 'worker',
+  inspect: `look ${text}`,
+  expected: text || 'this',
+  actual: text || 'that',
+  why: `why ${text}`,
+  hint: text || 'do it',
+})
+
 /** A graded submission of a lab of three steps: passed, failed, not applicable. */
 export function gradedEntry(
   learner: string,
@@ -23,17 +33,21 @@ export function gradedEntry(
     allPassed = false,
   }: Made = {},
 ): Graded {
+  const said = (usual: string) => text || usual
+  const [flush, points]: [object, number] = allPassed
+    ? [{ verdict: 'passed', points: 3 }, 8]
+    : [{ verdict: 'failed', points: 0, finding: findingOf(text) }, 5]
   return {
-    file: text || file,
+    file: said(file),
     learner,
     lab: 2,
     title: 'A lab for tests',
     submittedAt,
     counts: true,
     signature: 'none',
-    cluster: { driver: text || 'embedded', identity: '' },
-    versions: { kubeProxy: text || 'v1.34.11', mode: text || 'ipvs' },
-    score: allPassed ? 8 : 5,
+    cluster: { driver: said('embedded'), identity: '' },
+    versions: { kubeProxy: said('v1.34.11'), mode: said('ipvs') },
+    score: points,
     maxScore: 8,
     steps: [
       {
@@ -47,32 +61,19 @@ export function gradedEntry(
       {
         id: 'flush',
         title: 'Nothing is left',
-        verdict: allPassed ? 'passed' : 'failed',
-        points: allPassed ? 3 : 0,
         maxPoints: 3,
-        ...(allPassed
-          ? {}
-          : {
-              finding: {
-                node: text || 'worker',
-                inspect: `look ${text}`,
-                expected: text || 'this',
-                actual: text || 'that',
-                why: `why ${text}`,
-                hint: text || 'do it',
-              },
-            }),
-      },
+        ...flush,
+      } as Graded['steps'][number],
       {
         id: 'probe',
         title: 'It answers',
         verdict: 'not applicable',
         points: 0,
         maxPoints: 2,
-        reason: text || 'it sends real requests',
+        reason: said('it sends real requests'),
       },
     ],
-    answers: [{ question: text || 'q', answer: text || 'a' }],
+    answers: [{ question: said('q'), answer: said('a') }],
     flags: text ? [{ kind: 'claims', text }] : [],
     ...(text ? { exam: examResult(text) } : {}),
   }

@@ -1,9 +1,11 @@
-import { describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test } from 'vitest'
 import { timeoutScale } from '../../../host/wait.ts'
 import type { JudgedFile } from '../../../instructors/class/judge-file.ts'
 import { judgeAll } from '../../../instructors/class/judge-pool.ts'
 import { ALICE_POINTS, changedFile } from '../submission/made-submission.ts'
-import { fileOf } from '../submission/tar-bytes.ts'
+import { fileOf, removeWritten } from '../submission/tar-bytes.ts'
+
+afterAll(removeWritten)
 
 const stubborn = 'test/instructors/class/stubborn-worker.ts'
 const outputOf = (judged: JudgedFile | undefined) =>

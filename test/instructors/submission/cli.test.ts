@@ -10,7 +10,9 @@ import { gradescopeSchema } from '../../../instructors/class/formats/course-plat
 import { classSchema } from '../../../instructors/class/result.ts'
 import { checkSubmission } from '../../../instructors/grading.ts'
 import { ALICE, ALICE_POINTS, changedFile } from './made-submission.ts'
-import { fileOf } from './tar-bytes.ts'
+import { fileOf, removeWritten } from './tar-bytes.ts'
+
+afterAll(removeWritten)
 
 // Scripts run in a folder of their own, where no node_modules is found.
 const folder = mkdtempSync(join(tmpdir(), 'labgrade-cli-'))

@@ -5,13 +5,15 @@ import { symlinkSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test } from 'vitest'
 import { type ClassKey, signatureOf } from '../../../grading/class-key.ts'
 import { type JudgedFile, judgeFile } from '../../../instructors/class/judge-file.ts'
 import { gunzipFile } from '../../../instructors/submission/tar.ts'
 import { SUBMISSION_LIMITS } from '../../../instructors/submission/untrusted-text.ts'
 import { ALICE_POINTS, changed, changedFile } from './made-submission.ts'
-import { fileOf, gzFileOf, tarOf } from './tar-bytes.ts'
+import { fileOf, gzFileOf, removeWritten, tarOf } from './tar-bytes.ts'
+
+afterAll(removeWritten)
 
 const KEY: ClassKey = { kind: 'class', secret: Buffer.from('a secret of this class only') }
 

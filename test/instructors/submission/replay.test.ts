@@ -2,7 +2,7 @@
 
 import { readdirSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test } from 'vitest'
 import type { Capture } from '../../../cluster/capture-folder.ts'
 import { asApiObjects } from '../../../grading/api-object.ts'
 import { loadSpec } from '../../../grading/grader.ts'
@@ -12,6 +12,9 @@ import { type JudgedFile, judgeFile } from '../../../instructors/class/judge-fil
 import { readSubmission } from '../../../instructors/submission/read-submission.ts'
 import { rejudge } from '../../../instructors/submission/rejudge.ts'
 import { changedFile, SOLVED } from './made-submission.ts'
+import { removeWritten } from './tar-bytes.ts'
+
+afterAll(removeWritten)
 
 const files = readdirSync(SOLVED).filter((name) => name.endsWith('.labgrade'))
 

@@ -2,7 +2,6 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
-import { afterAll } from 'vitest'
 import { BLOCK, tarHeader } from '../../../instructors/submission/tar.ts'
 
 /** One entry of an archive as a hostile hand would write it. */
@@ -42,7 +41,12 @@ function withChecksum(header: Buffer): Buffer {
 
 let folder: string | undefined
 let count = 0
-afterAll(() => folder && rmSync(folder, { recursive: true }))
+
+/** Removes the files that were written: to be called after all tests of a file. */
+export function removeWritten(): void {
+  if (folder !== undefined) rmSync(folder, { recursive: true })
+  folder = undefined
+}
 
 /** Writes bytes to a new file in a folder of its own and gives its path. */
 export function fileOf(bytes: Buffer, name = 'made.labgrade'): string {
