@@ -64,20 +64,25 @@ function readLink(ifname: string, link: z.infer<typeof linkSchema>): Link {
     operstate,
     addresses: [],
   }
-  for (const { family, local, prefixlen } of link.addr_info ?? []) {
-    if ((family !== 'inet' && family !== 'inet6') || local === undefined) continue
-    if (familyOf(local) !== (family === 'inet' ? 'ipv4' : 'ipv6')) {
-      throw new ParseError(
-        SOURCE,
-        1,
-        local,
-        `${name} has an address that is not an ${family} address`,
-      )
-    }
-    const prefixLength = prefixlen ?? (family === 'inet' ? 32 : 128)
-    result.addresses.push({ family, address: canonicalAddress(local), prefixLength })
+  for (const entry of link.addr_info ?? []) {
+    const address = readLinkAddress(name, entry)
+    if (address) result.addresses.push(address)
   }
   return result
+}
+
+/** An entry of `addr_info`; undefined if it is not an IP address of the link. */
+function readLinkAddress(
+  link: string,
+  { family, local, prefixlen }: z.infer<typeof addressSchema>,
+): LinkAddress | undefined {
+  if ((family !== 'inet' && family !== 'inet6') || local === undefined) return undefined
+  if (familyOf(local) !== (family === 'inet' ? 'ipv4' : 'ipv6')) {
+    const fault = `${link} has an address that is not an ${family} address`
+    throw new ParseError(SOURCE, 1, local, fault)
+  }
+  const prefixLength = prefixlen ?? (family === 'inet' ? 32 : 128)
+  return { family, address: canonicalAddress(local), prefixLength }
 }
 
 /** Prints links as `ip -j -d addr` does, with the fields of this model. */

@@ -28,39 +28,55 @@ export function parseIpRoute(text: string): Route[] {
   readLines('ip route', text, (line) => {
     if (line.trim() === '') return
     const tokens = line.trim().split(/\s+/)
-    if (NEXT_HOP.test(line)) {
-      const route = routes.at(-1)
-      if (!route) throw new LineError('a next hop without its route')
-      if (route.device === undefined && route.via === undefined)
-        readAttributes(tokens.slice(1), route)
-      return
-    }
-    const type = TYPES.has(tokens[0] ?? '') ? (tokens.shift() ?? '') : 'unicast'
-    const target = tokens.shift() ?? ''
-    if (target !== 'default' && !parsePrefix(target))
-      throw new LineError('not a route: the line does not begin with a destination')
-    const via = tokens[tokens.indexOf('via') + 1]
-    const everywhere =
-      tokens.includes('via') && via !== undefined && familyOf(via) === 'ipv6' ? '::/0' : '0.0.0.0/0'
-    const route: Route = {
-      type,
-      destination: target === 'default' ? everywhere : target,
-      metric: 0,
-    }
-    readAttributes(tokens, route)
-    routes.push(route)
+    if (NEXT_HOP.test(line)) readNextHop(tokens.slice(1), routes.at(-1))
+    else routes.push(readRoute(tokens))
   })
   return routes
+}
+
+/** Reads a further line of a route with several next hops; only the first one is kept. */
+function readNextHop(attributes: string[], route: Route | undefined): void {
+  if (!route) throw new LineError('a next hop without its route')
+  if (route.device === undefined && route.via === undefined) readAttributes(attributes, route)
+}
+
+function readRoute(tokens: string[]): Route {
+  const type = TYPES.has(tokens[0] ?? '') ? (tokens.shift() ?? '') : 'unicast'
+  const target = tokens.shift() ?? ''
+  if (target !== 'default' && !parsePrefix(target))
+    throw new LineError('not a route: the line does not begin with a destination')
+  const destination = target === 'default' ? defaultDestination(tokens) : target
+  const route: Route = { type, destination, metric: 0 }
+  readAttributes(tokens, route)
+  return route
+}
+
+/** The prefix of a default route, which has the family of its next hop. */
+function defaultDestination(attributes: string[]): string {
+  const via = attributes.indexOf('via')
+  const isIPv6 = via !== -1 && familyOf(attributes[via + 1] ?? '') === 'ipv6'
+  return isIPv6 ? '::/0' : '0.0.0.0/0'
 }
 
 function readAttributes(tokens: string[], route: Route): void {
   for (let at = 0; at + 1 < tokens.length; at++) {
     const value = tokens[at + 1] ?? ''
-    if (tokens[at] === 'via') route.via = familyOf(value) ? value : (tokens[at + 2] ?? value)
-    else if (tokens[at] === 'dev') route.device = value
-    else if (tokens[at] === 'src') route.source = value
-    else if (tokens[at] === 'metric') route.metric = Number(value) || 0
-    else continue
+    switch (tokens[at]) {
+      case 'via':
+        route.via = familyOf(value) ? value : (tokens[at + 2] ?? value)
+        break
+      case 'dev':
+        route.device = value
+        break
+      case 'src':
+        route.source = value
+        break
+      case 'metric':
+        route.metric = Number(value) || 0
+        break
+      default:
+        continue
+    }
     at++
   }
 }

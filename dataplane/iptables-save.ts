@@ -114,16 +114,24 @@ export function printIptablesSave(ruleset: Ruleset, options: { counters?: boolea
     lines.push(`*${name}`)
     const chains = [...table.values()]
     for (const chain of chains) lines.push(`:${chain.name} ${chain.policy} ${printCounters(chain)}`)
-    for (const chain of chains)
-      for (const rule of chain.rules) {
-        const counters = options.counters ? `${printCounters(rule)} ` : ''
-        lines.push(`${counters}-A ${chain.name}${rule.spec === '' ? '' : ` ${rule.spec}`}`)
-      }
+    for (const chain of chains) printChainRules(chain, options.counters, lines)
     lines.push('COMMIT')
   }
   // The empty text at the end ends the last line.
   if (lines.length > 0) lines.push('')
   return lines.join('\n')
+}
+
+/** Adds the line of each rule of a chain to `lines`. */
+function printChainRules(
+  { name, rules }: Chain,
+  withCounters: boolean | undefined,
+  lines: string[],
+): void {
+  for (const rule of rules) {
+    const counters = withCounters ? `${printCounters(rule)} ` : ''
+    lines.push(`${counters}-A ${name}${rule.spec === '' ? '' : ` ${rule.spec}`}`)
+  }
 }
 
 const printCounters = ({ packets = 0, bytes = 0 }: Rule | Chain): string => `[${packets}:${bytes}]`

@@ -289,17 +289,22 @@ function updateStatement({ op, elem, set, stmt = [] }: NftObject): string {
   return `${op} ${set} { ${tokens.flat().join(' ').trimEnd()} }`
 }
 
+const WITHOUT_OPTIONS = new Set(['accept', 'drop', 'return', 'continue'])
+/** Statements that are complete without options: their value in JSON is then null. */
+const OPTIONS_OPTIONAL = new Set(['masquerade', 'notrack', 'redirect', 'reject', 'log'])
+
 function statement(value: unknown): string {
   const [kind, inner] = (isNftObject(value) && only(value)) || []
-  if (kind === 'reject') return reject(isNftObject(inner) ? inner : {})
-  if (kind === 'log') return log(isNftObject(inner) ? inner : {})
-  if (kind === 'accept' || kind === 'drop' || kind === 'return' || kind === 'continue') return kind
-  if ((kind === 'masquerade' || kind === 'notrack' || kind === 'redirect') && !isNftObject(inner))
-    return kind
-  if (kind === undefined || !isNftObject(inner)) return JSON.stringify(value)
+  if (kind === undefined) return JSON.stringify(value)
+  if (WITHOUT_OPTIONS.has(kind)) return kind
+  if (!isNftObject(inner)) return OPTIONS_OPTIONAL.has(kind) ? kind : JSON.stringify(value)
   switch (kind) {
     case 'match':
       return match(inner)
+    case 'reject':
+      return reject(inner)
+    case 'log':
+      return log(inner)
     case 'jump':
     case 'goto':
       return `${kind} ${inner.target}`

@@ -82,18 +82,33 @@ function elementChanges(current: NftTable, wanted: NftTable): PhasedLines {
   for (const [name, frame] of frames) {
     const old = there.get(name)
     if (!old) make.push(`add ${printFrame(`${table} ${name}`, frame)}}`)
-    if ('flags' in frame && frame.flags.includes('dynamic')) continue
-    const [now, before] = [new Set(elementLines(frame)), new Set(old && elementLines(old))]
-    const gone = [...before]
-      .filter((item) => !now.has(item))
-      .map((item) => item.replace(/ : .*/s, ''))
-    const added = [...now].filter((item) => !before.has(item))
-    for (const items of inGroups(gone)) empty.push(`delete element ${table} ${name} { ${items} }`)
+    if (isDynamic(frame)) continue
+    const { deleted, added } = compareElements(old, frame)
+    for (const items of inGroups(deleted))
+      empty.push(`delete element ${table} ${name} { ${items} }`)
     for (const items of inGroups(added)) fill.push(`add element ${table} ${name} { ${items} }`)
   }
   for (const [name, frame] of there)
     if (!frames.has(name)) drop.push(`delete ${'flags' in frame ? 'set' : 'map'} ${table} ${name}`)
   return lines
+}
+
+/** Whether rules add the elements of this set, which a change of the table keeps. */
+const isDynamic = (frame: NftSet | NftMap): boolean =>
+  'flags' in frame && frame.flags.includes('dynamic')
+
+/** The elements that a script names to delete them (those of a map by their keys) and to add them. */
+function compareElements(
+  current: NftSet | NftMap | undefined,
+  wanted: NftSet | NftMap,
+): { deleted: string[]; added: string[] } {
+  const before = new Set(current && elementLines(current))
+  const after = new Set(elementLines(wanted))
+  const gone = [...before].filter((item) => !after.has(item))
+  return {
+    deleted: gone.map((item) => item.replace(/ : .*/s, '')),
+    added: [...after].filter((item) => !before.has(item)),
+  }
 }
 
 const ELEMENTS_PER_LINE = 100

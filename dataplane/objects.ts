@@ -96,26 +96,31 @@ function flatten(
     return
   }
   const own = typeof json.kind === 'string' ? json.kind : kind
-  const items = json.items
-  if (own.endsWith('List') || (own === '' && items !== undefined)) {
-    if (!Array.isArray(items)) {
-      faults.push({ object: 'input', field: `${path}.items`, message: 'is not a list' })
-      return
-    }
-    const itemKind = own === 'List' ? '' : own.slice(0, -'List'.length)
-    for (const [index, item] of items.entries()) {
-      if (isObject(item) && typeof item.kind === 'string' && item.kind.endsWith('List'))
-        faults.push({
-          object: 'input',
-          field: `${path}.items[${index}]`,
-          message: 'is a list inside a list',
-        })
-      else flatten(item, `${path}.items[${index}]`, faults, itemKind, found)
-    }
+  if (own.endsWith('List') || (own === '' && json.items !== undefined))
+    flattenItems(json.items, `${path}.items`, faults, own, found)
+  else if (own === '') faults.push({ object: 'input', field: path, message: 'has no kind' })
+  else if (Object.hasOwn(READERS, own)) found.push([json, own])
+}
+
+/** Flattens the items of one List of the kind `listKind`. */
+function flattenItems(
+  items: unknown,
+  path: string,
+  faults: InvalidField[],
+  listKind: string,
+  found: [UncheckedObject, string][],
+): void {
+  if (!Array.isArray(items)) {
+    faults.push({ object: 'input', field: path, message: 'is not a list' })
     return
   }
-  if (own === '') faults.push({ object: 'input', field: path, message: 'has no kind' })
-  else if (Object.hasOwn(READERS, own)) found.push([json, own])
+  const itemKind = listKind === 'List' ? '' : listKind.slice(0, -'List'.length)
+  for (const [index, item] of items.entries()) {
+    const field = `${path}[${index}]`
+    if (isObject(item) && typeof item.kind === 'string' && item.kind.endsWith('List'))
+      faults.push({ object: 'input', field, message: 'is a list inside a list' })
+    else flatten(item, field, faults, itemKind, found)
+  }
 }
 
 /**
@@ -133,25 +138,39 @@ export function readObjects(json: unknown): { objects: ClusterObjects; faults: I
   const seen = new Set<string>()
   for (const [raw, kind] of found) {
     const own: InvalidField[] = []
-    const rawMetadata = isObject(raw.metadata) ? raw.metadata : {}
-    const label = [rawMetadata.namespace, rawMetadata.name]
-      .filter((part) => typeof part === 'string')
-      .join('/')
-    const object = `${kind} ${label || '(unnamed)'}`
-    const metadata = new FieldReader({ metadata: rawMetadata }, object, own).child('metadata')
-    const name = metadata.name('name')
-    const namespace = CLUSTER_SCOPED.has(kind) ? '' : metadata.name('namespace')
-    const added = READERS[kind]?.(new FieldReader(raw, object, own), namespace, name) ?? {}
-    const key = `${kind} ${namespace}/${name}`
-    if (name !== '' && seen.has(key)) metadata.fault('name', `"${name}" is listed twice`)
-    seen.add(key)
+    const added = readClusterObject(raw, kind, seen, own)
     faults.push(...own)
-    if (own.length > 0) continue
-    objects.nodes.push(...(added.nodes ?? []))
-    objects.services.push(...(added.services ?? []))
-    objects.endpointSlices.push(...(added.endpointSlices ?? []))
-    objects.serviceCIDRs.push(...(added.serviceCIDRs ?? []))
-    if (added.kubeProxyConfigMap) objects.kubeProxyConfigMap = added.kubeProxyConfigMap
+    if (own.length === 0) addObjects(objects, added)
   }
   return { objects, faults }
+}
+
+/** Reads one object, and adds its faults to `faults`; a name that is in `seen` already is one. */
+function readClusterObject(
+  raw: UncheckedObject,
+  kind: string,
+  seen: Set<string>,
+  faults: InvalidField[],
+): Partial<ClusterObjects> {
+  const rawMetadata = isObject(raw.metadata) ? raw.metadata : {}
+  const label = [rawMetadata.namespace, rawMetadata.name]
+    .filter((part) => typeof part === 'string')
+    .join('/')
+  const object = `${kind} ${label || '(unnamed)'}`
+  const metadata = new FieldReader({ metadata: rawMetadata }, object, faults).child('metadata')
+  const name = metadata.name('name')
+  const namespace = CLUSTER_SCOPED.has(kind) ? '' : metadata.name('namespace')
+  const added = READERS[kind]?.(new FieldReader(raw, object, faults), namespace, name) ?? {}
+  const key = `${kind} ${namespace}/${name}`
+  if (name !== '' && seen.has(key)) metadata.fault('name', `"${name}" is listed twice`)
+  seen.add(key)
+  return added
+}
+
+function addObjects(objects: ClusterObjects, added: Partial<ClusterObjects>): void {
+  objects.nodes.push(...(added.nodes ?? []))
+  objects.services.push(...(added.services ?? []))
+  objects.endpointSlices.push(...(added.endpointSlices ?? []))
+  objects.serviceCIDRs.push(...(added.serviceCIDRs ?? []))
+  if (added.kubeProxyConfigMap) objects.kubeProxyConfigMap = added.kubeProxyConfigMap
 }

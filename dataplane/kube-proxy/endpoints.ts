@@ -39,18 +39,27 @@ function addSlice(
     const key = endpointsKey(slice.namespace, slice.serviceName, name, protocol)
     const list = found.get(key) ?? []
     for (const endpoint of slice.endpoints) {
-      const { nodeName, ready, serving, terminating, zoneHints, nodeHints } = endpoint
-      const ip = endpoint.addresses[0]
-      if (ip === undefined || !(ready || features.keepsUnreadyEndpoints)) continue
-      const isLocal = node !== '' && nodeName === node
-      const text = printEndpoint(
-        features.canonicalEndpointIPs ? ip : (endpoint.spelling ?? ip),
-        port,
-      )
-      list.push({ text, ip, port, isLocal, ready, serving, terminating, zoneHints, nodeHints })
+      const tracked = trackEndpoint(endpoint, port, node, features)
+      if (tracked) list.push(tracked)
     }
     if (list.length > 0) found.set(key, list)
   }
+}
+
+/** One endpoint for one port of its slice; undefined if this version of kube-proxy ignores it. */
+function trackEndpoint(
+  endpoint: Endpoint,
+  port: number,
+  node: string,
+  features: Features,
+): TrackedEndpoint | undefined {
+  const { nodeName, ready, serving, terminating, zoneHints, nodeHints } = endpoint
+  const ip = endpoint.addresses[0]
+  if (ip === undefined || !(ready || features.keepsUnreadyEndpoints)) return undefined
+  const isLocal = node !== '' && nodeName === node
+  const writtenIP = features.canonicalEndpointIPs ? ip : (endpoint.spelling ?? ip)
+  const text = printEndpoint(writtenIP, port)
+  return { text, ip, port, isLocal, ready, serving, terminating, zoneHints, nodeHints }
 }
 
 /** Merges duplicate endpoints; endpoints with the same IP are adjacent, in the order of the slices. */

@@ -1,5 +1,5 @@
 import { counted } from '../compare/difference.ts'
-import type { Ruleset, Table } from '../iptables-save.ts'
+import type { Chain, Ruleset, Table } from '../iptables-save.ts'
 import type { VirtualServer } from '../ipvsadm-save.ts'
 import { KUBE_PROXY_TABLE, nftTitle } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
@@ -169,13 +169,15 @@ function usedSets(ruleset: Ruleset, flush: RulesetFlush): Set<string> {
   const used = new Set<string>()
   const gone = new Set(flush.chains.map(({ table, chain }) => `${table} ${chain}`))
   for (const [name, table] of ruleset)
-    for (const chain of table.values()) {
-      if (gone.has(`${name} ${chain.name}`)) continue
-      for (const { spec } of chain.rules)
-        for (const match of spec.matchAll(SET_REFERENCE))
-          if (match[1] !== undefined) used.add(match[1])
-    }
+    for (const chain of table.values())
+      if (!gone.has(`${name} ${chain.name}`)) addUsedSets(chain, used)
   return used
+}
+
+/** Adds the names of the sets that a chain's rules refer to. */
+function addUsedSets({ rules }: Chain, used: Set<string>): void {
+  for (const { spec } of rules)
+    for (const [, set] of spec.matchAll(SET_REFERENCE)) if (set !== undefined) used.add(set)
 }
 
 /** A description of a plan: one line per kind of removed object. */

@@ -9,21 +9,33 @@ export function setKey(
   flow: Flow,
 ): (string | undefined)[] {
   const dimensions = (set.type.split(':')[1] ?? '').split(',')
-  return dimensions.map((dimension, index) => {
-    const isSource = directions[index] === 'src'
-    if (dimension === 'ip' || dimension === 'net') return isSource ? flow.source : flow.destination
-    if (dimension === 'port') {
+  return dimensions.map((dimension, index) =>
+    keyPart(set, dimension, directions[index] === 'src', flow),
+  )
+}
+
+/** The text of one dimension of the key. */
+function keyPart(set: IpSet, dimension: string, isSource: boolean, flow: Flow): string | undefined {
+  switch (dimension) {
+    case 'ip':
+    case 'net':
+      return isSource ? flow.source : flow.destination
+    case 'port':
       // The source port is unknown, so no member can match it.
-      if (isSource) return undefined
-      // bitmap:port has no protocol and supports only TCP and UDP (ip_set_get_ip_port).
-      if (set.type === 'bitmap:port')
-        return flow.protocol === 'sctp' ? undefined : String(flow.port)
-      return `${flow.protocol}:${flow.port}`
-    }
-    if (dimension === 'iface') return isSource ? flow.inInterface : flow.outInterface
-    if (dimension === 'mark') return `0x${flow.mark.toString(16).padStart(8, '0')}`
-    return undefined
-  })
+      return isSource ? undefined : destinationPort(set, flow)
+    case 'iface':
+      return isSource ? flow.inInterface : flow.outInterface
+    case 'mark':
+      return `0x${flow.mark.toString(16).padStart(8, '0')}`
+    default:
+      return undefined
+  }
+}
+
+function destinationPort(set: IpSet, { protocol, port }: Flow): string | undefined {
+  if (set.type !== 'bitmap:port') return `${protocol}:${port}`
+  // bitmap:port has no protocol and supports only TCP and UDP (ip_set_get_ip_port).
+  return protocol === 'sctp' ? undefined : String(port)
 }
 
 /**
@@ -79,9 +91,10 @@ function specificity(
   for (const [index, part] of member.entries()) {
     const wanted = key[index]
     if (wanted === undefined) return -1
-    const prefix = parsePrefix(netmask === undefined ? part : `${part}/${netmask}`)
+    const network = netmask === undefined ? part : `${part}/${netmask}`
+    const prefix = parsePrefix(network)
     if (prefix && parsePrefix(wanted)) {
-      if (!contains(netmask === undefined ? part : `${part}/${netmask}`, wanted)) return -1
+      if (!contains(network, wanted)) return -1
       bits += prefix.length
     } else if (part !== wanted && canonicalAddress(part) !== wanted) return -1
   }
