@@ -83,7 +83,7 @@ function elementChanges(current: NftTable, wanted: NftTable): PhasedLines {
     const old = there.get(name)
     if (!old) make.push(`add ${printFrame(`${table} ${name}`, frame)}}`)
     if (isDynamic(frame)) continue
-    const { deleted, added } = compareElements(old, frame)
+    const { deleted, added } = changedElements(old, frame)
     for (const items of inGroups(deleted))
       empty.push(`delete element ${table} ${name} { ${items} }`)
     for (const items of inGroups(added)) fill.push(`add element ${table} ${name} { ${items} }`)
@@ -98,7 +98,7 @@ const isDynamic = (frame: NftSet | NftMap): boolean =>
   'flags' in frame && frame.flags.includes('dynamic')
 
 /** The elements that a script names to delete them (those of a map by their keys) and to add them. */
-function compareElements(
+function changedElements(
   current: NftSet | NftMap | undefined,
   wanted: NftSet | NftMap,
 ): { deleted: string[]; added: string[] } {

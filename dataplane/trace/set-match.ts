@@ -22,7 +22,7 @@ function keyPart(set: IpSet, dimension: string, isSource: boolean, flow: Flow): 
       return isSource ? flow.source : flow.destination
     case 'port':
       // The source port is unknown, so no member can match it.
-      return isSource ? undefined : destinationPort(set, flow)
+      return isSource ? undefined : destinationPortKey(set, flow)
     case 'iface':
       return isSource ? flow.inInterface : flow.outInterface
     case 'mark':
@@ -32,7 +32,7 @@ function keyPart(set: IpSet, dimension: string, isSource: boolean, flow: Flow): 
   }
 }
 
-function destinationPort(set: IpSet, { protocol, port }: Flow): string | undefined {
+function destinationPortKey(set: IpSet, { protocol, port }: Flow): string | undefined {
   if (set.type !== 'bitmap:port') return `${protocol}:${port}`
   // bitmap:port has no protocol and supports only TCP and UDP (ip_set_get_ip_port).
   return protocol === 'sctp' ? undefined : String(port)

@@ -2,6 +2,7 @@ import { asHost, contains } from '../../ip-address.ts'
 import {
   type ListedOrigin,
   type Origins,
+  type OutsideAddress,
   outsideAddresses,
   PolicyOrigins,
   rangeOrigins,
@@ -65,17 +66,15 @@ function recordChains({ nat, origins, cluster, local, external, firewall }: Plan
 
 /** The rules in KUBE-SERVICES, KUBE-NODEPORTS and, for ports without endpoints, in the filter table. */
 function writeEntryRules(plan: Plan): void {
-  const { nat, filter, proxier, port, categories, origins, external, firewall } = plan
+  const { filter, proxier, port, categories, origins } = plan
   const { name } = port
   const refuse = categories.any
     ? { comment: `${name} has no local endpoints`, target: 'DROP' }
     : { comment: `${name} has no endpoints`, target: rejectTarget(proxier.family) }
-  const lead = (address: string, what: string, chain: string, from: Origins) =>
-    nat.add('KUBE-SERVICES', `${toAddress(address, port, `${name} ${what}`)}-j ${chain}`, from)
 
   if (plan.hasInternal) {
     const chain = port.internalLocal ? plan.local : plan.cluster
-    lead(port.clusterIP, 'cluster IP', chain, ['internalLocal'])
+    addServiceJump(plan, port.clusterIP, 'cluster IP', chain, ['internalLocal'])
   } else
     filter.add(
       'KUBE-SERVICES',
@@ -83,22 +82,38 @@ function writeEntryRules(plan: Plan): void {
       origins.refused('internalLocal'),
     )
 
-  for (const { address, origin } of outsideAddresses(port)) {
-    const isBalanced = origin.list === 'loadBalancerIPs'
-    const chain = isBalanced && plan.usesFirewall ? firewall : external
-    const from: Origins = isBalanced && plan.usesFirewall ? [origin, 'sourceRanges'] : [origin]
-    if (categories.any) lead(address, isBalanced ? 'loadbalancer IP' : 'external IP', chain, from)
-    if (isBalanced && plan.usesFirewall && proxier.features.dropsIn === 'filter')
-      filter.add(
-        'KUBE-PROXY-FIREWALL',
-        `${toAddress(address, port, `${name} traffic not accepted by ${firewall}`)}-j DROP`,
-        from,
-      )
-  }
+  for (const outside of outsideAddresses(port)) writeOutsideAddress(plan, outside)
   if (port.nodePort !== 0 && proxier.servesNodePorts && categories.any) writeNodePort(plan)
   if (!plan.hasExternal)
     writeRefusals(plan, refuse.comment, refuse.target, origins.refused('externalLocal'))
   writeHealthCheck(plan)
+}
+
+/** A rule of KUBE-SERVICES that sends packets to an address of the port to one of its chains. */
+function addServiceJump(
+  { nat, port }: Plan,
+  address: string,
+  what: string,
+  chain: string,
+  from: Origins,
+): void {
+  const match = toAddress(address, port, `${port.name} ${what}`)
+  nat.add('KUBE-SERVICES', `${match}-j ${chain}`, from)
+}
+
+/** The rules for an external IP or an address of a load balancer, which source ranges may protect. */
+function writeOutsideAddress(plan: Plan, { address, origin }: OutsideAddress): void {
+  const { filter, proxier, port, external, firewall } = plan
+  const isBalanced = origin.list === 'loadBalancerIPs'
+  const isFirewalled = isBalanced && plan.usesFirewall
+  const from: Origins = isFirewalled ? [origin, 'sourceRanges'] : [origin]
+  if (plan.categories.any) {
+    const what = isBalanced ? 'loadbalancer IP' : 'external IP'
+    addServiceJump(plan, address, what, isFirewalled ? firewall : external, from)
+  }
+  if (!isFirewalled || proxier.features.dropsIn !== 'filter') return
+  const match = toAddress(address, port, `${port.name} traffic not accepted by ${firewall}`)
+  filter.add('KUBE-PROXY-FIREWALL', `${match}-j DROP`, from)
 }
 
 function writeNodePort({ nat, proxier, port, external }: Plan): void {

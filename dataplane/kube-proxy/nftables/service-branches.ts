@@ -78,15 +78,9 @@ function walk(table: NftTable, name: string, from: Path, depth: number): NftBran
   const branches: NftBranch[] = []
   const path: Path = { ...from, masqueraded: [...from.masqueraded] }
   for (const { text } of chain.rules) {
-    const rest = text.replace(SET_MARK, '').trim()
-    const marks = rest !== text.trim()
-    const parts: RuleParts = RULE.exec(rest)?.groups ?? (marks ? { when: rest } : {})
+    const { parts, marks } = readBranchRule(text)
     const { set, when = '', chain: target } = parts
-    const further: Path = {
-      ...path,
-      when: when === '' ? path.when : [...path.when, when],
-      masqueraded: marks ? [...path.masqueraded, ''] : path.masqueraded,
-    }
+    const further = pathOfMatching(path, when, marks)
     const final = finalBranches(table, parts, further, depth + 1)
     if (final) {
       branches.push(...final)
@@ -101,6 +95,20 @@ function walk(table: NftTable, name: string, from: Path, depth: number): NftBran
 type RuleParts = Partial<
   Record<'chains' | 'pairs' | 'endpoint' | 'set' | 'when' | 'jump' | 'chain' | 'verdict', string>
 >
+
+/** The parts of a rule, and whether it sets the mark for masquerading. */
+function readBranchRule(text: string): { parts: RuleParts; marks: boolean } {
+  const rest = text.replace(SET_MARK, '').trim()
+  const marks = rest !== text.trim()
+  return { parts: RULE.exec(rest)?.groups ?? (marks ? { when: rest } : {}), marks }
+}
+
+/** The path of the packets that match a rule. */
+const pathOfMatching = (path: Path, when: string, marks: boolean): Path => ({
+  ...path,
+  when: when === '' ? path.when : [...path.when, when],
+  masqueraded: marks ? [...path.masqueraded, ''] : path.masqueraded,
+})
 
 /** The branches of a rule after which no packet that matches it reaches the next rule; undefined for other rules. */
 function finalBranches(

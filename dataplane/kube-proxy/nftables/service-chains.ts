@@ -42,51 +42,60 @@ const chainsOf = (port: ServicePort) => {
 
 const key = (...parts: (string | number)[]): string => parts.join(' . ')
 
-function writeElements(
+/** Whether an endpoint can serve under a traffic policy: policy Local needs one on this node. */
+const isServed = ({ any, local }: EndpointCategories, onlyLocal: boolean): boolean =>
+  any && (!onlyLocal || local.length > 0)
+
+/** Of packets that no endpoint may serve: rejected only if the port has no endpoint on any node. */
+const refusalVerdict = ({ any }: EndpointCategories): string => (any ? DROP : REJECT)
+
+const addressKey = ({ protocol, port }: ServicePort, address: string): string =>
+  key(address, protocol, port)
+
+function writeClusterIPElements(
   builder: NftTableBuilder,
   port: ServicePort,
   chains: Chains,
-  { any, local }: EndpointCategories,
+  endpoints: EndpointCategories,
   origins: PolicyOrigins,
 ): void {
-  const { protocol, clusterIP, nodePort } = port
-  const serves = (onlyLocal: boolean) => any && (!onlyLocal || local.length > 0)
-  const without = any ? DROP : REJECT
-  const byAddress = (address: string) => key(address, protocol, port.port)
+  const byAddress = addressKey(port, port.clusterIP)
+  builder.member('cluster-ips', port.clusterIP, WHOLE_PORT)
+  if (isServed(endpoints, port.internalLocal)) {
+    const chain = port.internalLocal ? chains.local : chains.cluster
+    // The policy changes where the element leads, but is not why it exists.
+    builder.entry('service-ips', byAddress, `goto ${chain}`, ['port', 'internalLocal'])
+    return
+  }
+  const refused = origins.refused('internalLocal')
+  builder.entry('no-endpoint-services', byAddress, refusalVerdict(endpoints), refused)
+}
 
-  builder.member('cluster-ips', clusterIP, WHOLE_PORT)
-  if (serves(port.internalLocal))
-    builder.entry(
-      'service-ips',
-      byAddress(clusterIP),
-      `goto ${port.internalLocal ? chains.local : chains.cluster}`,
-      // The policy changes where the element leads, but is not why it exists.
-      ['port', 'internalLocal'],
-    )
-  else
-    builder.entry(
-      'no-endpoint-services',
-      byAddress(clusterIP),
-      without,
-      origins.refused('internalLocal'),
-    )
-
+/** The elements for external IPs, addresses of load balancers, and the node port. */
+function writeOutsideElements(
+  builder: NftTableBuilder,
+  port: ServicePort,
+  chains: Chains,
+  endpoints: EndpointCategories,
+  origins: PolicyOrigins,
+): void {
+  const { any } = endpoints
+  const isRefused = !isServed(endpoints, port.externalLocal)
+  const without = refusalVerdict(endpoints)
   const refused = origins.refused('externalLocal')
   for (const { address, origin } of outsideAddresses(port)) {
-    if (any) builder.entry('service-ips', byAddress(address), `goto ${chains.external}`, [origin])
-    if (!serves(port.externalLocal))
-      builder.entry('no-endpoint-services', byAddress(address), without, [origin, ...refused])
-    if (port.sourceRanges.length > 0 && origin.list === 'loadBalancerIPs')
-      builder.entry('firewall-ips', byAddress(address), `goto ${chains.firewall}`, [
-        origin,
-        'sourceRanges',
-      ])
+    const byAddress = addressKey(port, address)
+    if (any) builder.entry('service-ips', byAddress, `goto ${chains.external}`, [origin])
+    if (isRefused) builder.entry('no-endpoint-services', byAddress, without, [origin, ...refused])
+    if (port.sourceRanges.length > 0 && origin.list === 'loadBalancerIPs') {
+      const from: Origins = [origin, 'sourceRanges']
+      builder.entry('firewall-ips', byAddress, `goto ${chains.firewall}`, from)
+    }
   }
-  if (nodePort === 0) return
-  const byPort = key(protocol, nodePort)
+  if (port.nodePort === 0) return
+  const byPort = key(port.protocol, port.nodePort)
   if (any) builder.entry('service-nodeports', byPort, `goto ${chains.external}`, ['nodePort'])
-  if (!serves(port.externalLocal))
-    builder.entry('no-endpoint-nodeports', byPort, without, ['nodePort', ...refused])
+  if (isRefused) builder.entry('no-endpoint-nodeports', byPort, without, ['nodePort', ...refused])
 }
 
 function writeExternal(
@@ -181,27 +190,32 @@ function writeEndpoint(
   builder.ruleOf(chain, `meta l4proto ${port.protocol} dnat to ${text}`, fromChain)
 }
 
+/** Until 1.35 packets to a ClusterIP are marked in the chain of each Service port. */
+function writeMasqueradeOfPort(builder: NftTableBuilder, port: ServicePort, chain: string): void {
+  const { features } = builder.proxier
+  const senders = masqueradedSenders(builder)
+  if (features.nftHairpinSet || senders === undefined) return
+  const toPort = features.nftClusterIPPort ? ` ${port.protocol} dport ${port.port}` : ''
+  const own = `${builder.ip} daddr ${port.clusterIP}${toPort}`
+  const rule = `${own} ${senders ? `${senders} ` : ''}jump mark-for-masquerade`
+  builder.ruleOf(chain, rule, ['internalLocal'])
+}
+
 /** Writes everything that one Service port adds to the table, since 1.31 (syncProxyRules of pkg/proxy/nftables/proxier.go). */
 function writeServicePort(builder: NftTableBuilder, port: ServicePort): void {
-  const { proxier } = builder
   const chains = chainsOf(port)
-  const endpoints = categorizeEndpoints(port, proxier)
+  const endpoints = categorizeEndpoints(port, builder.proxier)
   const { any, cluster, local, reachable } = endpoints
   const origins = new PolicyOrigins(port, endpoints)
   builder.recordChain(chains.cluster, origins.cluster)
   builder.recordChain(chains.local, origins.local)
-  writeElements(builder, port, chains, endpoints, origins)
+  writeClusterIPElements(builder, port, chains, endpoints, origins)
+  writeOutsideElements(builder, port, chains, endpoints, origins)
 
-  const senders = masqueradedSenders(builder)
-  const hasInternal = any && (!port.internalLocal || local.length > 0)
-  if (!proxier.features.nftHairpinSet && hasInternal && senders !== undefined) {
-    const toPort = proxier.features.nftClusterIPPort ? ` ${port.protocol} dport ${port.port}` : ''
-    const own = `${builder.ip} daddr ${port.clusterIP}${toPort}`
-    const rule = `${own} ${senders ? `${senders} ` : ''}jump mark-for-masquerade`
-    builder.ruleOf(port.internalLocal ? chains.local : chains.cluster, rule, ['internalLocal'])
-  }
+  if (isServed(endpoints, port.internalLocal))
+    writeMasqueradeOfPort(builder, port, port.internalLocal ? chains.local : chains.cluster)
   if (any && isExternallyAccessible(port))
-    writeExternal(builder, port, chains, !port.externalLocal || local.length > 0)
+    writeExternal(builder, port, chains, isServed(endpoints, port.externalLocal))
   if (port.sourceRanges.length > 0 && port.loadBalancerIPs.length > 0)
     writeFirewall(builder, port, chains.firewall)
   for (const [chain, chosen, from] of [

@@ -114,36 +114,47 @@ function writeMasquerading(builder: NftTableBuilder): void {
   builder.rule('masquerading', `ct status dnat ${same} masquerade fully-random`)
 }
 
-function writeDispatch(builder: NftTableBuilder): void {
-  const { proxier, ip, address, table } = builder
-  const byAddress = `${ip} daddr . meta l4proto . th dport vmap`
-  const byPort = 'meta l4proto . th dport vmap'
-  const all = proxier.nodePortAddresses.all
-  const notLoopback = `${ip} daddr != ${table.family === 'ip' ? '127.0.0.0/8' : '::1'}`
-  const toNodePorts = all ? notLoopback : `${ip} daddr @nodeport-ips`
-  const addressKey = `${address} . inet_proto . inet_service`
-  const portKey = 'inet_proto . inet_service'
-
+/** The sets and maps that the rules look up destinations in. */
+function declareDestinations(builder: NftTableBuilder): void {
+  const { proxier, address } = builder
   builder.set('cluster-ips', address)
   if (!proxier.nodePortAddresses.all) {
     builder.set('nodeport-ips', address)
     for (const own of proxier.nodePortAddresses.addresses)
       if (!isLoopbackAddress(own)) builder.member('nodeport-ips', own)
   }
+  const addressKey = `${address} . inet_proto . inet_service`
   for (const map of ['service-ips', 'no-endpoint-services', 'firewall-ips'])
     builder.map(map, addressKey)
-  for (const map of ['service-nodeports', 'no-endpoint-nodeports']) builder.map(map, portKey)
+  for (const map of ['service-nodeports', 'no-endpoint-nodeports'])
+    builder.map(map, 'inet_proto . inet_service')
+}
 
+/** Since 1.36 packets to all ClusterIPs are marked in one rule. */
+function writeMasqueradeOfClusterIPs(builder: NftTableBuilder): void {
+  const { proxier, ip } = builder
   const senders = masqueradedSenders(builder)
+  if (!proxier.features.nftHairpinSet || senders === undefined) return
+  builder.rule(
+    'services',
+    `${ip} daddr @cluster-ips ${senders ? `${senders} ` : ''}${setMark(proxier)}`,
+    senders
+      ? 'masquerade clusterIP traffic from outside cluster'
+      : 'masquerade all clusterIP traffic',
+  )
+}
+
+function writeDispatch(builder: NftTableBuilder): void {
+  const { proxier, ip, table } = builder
+  const byAddress = `${ip} daddr . meta l4proto . th dport vmap`
+  const byPort = 'meta l4proto . th dport vmap'
+  const all = proxier.nodePortAddresses.all
+  const notLoopback = `${ip} daddr != ${table.family === 'ip' ? '127.0.0.0/8' : '::1'}`
+  const toNodePorts = all ? notLoopback : `${ip} daddr @nodeport-ips`
+
+  declareDestinations(builder)
   builder.chain('services')
-  if (proxier.features.nftHairpinSet && senders !== undefined)
-    builder.rule(
-      'services',
-      `${ip} daddr @cluster-ips ${senders ? `${senders} ` : ''}${setMark(proxier)}`,
-      senders
-        ? 'masquerade clusterIP traffic from outside cluster'
-        : 'masquerade all clusterIP traffic',
-    )
+  writeMasqueradeOfClusterIPs(builder)
   builder.rule('services', `${byAddress} @service-ips`)
   builder.rule(
     'services',
