@@ -97,7 +97,7 @@ function elementChanges(current: NftTable, wanted: NftTable): PhasedLines {
 const isDynamic = (frame: NftSet | NftMap): boolean =>
   'flags' in frame && frame.flags.includes('dynamic')
 
-/** The elements that a script names to delete them (those of a map by their keys) and to add them. */
+/** The elements to delete, as a script names them (those of a map by key), and those to add. */
 function changedElements(
   current: NftSet | NftMap | undefined,
   wanted: NftSet | NftMap,

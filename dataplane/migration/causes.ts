@@ -1,6 +1,6 @@
 import type { KubeProxyMode } from '../kube-proxy/config.ts'
 import type { ProxierInput } from '../kube-proxy/proxier.ts'
-import { categorizeEndpoints } from '../kube-proxy/service-ports.ts'
+import { categorizeEndpoints, type ServicePort } from '../kube-proxy/service-ports.ts'
 import type { MigrationProbe } from './probes.ts'
 
 /** What explains a change: the field that decides, what the modes do with it, and what to do about it. */
@@ -166,30 +166,46 @@ export interface ProxierPair {
 const masqueradesAll = ({ mode, proxier: { config } }: ProxierPair['before']): boolean =>
   (mode === 'nftables' ? config.nftables : config).masqueradeAll
 
+const isUserspace = ({ mode }: ProxierPair['before']): boolean => mode === 'userspace'
+
+const servesPrimaryOnly = ({ mode, proxier }: ProxierPair['before']): boolean =>
+  mode === 'nftables' && !proxier.nodePortAddresses.all
+
 /** The probable cause of a change on one probe. */
-export function findCause({ target, client, port }: MigrationProbe, pair: ProxierPair): CauseId {
+export function findCause(probe: MigrationProbe, pair: ProxierPair): CauseId {
+  const { target, port } = probe
   const { before, after } = pair
   if (target === 'unused port') return 'unused-port'
   if (target === 'unallocated ClusterIP') return 'unallocated-cluster-ip'
   if (!port) return 'rules'
   if (target === 'node port on loopback') return 'node-port-on-loopback'
-  const isPrimaryOnly = (side: ProxierPair['before']) =>
-    !side.proxier.nodePortAddresses.all && side.mode === 'nftables'
-  if (target === 'node port on another address' && isPrimaryOnly(before) !== isPrimaryOnly(after))
+  if (
+    target === 'node port on another address' &&
+    servesPrimaryOnly(before) !== servesPrimaryOnly(after)
+  )
     return 'node-port-address'
   if (!hasEndpoints(port, after.proxier)) return 'no-endpoints'
   if (before.mode === after.mode) return 'version'
+  return findCauseBetweenModes(probe, port, pair)
+}
+
+/** The cause of a change between two modes, for a Service port that has endpoints. */
+function findCauseBetweenModes(
+  { target, client }: MigrationProbe,
+  port: ServicePort,
+  { before, after }: ProxierPair,
+): CauseId {
   if (target === 'load balancer' && port.sourceRanges.length > 0) return 'source-ranges'
   if (target === 'ClusterIP' && port.internalLocal) return 'internal-policy'
   if (target !== 'ClusterIP' && port.externalLocal) return 'external-policy'
-  if (before.mode === 'userspace' || after.mode === 'userspace') return 'userspace'
+  if (isUserspace(before) || isUserspace(after)) return 'userspace'
   if (target === 'ClusterIP')
     return masqueradesAll(before) === masqueradesAll(after) ? 'pod-range' : 'masquerade-all'
   if (client === 'endpoint') return 'hairpin'
   return target.startsWith('node port') ? 'rules' : 'external-address'
 }
 
-function hasEndpoints(port: NonNullable<MigrationProbe['port']>, around: ProxierInput): boolean {
+function hasEndpoints(port: ServicePort, around: ProxierInput): boolean {
   const { features, node, zone } = around
   return categorizeEndpoints(port, { features, node, zone }).any
 }

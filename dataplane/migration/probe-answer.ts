@@ -4,7 +4,7 @@ import type { NodeState } from '../node-state.ts'
 import type { ClusterObjects } from '../objects.ts'
 import type { Flow } from '../trace/flow.ts'
 import { NodeNetwork } from '../trace/node-network.ts'
-import { type Packet, type Trace, tracePacket } from '../trace.ts'
+import { type Loss, type Packet, type Trace, tracePacket } from '../trace.ts'
 
 /**
  * Why a client gets no answer from a Service: its connection is refused, its packets are dropped or never replied to, or they
@@ -113,39 +113,69 @@ export function probeAnswers(
   return (packet) => answerOf(tracePacket(state, packet, options), own, listeners)
 }
 
+/** The parts of a probe's answer, to which each part of its connections adds. */
+interface AnswerParts {
+  endpoints: Map<string, number>
+  seen: Map<string, SeenClient>
+  none: Map<NoAnswer, number>
+  because: Set<string>
+}
+
 function answerOf(trace: Trace, own: OwnAddresses, listeners: UserspaceEndpoints): ProbeAnswer {
-  const endpoints = new Map<string, number>()
-  const none = new Map<NoAnswer, number>()
-  const seen = new Map<string, SeenClient>()
-  const because = new Set<string>()
+  const parts: AnswerParts = {
+    endpoints: new Map(),
+    seen: new Map(),
+    none: new Map(),
+    because: new Set(),
+  }
   for (const { flow, stoppedAt } of trace.flows ?? []) {
     if (stoppedAt !== undefined) continue
     const relayed = own.links.has(flow.destination) ? listeners.get(flow.port) : undefined
-    if (flow.translated && relayed) {
-      for (const to of relayed) {
-        addShare(endpoints, to, flow.probability / relayed.length)
-        seen.set(to, 'node')
-      }
-      if (relayed.length === 0) addShare(none, 'refused', flow.probability)
-      continue
-    }
-    const end = endOf(flow, own)
-    if ('none' in end) {
-      addShare(none, end.none, flow.probability)
-      because.add(end.why)
-    } else {
-      addShare(endpoints, end.endpoint, flow.probability)
-      seen.set(end.endpoint, end.seen)
-    }
+    if (flow.translated && relayed) addRelayed(flow, relayed, parts)
+    else addEnd(flow, endOf(flow, own), parts)
   }
-  for (const { verdict, probability, table, chain, rule, reason } of trace.lost) {
-    addShare(none, verdict === 'reject' ? 'refused' : 'timeout', probability)
-    because.add(
-      table === 'ipvs' ? `virtual server ${chain}: ${reason}` : `${table} ${chain}: ${rule}`,
-    )
-  }
+  for (const loss of trace.lost) addLoss(loss, parts)
+  const { endpoints, seen, none, because } = parts
   const balancing = endpoints.size > 1 && { balancing: balancingOf(trace) }
   return { endpoints, seen, none, because: [...because], ...balancing }
+}
+
+/** Connections that kube-proxy's listener accepts, and relays to each of its endpoints in turn. */
+function addRelayed(
+  { probability }: Flow,
+  relayed: readonly string[],
+  { endpoints, seen, none }: AnswerParts,
+): void {
+  if (relayed.length === 0) addShare(none, 'refused', probability)
+  for (const endpoint of relayed) {
+    addShare(endpoints, endpoint, probability / relayed.length)
+    seen.set(endpoint, 'node')
+  }
+}
+
+function addEnd(
+  { probability }: Flow,
+  end: ProbeEnd,
+  { endpoints, seen, none, because }: AnswerParts,
+): void {
+  if ('none' in end) {
+    addShare(none, end.none, probability)
+    because.add(end.why)
+  } else {
+    addShare(endpoints, end.endpoint, probability)
+    seen.set(end.endpoint, end.seen)
+  }
+}
+
+/** Connections that a rule or virtual server stops. */
+function addLoss(
+  { verdict, probability, table, chain, rule, reason }: Loss,
+  { none, because }: AnswerParts,
+): void {
+  addShare(none, verdict === 'reject' ? 'refused' : 'timeout', probability)
+  const decider =
+    table === 'ipvs' ? `virtual server ${chain}: ${reason}` : `${table} ${chain}: ${rule}`
+  because.add(decider)
 }
 
 function balancingOf({ steps }: Trace): string {

@@ -53,47 +53,65 @@ function allowedClient({ sourceRanges }: ServicePort): string | undefined {
     : network.replace(/\d+$/, (last) => `${+last + 1}`)
 }
 
+/** The sender of a probe's packet. */
+type ProbeSender = Pick<Packet, 'from' | 'source'>
+
+/** The senders of one node, for each kind of client that it has. */
+type ProbeSenders = Partial<Record<ProbeClient, ProbeSender>>
+
+const SERVICE_CLIENTS = ['pod', 'node', 'outside', 'endpoint'] as const
+
+/** The clients that call a target, in the order of their probes. */
+const TARGET_CLIENTS: Record<ProbeTarget, readonly ProbeClient[]> = {
+  ClusterIP: SERVICE_CLIENTS,
+  'external IP': SERVICE_CLIENTS,
+  'load balancer': ['pod', 'node', 'outside', 'allowed', 'endpoint'],
+  'node port': SERVICE_CLIENTS,
+  'node port on another address': ['pod', 'node', 'endpoint'],
+  'node port on loopback': ['node'],
+  'unused port': ['pod', 'node'],
+  'unallocated ClusterIP': ['pod', 'node'],
+}
+
 /** The probes of one node in one family: every client × address:port of every Service port that kube-proxy programs. */
 export function migrationProbes(objects: ClusterObjects, proxier: ProxierInput): MigrationProbe[] {
   const { node, family, ports } = proxier
   const self = objects.nodes.find(({ name }) => name === node)
   const range = self?.podCIDRs.find((one) => familyOf(one) === family)
-  const clients: Record<'pod' | 'node' | 'outside', Pick<Packet, 'from' | 'source'> | undefined> = {
-    pod: range === undefined ? undefined : { from: 'pod', source: addressIn(range) },
+  const ofNode: ProbeSenders = {
+    ...(range !== undefined && { pod: { from: 'pod', source: addressIn(range) } }),
     node: { from: 'host' },
     outside: { from: 'external', source: OUTSIDE[family] },
   }
   const probes: MigrationProbe[] = []
   const add = (
-    client: ProbeClient,
-    origin: Pick<Packet, 'from' | 'source'> | undefined,
+    senders: ProbeSenders,
     probe: Pick<MigrationProbe, 'target' | 'port'>,
     to: Pick<Packet, 'destination' | 'port' | 'protocol'>,
   ) => {
-    if (origin) probes.push({ client, ...probe, packet: { ...origin, ...to } })
-  }
-  for (const port of ports) {
-    const hairpin = port.endpoints.find(({ isLocal, ip }) => isLocal && isPodOf(range, ip))
-    const allowed = allowedClient(port)
-    for (const { target, destination, number } of targetsOf(port, proxier)) {
-      const to = { destination, port: number, protocol: port.protocol }
-      const isOnLoopback = target === 'node port on loopback'
-      if (!isOnLoopback) add('pod', clients.pod, { target, port }, to)
-      add('node', clients.node, { target, port }, to)
-      if (!isOnLoopback && target !== 'node port on another address')
-        add('outside', clients.outside, { target, port }, to)
-      if (allowed !== undefined && target === 'load balancer')
-        add('allowed', { from: 'external', source: allowed }, { target, port }, to)
-      if (hairpin && !isOnLoopback)
-        add('endpoint', { from: 'pod', source: hairpin.ip }, { target, port }, to)
+    for (const client of TARGET_CLIENTS[probe.target]) {
+      const sender = senders[client]
+      if (sender) probes.push({ client, ...probe, packet: { ...sender, ...to } })
     }
   }
-  for (const { target, destination } of strangers(proxier)) {
-    const to = { destination, port: UNUSED_PORT, protocol: 'tcp' as const }
-    add('pod', clients.pod, { target }, to)
-    add('node', clients.node, { target }, to)
+  for (const port of ports) {
+    const senders = { ...ofNode, ...sendersOfPort(port, range) }
+    for (const { target, destination, number } of targetsOf(port, proxier))
+      add(senders, { target, port }, { destination, port: number, protocol: port.protocol })
   }
+  for (const { target, destination } of strangers(proxier))
+    add(ofNode, { target }, { destination, port: UNUSED_PORT, protocol: 'tcp' })
   return probes
+}
+
+/** The senders of one Service port: a client in its source ranges, and its endpoint here. */
+function sendersOfPort(port: ServicePort, podRange: string | undefined): ProbeSenders {
+  const allowed = allowedClient(port)
+  const hairpin = port.endpoints.find(({ isLocal, ip }) => isLocal && isPodOf(podRange, ip))
+  return {
+    ...(allowed !== undefined && { allowed: { from: 'external', source: allowed } }),
+    ...(hairpin && { endpoint: { from: 'pod', source: hairpin.ip } }),
+  }
 }
 
 const isPodOf = (range: string | undefined, address: string) =>

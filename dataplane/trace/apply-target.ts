@@ -52,13 +52,8 @@ export function applyTarget(
         flow,
         readEndpoint(options.get('--to-destination')?.value[0] ?? '', flow.destination, flow.port),
       )
-    case 'REDIRECT': {
-      const port = parsePort(options.get('--to-ports')?.value[0]?.split('-')[0] ?? '') ?? flow.port
-      const loopback = flow.destination.includes(':') ? '::1' : '127.0.0.1'
-      const address =
-        hook === 'OUTPUT' ? loopback : network.addressOf(flow.inInterface ?? '', flow.destination)
-      return translate(flow, { address: address ?? flow.destination, port })
-    }
+    case 'REDIRECT':
+      return applyRedirect(flow, options, hook, network)
     case 'MASQUERADE': {
       const source = network.addressOf(flow.outInterface ?? '', flow.source) ?? flow.source
       return translateSource(flow, source)
@@ -122,6 +117,20 @@ export const marked = (flow: Flow, kind: 'mark' | 'connmark', mark: number) => (
 function translate(flow: Flow, { address, port }: { address: string; port: number }): Effect {
   const changed = { ...flow, destination: address, port, translated: true }
   return { flow: changed, verdict: 'accept', change: `to ${printEndpoint(address, port)}` }
+}
+
+/** To the interface that the packet came in by; from a process of the node to loopback. */
+function applyRedirect(
+  flow: Flow,
+  options: RuleOptions,
+  hook: Hook,
+  network: TraceContext['network'],
+): Effect {
+  const port = parsePort(options.get('--to-ports')?.value[0]?.split('-')[0] ?? '') ?? flow.port
+  const loopback = flow.destination.includes(':') ? '::1' : '127.0.0.1'
+  const address =
+    hook === 'OUTPUT' ? loopback : network.addressOf(flow.inInterface ?? '', flow.destination)
+  return translate(flow, { address: address ?? flow.destination, port })
 }
 
 /** `10.0.0.1:80`, `10.0.0.1`, `:80`; of a range the first, because the kernel's choice is not predictable. */

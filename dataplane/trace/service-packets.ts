@@ -1,4 +1,4 @@
-import type { ClusterObjects } from '../objects.ts'
+import type { ClusterObjects, EndpointSlice, Service } from '../objects.ts'
 import type { Packet } from './flow.ts'
 
 /** TEST-NET-2 (RFC 5737): a client outside of the cluster. */
@@ -11,41 +11,56 @@ const OUTSIDE = '198.51.100.250'
  */
 export function servicePackets(objects: ClusterObjects, name: string): Packet[] {
   const node = objects.nodes.find((one) => one.name === name)
-  const isIPv4 = (address: string) => !address.includes(':')
-  const pods = node?.podCIDRs.find(isIPv4)?.replace(/\.\d+\/\d+$/, '.250')
+  const pod = node?.podCIDRs.find(isIPv4)?.replace(/\.\d+\/\d+$/, '.250')
   const own = node?.internalIPs.find(isIPv4)
   const packets: Packet[] = []
-  for (const { clusterIPs, ports } of objects.services) {
-    const address = clusterIPs.find(isIPv4)
-    for (const { port, nodePort, protocol: upper } of ports) {
-      const protocol = protocolOf(upper)
-      if (address !== undefined) {
-        packets.push({ from: 'host', destination: address, port, protocol })
-        if (pods !== undefined)
-          packets.push({ from: 'pod', source: pods, destination: address, port, protocol })
-      }
-      if (own !== undefined && address !== undefined && nodePort !== 0)
-        packets.push({
-          from: 'external',
-          source: OUTSIDE,
-          destination: own,
-          port: nodePort,
-          protocol,
-        })
-    }
-  }
-  for (const slice of objects.endpointSlices) {
-    const { protocol: upper, port = 0 } = slice.ports[0] ?? {}
-    if (slice.addressType !== 'IPv4' || pods === undefined || port === 0) continue
-    const protocol = protocolOf(upper)
-    for (const isHere of [true, false]) {
-      const [destination] =
-        slice.endpoints.find(({ nodeName }) => (nodeName === name) === isHere)?.addresses ?? []
-      if (destination !== undefined)
-        packets.push({ from: 'pod', source: pods, destination, port, protocol })
-    }
-  }
+  for (const service of objects.services) addServicePackets(service, pod, own, packets)
+  if (pod !== undefined)
+    for (const slice of objects.endpointSlices) addEndpointPackets(slice, name, pod, packets)
   return packets
+}
+
+const isIPv4 = (address: string): boolean => !address.includes(':')
+
+/** From the node, from the Pod `pod`, and from outside to the node port at the address `own`. */
+function addServicePackets(
+  { clusterIPs, ports }: Service,
+  pod: string | undefined,
+  own: string | undefined,
+  packets: Packet[],
+): void {
+  const destination = clusterIPs.find(isIPv4)
+  if (destination === undefined) return
+  for (const { port, nodePort, protocol: upper } of ports) {
+    const protocol = protocolOf(upper)
+    packets.push({ from: 'host', destination, port, protocol })
+    if (pod !== undefined) packets.push({ from: 'pod', source: pod, destination, port, protocol })
+    if (own !== undefined && nodePort !== 0)
+      packets.push({
+        from: 'external',
+        source: OUTSIDE,
+        destination: own,
+        port: nodePort,
+        protocol,
+      })
+  }
+}
+
+function addEndpointPackets(
+  { addressType, ports, endpoints }: EndpointSlice,
+  node: string,
+  pod: string,
+  packets: Packet[],
+): void {
+  const { protocol: upper, port = 0 } = ports[0] ?? {}
+  if (addressType !== 'IPv4' || port === 0) return
+  const protocol = protocolOf(upper)
+  for (const isHere of [true, false]) {
+    const endpoint = endpoints.find(({ nodeName }) => (nodeName === node) === isHere)
+    const destination = endpoint?.addresses[0]
+    if (destination !== undefined)
+      packets.push({ from: 'pod', source: pod, destination, port, protocol })
+  }
 }
 
 const protocolOf = (upper = 'TCP') => upper.toLowerCase() as Packet['protocol']

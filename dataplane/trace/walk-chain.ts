@@ -90,18 +90,31 @@ export class ChainWalk<AnyRule> {
     let alive = [entering]
     for (const rule of this.#language.rulesOf(chain, entering.destination) ?? []) {
       const next: Flow[] = []
-      for (const flow of alive) {
-        const effects = this.#language.evaluate(rule, flow, this.#hook)
-        if (!effects) next.push(flow)
-        for (const effect of effects ?? [])
-          for (const end of this.#end(chain, rule, flow, effect, path))
-            if (end.verdict === 'continue') next.push(end.flow)
-            else ends.push(end)
-      }
+      for (const flow of alive) this.#rule(chain, rule, flow, path, next, ends)
       alive = next.some((flow, at) => flow !== alive[at]) ? mergeFlows(next) : next
       if (alive.length === 0) return ends
     }
     return [...ends, ...alive.map((flow): ChainEnd => ({ flow, verdict: 'return' }))]
+  }
+
+  /** Evaluates one rule: packets that continue go to `next`, the others to `ends`. */
+  #rule(
+    chain: string,
+    rule: AnyRule,
+    flow: Flow,
+    path: readonly string[],
+    next: Flow[],
+    ends: ChainEnd[],
+  ): void {
+    const effects = this.#language.evaluate(rule, flow, this.#hook)
+    if (!effects) {
+      next.push(flow)
+      return
+    }
+    for (const effect of effects)
+      for (const end of this.#end(chain, rule, flow, effect, path))
+        if (end.verdict === 'continue') next.push(end.flow)
+        else ends.push(end)
   }
 
   #end(

@@ -20,26 +20,34 @@ export function changesBetween(before: NodeHoldings, after: NodeHoldings): Chang
   const { node } = after
   if (before.trouble !== undefined || after.trouble !== undefined) return []
   const [was, is] = [entriesById(before), entriesById(after)]
-  const changes: Change[] = []
-  if (before.mode !== after.mode && after.mode !== undefined) {
-    const place = { node, id: 'kube-proxy', place: 'kube-proxy', text: `mode ${after.mode}` }
-    if (before.mode === undefined) changes.push({ ...place, change: 'added' })
-    else changes.push({ ...place, change: 'changed', before: `mode ${before.mode}` })
-  }
+  const changes = changesOfMode(before, after)
   for (const [id, { place, text, entry }] of is) {
     const old = was.get(id)
-    if (!old) changes.push({ node, id, place, change: 'added', text })
-    else if (old.text !== text)
+    if (!old) {
+      changes.push({ node, id, place, change: 'added', text })
+      continue
+    }
+    if (old.text !== text)
       changes.push({ node, id, place, change: 'changed', text, before: old.text })
-    if (old && entry.kind === 'chain')
-      for (const moved of movedRules(old.entry, entry)) {
-        const { place, text } = is.get(moved) as Placed
-        changes.push({ node, id: moved, place, change: 'moved', text })
-      }
+    if (entry.kind !== 'chain') continue
+    for (const moved of movedRules(old.entry, entry)) {
+      const { place, text } = is.get(moved) as Placed
+      changes.push({ node, id: moved, place, change: 'moved', text })
+    }
   }
   for (const [id, { place, text }] of was)
     if (!is.has(id)) changes.push({ node, id, place, change: 'removed', text })
   return changes
+}
+
+/** The change of kube-proxy's mode, if it is known now. */
+function changesOfMode(before: NodeHoldings, after: NodeHoldings): Change[] {
+  if (after.mode === undefined || before.mode === after.mode) return []
+  const id = 'kube-proxy'
+  const mode = { node: after.node, id, place: id, text: `mode ${after.mode}` }
+  return before.mode === undefined
+    ? [{ ...mode, change: 'added' }]
+    : [{ ...mode, change: 'changed', before: `mode ${before.mode}` }]
 }
 
 /** The same for all nodes; one that was not there before has no changes. */

@@ -101,7 +101,7 @@ function addServiceJump(
   nat.add('KUBE-SERVICES', `${match}-j ${chain}`, from)
 }
 
-/** The rules for an external IP or an address of a load balancer, which source ranges may protect. */
+/** The rules for an external IP, or for a load balancer's address, which may have source ranges. */
 function writeOutsideAddress(plan: Plan, { address, origin }: OutsideAddress): void {
   const { filter, proxier, port, external, firewall } = plan
   const isBalanced = origin.list === 'loadBalancerIPs'
