@@ -86,6 +86,24 @@ export function contains(range: string, address: string): boolean {
   )
 }
 
+/** The address `offset` behind the first one of a range, or behind its last one if it is negative; the nearest one of a smaller range. */
+export function addressIn({ family, first, last }: AddressRange, offset: number): string {
+  const wanted = (offset < 0 ? last : first) + BigInt(offset)
+  const bits = wanted < first ? first : wanted > last ? last : wanted
+  const bytes = addressBits(family) / 8
+  const octets = Array.from({ length: bytes }, (_, at) =>
+    Number((bits >> BigInt(8 * (bytes - 1 - at))) & 0xffn),
+  )
+  return canonicalAddress(ipaddr.fromByteArray(octets).toString())
+}
+
+/** An address of a range that probably no Pod and no Service has: the 250th, or the last but five of a smaller range; undefined for other text. */
+export function quietAddress(text: string): string | undefined {
+  const range = parseRange(text)
+  if (!range) return undefined
+  return addressIn(range, range.last - range.first > 0xffn ? 250 : -5)
+}
+
 /** The number of leading bits that two addresses of one family share; 0 for different families. */
 export function commonBits(one: string, other: string): number {
   const a = parsePrefix(one)

@@ -32,7 +32,7 @@ const framesOf = ({ sets, maps }: Pick<NftTable, 'sets' | 'maps'>) =>
   new Map<string, NftSet | NftMap>([...sets, ...maps])
 
 /**
- * The lines of a script that changes the table `held` into `wanted`. Only differences are changed, so that connections continue and
+ * The lines of a script that changes the table `current` into `wanted`. Only differences are changed, so that connections continue and
  * dynamic sets keep their elements. Empty if there is no difference.
  * @param rewrite rewrites every chain, even if it is unchanged
  */
@@ -125,7 +125,7 @@ const inGroups = (items: readonly string[]): string[] =>
 const TRANSACTION_LENGTH = 40_000
 
 /**
- * Prints the scripts for `nft -f` that change `held` into `wanted`: one, unless its transaction would be too large for the kernel.
+ * Prints the scripts for `nft -f` that change `current` into `wanted`: one, unless its transaction would be too large for the kernel.
  * Chains, sets and maps come first, so that later scripts refer only to what exists.
  * @param current undefined if the table does not exist, or is to be replaced
  */

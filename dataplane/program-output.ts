@@ -52,7 +52,7 @@ export function parseJson<Schema extends z.ZodType>(
 export class LineError extends Error {}
 
 /**
- * Reads each line of `text`, without its line end (LF or CRLF); the last one counts only if it is not empty. Throws a LineFault of
+ * Reads each line of `text`, without its line end (LF or CRLF); the last one counts only if it is not empty. Throws a LineError of
  * `read` as a ParseError with the line. Returns the number of lines.
  */
 export function readLines(source: string, text: string, read: (line: string) => void): number {

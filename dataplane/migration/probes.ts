@@ -1,4 +1,4 @@
-import { contains, familyOf } from '../ip-address.ts'
+import { addressIn, contains, familyOf, parseRange, quietAddress } from '../ip-address.ts'
 import type { ProxierInput } from '../kube-proxy/proxier.ts'
 import type { ServicePort } from '../kube-proxy/service-ports.ts'
 import type { ClusterObjects } from '../objects.ts'
@@ -33,24 +33,13 @@ const LOOPBACK = { ipv4: '127.0.0.1', ipv6: '::1' }
 /** TCP port 9 (discard, RFC 863), which Services rarely have. */
 const UNUSED_PORT = 9
 
-/** An address of a range that is probably no endpoint's: the last but five. */
-function addressIn(range: string): string {
-  const [network = ''] = range.split('/')
-  return network.includes(':')
-    ? `${network.replace(/::$/, '')}::fa`
-    : network.replace(/\d+$/, '250')
-}
-
 /** A client whose address is within the first source range that does not contain the usual outside client. */
 function allowedClient({ sourceRanges }: ServicePort): string | undefined {
   const range = sourceRanges.find(
     (one) => !contains(one, OUTSIDE[familyOf(one) === 'ipv6' ? 'ipv6' : 'ipv4']),
   )
-  const [network = '', length = ''] = range?.split('/') ?? []
-  if (network === '') return undefined
-  return ['32', '128'].includes(length)
-    ? network
-    : network.replace(/\d+$/, (last) => `${+last + 1}`)
+  const within = parseRange(range ?? '')
+  return within && addressIn(within, 1)
 }
 
 /** The sender of a probe's packet. */
@@ -78,8 +67,9 @@ export function migrationProbes(objects: ClusterObjects, proxier: ProxierInput):
   const { node, family, ports } = proxier
   const self = objects.nodes.find(({ name }) => name === node)
   const range = self?.podCIDRs.find((one) => familyOf(one) === family)
+  const pod = quietAddress(range ?? '')
   const ofNode: ProbeSenders = {
-    ...(range !== undefined && { pod: { from: 'pod', source: addressIn(range) } }),
+    ...(pod !== undefined && { pod: { from: 'pod', source: pod } }),
     node: { from: 'host' },
     outside: { from: 'external', source: OUTSIDE[family] },
   }
@@ -151,8 +141,7 @@ function strangers({
 }: ProxierInput): { target: ProbeTarget; destination: string }[] {
   const allocated = new Set(ports.map(({ clusterIP }) => clusterIP))
   const [clusterIP] = allocated
-  const [range] = serviceCIDRs
-  const free = range === undefined ? undefined : addressIn(range)
+  const free = quietAddress(serviceCIDRs[0] ?? '')
   return [
     ...(clusterIP === undefined
       ? []

@@ -1,3 +1,4 @@
+import { quietAddress } from '../ip-address.ts'
 import type { ClusterObjects, EndpointSlice, Service } from '../objects.ts'
 import type { Packet } from './flow.ts'
 
@@ -11,7 +12,7 @@ const OUTSIDE = '198.51.100.250'
  */
 export function servicePackets(objects: ClusterObjects, name: string): Packet[] {
   const node = objects.nodes.find((one) => one.name === name)
-  const pod = node?.podCIDRs.find(isIPv4)?.replace(/\.\d+\/\d+$/, '.250')
+  const pod = quietAddress(node?.podCIDRs.find(isIPv4) ?? '')
   const own = node?.internalIPs.find(isIPv4)
   const packets: Packet[] = []
   for (const service of objects.services) addServicePackets(service, pod, own, packets)
