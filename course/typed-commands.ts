@@ -111,10 +111,11 @@ export const expose = (suffix: 'np' | 'lb', type: 'NodePort' | 'LoadBalancer'): 
   },
 })
 
-/** Patches a Service with a merge patch. */
+/** Patches a Service with a merge patch; web, web-np and web-lb by the names of the variant. */
 export const patchService = (name: string, patch: object): SolutionStep => ({
   commands: [`kubectl patch service ${name} --type merge -p '${JSON.stringify(patch)}'`],
-  play: (bench) => bench.patch('Service', name, patch),
+  play: (bench) =>
+    bench.patch('Service', name.replace(/^web(?=$|-(?:np|lb)$)/, bench.variant.name), patch),
 })
 
 /** Deletes the kube-proxy of a node; its successor writes everything again. */

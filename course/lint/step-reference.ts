@@ -60,9 +60,11 @@ function neighbourIn(source: string, names: readonly string[]): string[] {
   return functions.length > 0 ? [[imports.join(''), ...functions].join('\n')] : []
 }
 
-/** An interface with the comments on its fields. */
-const interfaceIn = (source: string, name: string): string[] =>
-  partOf(source, new RegExp(`^export interface ${name}\\b[\\s\\S]*?^}\\n`, 'm'))
+/** The interfaces of these names, or all, with the comments on their fields. */
+const interfacesIn = (source: string, ...names: string[]): string[] => {
+  const name = names.length > 0 ? `(?:${names.join('|')})` : '\\w+'
+  return source.match(new RegExp(`^(?:export )?interface ${name}\\b[\\s\\S]*?^}\\n`, 'gm')) ?? []
+}
 
 /** An entry of a solution, or of a table of breakages; of one that is only a name, its constant. */
 const entryIn = (source: string, step: string, indent: string): string[] =>
@@ -139,15 +141,23 @@ export function stepReference(
     [
       'What a check is given, and an answer is',
       block('ts', [
-        ...interfaceIn(read('grading/check-context.ts'), 'CheckContext'),
-        ...interfaceIn(read('grading/check-context.ts'), 'Truth'),
-        ...interfaceIn(read('grading/check-context.ts'), 'WrongAnswer'),
-        ...interfaceIn(read('grading/expect-object.ts'), 'WebService'),
+        ...interfacesIn(read('grading/check-context.ts'), 'CheckContext', 'Truth', 'WrongAnswer'),
+        ...interfacesIn(read('grading/failure.ts'), 'FailureDetail'),
+        ...interfacesIn(read('grading/expect-object.ts'), 'WebService', 'WebBackend'),
+        ...interfacesIn(read('dataplane/node-state.ts'), 'NodeState'),
+        ...interfacesIn(read('dataplane/ip-addr.ts'), 'Link'),
         ...functionIn(read('dataplane/objects/service.ts'), 'readService'),
       ]),
-      'A learner may have a variant: another name and port of web. Texts say web; a check asks webService or variantIn, a solution bench.variant.',
+      'A learner may have a variant: another name and port of web, and more Pods. Texts say web, web-np and web-lb; a check asks webService or variantIn, a solution bench.variant, and patchService and rolledOut know these names.',
     ],
-    ['What the checks of this lab have', modules(own)],
+    [
+      'What the checks of this lab have',
+      block(
+        'ts',
+        own.flatMap((path) => interfacesIn(read(path))),
+      ),
+      modules(own),
+    ],
     ...MODULES.map(([purpose, ...paths]): [string, string] => [purpose, modules(paths)]),
     [
       'What its test can break',

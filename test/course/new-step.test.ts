@@ -297,6 +297,8 @@ test('a draft shows how the step before is written, and what a step can use', ()
     'async leave(bench) {',
     '<!-- fence: 03-from-outside/local-policy#',
     'export interface CheckContext {',
+    'interface ExposedService {',
+    'export interface FailureDetail {',
     'export function readService(',
     '- localService(snapshot: Snapshot): ',
     '- sets(...names: [string, ...string[]]): PredictedPart: Sets of ipset by their names.',
