@@ -134,7 +134,7 @@ export function stepReference(
     ['The claims of this lab', itemsOf(claimsOfLab(texts, lab))],
     ['Its card', block('md', read(files.card) ? [read(files.card)] : [])],
     [
-      'What is left when the lab is',
+      'What a reset of the lab undoes',
       'A reset deletes what has the label app=web (with each patch of it) and the notes of the lab, plays this, and starts in iptables mode, unless the solution has a reset of its own:',
       block('ts', partOf(solution ?? '', /^ {2}async (?:leave|reset)\(bench\)[\s\S]*?^ {2}\},\n/m)),
     ],
