@@ -19,8 +19,8 @@ import {
   stepCheck,
   stepImport,
 } from './new-step-templates.ts'
+import { exportsIn } from './signatures.ts'
 import type { AnswerNames, NewStep, NewStepAsks, StepDraft } from './step-draft.ts'
-import { exportsIn } from './step-words.ts'
 
 /** The files that a step is written in, by what they hold; `breakages`, `card` and `deck` only where the lab has them. */
 export function filesOfStep(folder: string, id: string) {
@@ -34,7 +34,7 @@ export function filesOfStep(folder: string, id: string) {
     deck: deckOf(folder),
     draft: draftOf(folder, id),
     packets: 'labs/packets.yaml',
-    words: 'course/typed-commands.ts',
+    typedCommands: 'course/typed-commands.ts',
   }
 }
 
@@ -121,14 +121,14 @@ export function withNewStep(
       ),
       stepImport(step, folder),
     ),
-    [solution]: importsWords(
+    [solution]: importsTyped(
       insert(
         read(solution),
         place(`^ {4}(?:'${after}'|${after})(?=[:,])`, NEXT_ENTRY, solution, after),
         solutionEntry(draft),
       ),
       draft.solution,
-      read(files.words),
+      read(files.typedCommands),
     ),
   }
   const { breaks, refuses } = tablesIn(read(breakages))
@@ -312,15 +312,15 @@ function numbered(text: string): string {
   return text.replace(/^## \d+\. /gm, () => `## ${++number}. `)
 }
 
-/** The solution with an import of the words that its new entry uses. */
-function importsWords(source: string, entry: string, words: string): string {
+/** The solution with an import of what its new entry types. */
+function importsTyped(source: string, entry: string, typedCommands: string): string {
   const used = entry.replace(/(['"`])(?:\\.|(?!\1)[\s\S])*\1|\/\/.*/g, '')
   const isUsed = (name: string) => new RegExp(`(?<![.\\w])${name}\\b(?!:)`).test(used)
   return source.replace(
     /^import \{([^}]*)\} from '\.\.\/\.\.\/course\/typed-commands\.ts'$/m,
     (_, listed: string) => {
       const known = listed.split(',').flatMap((name) => name.trim() || [])
-      const added = exportsIn(words).filter((name) => isUsed(name) && !known.includes(name))
+      const added = exportsIn(typedCommands).filter((name) => isUsed(name) && !known.includes(name))
       return `import { ${[...known, ...added].join(', ')} } from '../../course/typed-commands.ts'`
     },
   )

@@ -2,7 +2,7 @@
 
 import { type ClaimTexts, claimsOfLab } from './claim-step.ts'
 import { UNWRITTEN } from './course-files.ts'
-import { factsIn, wordsIn } from './step-words.ts'
+import { factsIn, signaturesIn } from './signatures.ts'
 
 /** The paths of a step's files, as `filesOfStep` returns them. */
 interface ReadFiles extends Record<keyof ClaimTexts, string> {
@@ -110,7 +110,7 @@ export function stepReference(
   const { section, set } = textOf(read(files.text), after)
   const texts = { claims: read(files.claims), curriculum: read(files.curriculum) }
   const modules = (paths: readonly string[]) =>
-    paths.map((path) => `In ${path}:\n\n${itemsOf(wordsIn(read(path)))}`).join('\n')
+    paths.map((path) => `In ${path}:\n\n${itemsOf(signaturesIn(read(path)))}`).join('\n')
   const chapters: [heading: string, ...parts: string[]][] = [
     [
       `The step ${after} as it is written`,

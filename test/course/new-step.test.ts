@@ -16,6 +16,7 @@ import {
   writtenPacket,
 } from '../../course/lint/new-step.ts'
 import { stepModule } from '../../course/lint/new-step-templates.ts'
+import { factsIn, signaturesIn } from '../../course/lint/signatures.ts'
 import {
   type NewStep,
   type NewStepAsks,
@@ -24,7 +25,6 @@ import {
   unwrittenIn,
 } from '../../course/lint/step-draft.ts'
 import { stepReference } from '../../course/lint/step-reference.ts'
-import { factsIn, wordsIn } from '../../course/lint/step-words.ts'
 import { listLabs, neededSteps, parseLab } from '../../grading/lab-definition.ts'
 import { projectRoot } from '../../host/layout.ts'
 
@@ -309,11 +309,11 @@ test('a draft shows how the step before is written, and what a step can use', ()
     expect(shown).toContain(part)
   const without = listLabs().flatMap(({ folder, number }) => {
     const { definition } = filesOfLab(folder)
-    const words = parseLab(readSource(definition), definition).steps.map(
+    const references = parseLab(readSource(definition), definition).steps.map(
       ({ id }) => [id, stepReference(number, id, filesOfStep(folder, ID), readSource)] as const,
     )
-    expect(words.filter(([, text]) => text.includes('✎'))).toEqual([])
-    return words.flatMap(([id, text]) =>
+    expect(references.filter(([, text]) => text.includes('✎'))).toEqual([])
+    return references.flatMap(([id, text]) =>
       /^````ts\n *[a-z']/m.test(text.split('\n## The variables')[0] ?? '') ? [] : `${folder}/${id}`,
     )
   })
@@ -350,14 +350,14 @@ test('what a module declares is listed with its parameters and its first sentenc
     '}',
     '',
   ].join('\n')
-  expect(wordsIn(source)).toEqual([
+  expect(signaturesIn(source)).toEqual([
     'both(one: One, other = { a: 1 }): { one: One }: Two things.',
     'web: `make web`',
     'arrow(n: number)',
     'read(): Promise<{ a: string; b: string }>: Reads it.',
   ])
   expect(factsIn(source)).toEqual(['port: number: A port.', 'name: string'])
-  expect(wordsIn('export function open(\n')).toEqual(['open'])
+  expect(signaturesIn('export function open(\n')).toEqual(['open'])
 })
 
 test('lint names a draft that is not in its lab yet', async () => {

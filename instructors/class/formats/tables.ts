@@ -155,14 +155,14 @@ function examRow(learner: string, exam: ExamResult): string {
 }
 
 function stepRow({ number, id, title, learners, failed }: LabSummary['steps'][number]): string {
-  const words =
+  const sentence =
     learners === 0
       ? 'not judged'
       : failed === 0
         ? `passed by all ${learners}`
         : `step ${number} failed for ${failed} of ${learners}`
   const width = learners === 0 ? 0 : Math.round((100 * failed) / learners)
-  return `<tr><td class="n">${number} ${xmlText(id)}</td><td>${xmlText(title)}</td><td>${words} <span class="bar" style="width:${width}px"></span></td></tr>`
+  return `<tr><td class="n">${number} ${xmlText(id)}</td><td>${xmlText(title)}</td><td>${sentence} <span class="bar" style="width:${width}px"></span></td></tr>`
 }
 
 function learnerRow({

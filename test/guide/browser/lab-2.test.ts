@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { MOST_POINTS } from '../../../course/lint/thoughtless.ts'
 import { timeoutScale } from '../../../host/wait.ts'
 import { GuideBrowser, runAll } from './guide-browser.ts'
-import { act, PageLearner } from './learner.ts'
+import { PageLearner, perform } from './learner.ts'
 
 let guide: GuideBrowser
 let page: Page
@@ -82,7 +82,7 @@ async function answerWrong(answer: string): Promise<string> {
 test(
   'with answers all points but those of wrong tries, and each wrong answer is explained',
   async () => {
-    await act(page, 'reset', {})
+    await perform(page, 'reset', {})
     await page.locator('.walk .main', { hasText: 'Start' }).waitFor()
     await runAll(page, '.text')
     await page.locator('.walk .main').click()

@@ -106,7 +106,7 @@ export class PageLearner {
 
   /** Solves a step whose task is another one for each learner: the reference solution reads which. */
   async solve(id: string): Promise<void> {
-    await act(this.page, 'solve', { step: id })
+    await perform(this.page, 'solve', { step: id })
     await this.passed(id).waitFor({ timeout: 120_000 * timeoutScale() })
   }
 
@@ -144,7 +144,7 @@ export class PageLearner {
 }
 
 /** Performs an action of the page as a click would. Resolves to its reply. */
-export async function act(page: Page, name: string, input: object): Promise<unknown> {
+export async function perform(page: Page, name: string, input: object): Promise<unknown> {
   const request = {
     method: 'POST',
     headers: { 'content-type': 'application/json' },

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { projectRoot } from '../../../host/layout.ts'
 import { GuideBrowser } from './guide-browser.ts'
-import { act } from './learner.ts'
+import { perform } from './learner.ts'
 
 const FOLDER = join(projectRoot, 'docs/pictures')
 const SOLVED = [
@@ -26,12 +26,12 @@ const scenes: Record<
 > = {
   'guide-terminal': {
     async show(page) {
-      await act(page, 'go', { to: 'web' })
+      await perform(page, 'go', { to: 'web' })
       await page.locator('.xterm-rows', { hasText: '#' }).waitFor()
       await page.locator('.xterm-helper-textarea').focus()
       await page.keyboard.type(`PS1='$ '; clear\n`)
       // The nodes are read between the two commands, so that their changes are those of the second one.
-      await act(page, 'check', { step: 'web' })
+      await perform(page, 'check', { step: 'web' })
       await page.locator('.text button.run').first().click()
       await page.locator('.text button.run', { hasText: 'Run again' }).waitFor()
       await page.locator('.state.good').waitFor()
@@ -49,8 +49,8 @@ const scenes: Record<
   },
   'guide-step-packet': {
     async show(page) {
-      await act(page, 'go', { to: 'pod-to-service' })
-      await act(page, 'answer', { step: 'pod-to-service', text: 'INPUT, POSTROUTING' })
+      await perform(page, 'go', { to: 'pod-to-service' })
+      await perform(page, 'answer', { step: 'pod-to-service', text: 'INPUT, POSTROUTING' })
       const packet = page.getByRole('region', { name: 'The packet of this step' })
       await packet.locator('.journey-figure svg').first().waitFor()
       await packet.locator('.own').first().waitFor()
@@ -83,7 +83,8 @@ try {
     })
     page.setDefaultTimeout(120_000)
     await page.locator('.text').waitFor()
-    if (name === 'guide-dataplane') for (const step of SOLVED) await act(page, 'solve', { step })
+    if (name === 'guide-dataplane')
+      for (const step of SOLVED) await perform(page, 'solve', { step })
     await show(page, guide)
     await page.screenshot({ path: join(FOLDER, `${name}.png`) })
     await page.context().close()

@@ -33,20 +33,20 @@ export function gradedEntry(
     allPassed = false,
   }: Made = {},
 ): Graded {
-  const said = (usual: string) => text || usual
+  const textOr = (usual: string) => text || usual
   const [flush, points]: [object, number] = allPassed
     ? [{ verdict: 'passed', points: 3 }, 8]
     : [{ verdict: 'failed', points: 0, finding: findingOf(text) }, 5]
   return {
-    file: said(file),
+    file: textOr(file),
     learner,
     lab: 2,
     title: 'A lab for tests',
     submittedAt,
     counts: true,
     signature: 'none',
-    cluster: { driver: said('embedded'), identity: '' },
-    versions: { kubeProxy: said('v1.34.11'), mode: said('ipvs') },
+    cluster: { driver: textOr('embedded'), identity: '' },
+    versions: { kubeProxy: textOr('v1.34.11'), mode: textOr('ipvs') },
     score: points,
     maxScore: 8,
     steps: [
@@ -70,10 +70,10 @@ export function gradedEntry(
         verdict: 'not applicable',
         points: 0,
         maxPoints: 2,
-        reason: said('it sends real requests'),
+        reason: textOr('it sends real requests'),
       },
     ],
-    answers: [{ question: said('q'), answer: said('a') }],
+    answers: [{ question: textOr('q'), answer: textOr('a') }],
     flags: text ? [{ kind: 'claims', text }] : [],
     ...(text ? { exam: examResult(text) } : {}),
   }

@@ -42,7 +42,7 @@ const firstSentence = (comment: string): string =>
     .trim()
 
 /** A line for each exported function, constant and method of a module: its name, parameters and result, and the first sentence about it. */
-export function wordsIn(source: string): string[] {
+export function signaturesIn(source: string): string[] {
   let isInClass = false
   let start = 0
   return source.split(/(?<=\n)/).flatMap((line) => {
