@@ -18,6 +18,29 @@ export interface Bar {
   tone?: Tone
 }
 
+/** The measures of bars in px; `top` and `baseline` (of the name) are from the top of a row. */
+interface BarRows {
+  left: number
+  step: number
+  top: number
+  height: number
+  baseline: number
+}
+
+/** In a tall figure each bar is below its name. */
+const BELOW_NAMES: BarRows = { left: 0, step: 108, top: 36, height: 52, baseline: 26 }
+
+/** In a wide figure the bars are beside their names. */
+function barsBesideNames(bars: readonly Bar[]): BarRows {
+  const step = Math.min(108, 400 / bars.length)
+  const height = step * 0.72
+  const left = Math.ceil(widestText(bars.map(({ name }) => name))) + 20
+  return { left, step, top: 0, height, baseline: height / 2 + 10 }
+}
+
+const widestText = (texts: readonly string[]): number =>
+  Math.max(...texts.map((text) => textWidth(text, TEXT)))
+
 /**
  * Horizontal bars, one below the other, all on the same scale; the one that ends last fills the width, and the text alternative
  * lists them. Throws Error for labels that leave no space.
@@ -26,18 +49,15 @@ export function barsFigure(title: string, bars: readonly Bar[]): Figure {
   const whole = Math.max(...bars.map(({ from = 0, share }) => from + share))
   const label = `${title}: ${bars.map(({ name, value }) => `${name}, ${value}`).join('; ')}.`
   return figure(label, (canvas, isWide) => {
-    const widest = (key: 'name' | 'value') =>
-      Math.max(...bars.map((bar) => textWidth(bar[key], TEXT)))
-    const left = isWide ? Math.ceil(widest('name')) + 20 : 0
-    const room = canvas.width - left - Math.ceil(widest('value')) - 18
+    const rows = isWide ? barsBesideNames(bars) : BELOW_NAMES
+    const { left, step, height } = rows
+    const room = canvas.width - left - Math.ceil(widestText(bars.map(({ value }) => value))) - 18
     if (room < 120) throw new Error('the names of the bars leave no space for the bars')
-    const step = isWide ? Math.min(108, 400 / bars.length) : 108
-    const height = isWide ? step * 0.72 : 52
     for (const [index, { name, share, from = 0, value, tone = 'path' }] of bars.entries()) {
       const y = index * step
-      const top = isWide ? y : y + 36
+      const top = y + rows.top
       const middle = top + height / 2
-      canvas.text(name, 0, isWide ? middle + 10 : y + 26)
+      canvas.text(name, 0, y + rows.baseline)
       const x = left + (from / whole) * room
       const end = x + (share / whole) * room
       if (from > 0) canvas.bar({ x: left, y: middle - 3, width: x - left, height: 6 }, 'faint')
@@ -117,25 +137,26 @@ const MODES: readonly Mode[] = [
 /** The versions whose labels the axis has room for. */
 const TICKS = [0, 11, 26, NEWEST]
 
+/** The measures of the history, whose bars are beside the names in a wide figure, else below. */
+const WIDE_HISTORY = { left: 180, right: 460, step: 84, top: 0, baseline: 38, axis: 18 }
+const TALL_HISTORY = { left: 0, right: 0, step: 110, top: 44, baseline: 30, axis: 24 }
+
 /** The lifetime of each mode, on an axis of Kubernetes versions. */
 export function modeHistoryFigure(): Figure {
   const label = `kube-proxy's modes: ${MODES.map(({ name, note }) => `${name}, ${note}`).join('; ')}.`
   return figure(label, (canvas, isWide) => {
-    const left = isWide ? 180 : 0
-    const room = canvas.width - left - (isWide ? 460 : 0)
+    const { left, right, step, top, baseline, axis } = isWide ? WIDE_HISTORY : TALL_HISTORY
+    const room = canvas.width - left - right
     const at = (version: number) => left + (version / NEWEST) * room
-    const step = isWide ? 84 : 110
     for (const [index, { name, spans, note }] of MODES.entries()) {
       const y = index * step
-      const top = isWide ? y : y + 44
-      const baseline = isWide ? y + 38 : y + 30
-      canvas.text(name, 0, baseline)
+      canvas.text(name, 0, y + baseline)
       for (const { from, to, tone } of spans)
-        canvas.bar({ x: at(from), y: top, width: at(to) - at(from), height: 56 }, tone)
-      if (isWide) canvas.text(note, canvas.width - 440, baseline)
-      else canvas.text(note, canvas.width, baseline, { anchor: 'end' })
+        canvas.bar({ x: at(from), y: y + top, width: at(to) - at(from), height: 56 }, tone)
+      if (isWide) canvas.text(note, canvas.width - 440, y + baseline)
+      else canvas.text(note, canvas.width, y + baseline, { anchor: 'end' })
     }
-    const bottom = MODES.length * step + (isWide ? 18 : 24)
+    const bottom = MODES.length * step + axis
     if (isWide) canvas.text('version', 0, bottom, { tone: 'faint' })
     for (const version of TICKS)
       canvas.text(`1.${version}`, at(version), bottom, {
@@ -154,6 +175,7 @@ function tickAnchor(version: number): 'start' | 'middle' | 'end' {
 const SIZES = [10, 500, 1000]
 const HEIGHT = 330
 const AXIS = 44
+const largestSize = Math.max(...SIZES)
 const thousands = (value: number) => value.toLocaleString('en')
 
 /**
@@ -174,33 +196,31 @@ export function ruleGrowthFigure(endpoints: number): Figure {
     { name: 'iptables', rules: rulesIn('iptables'), tone: 'path' },
     { name: 'IPVS', rules: rulesIn('ipvs'), tone: 'strong' },
   ] as const
-  const largest = Math.max(...SIZES)
   const highest = Math.max(...curves.flatMap(({ rules }) => rules))
   const ends = curves.map(({ name, rules }) => `${rules.at(-1)} in ${name} mode`).join(', ')
-  const label = `Rules on a node with ${largest} Services of ${endpoints} endpoints: ${ends}.`
+  const label = `Rules on a node with ${largestSize} Services of ${endpoints} endpoints: ${ends}.`
   return figure(label, (canvas, isWide) => {
     const left = Math.ceil(textWidth(thousands(highest), TEXT)) + 14
-    const right = isWide
-      ? Math.ceil(Math.max(...curves.map(({ name }) => textWidth(name, TEXT)))) + 24
-      : 16
+    const right = isWide ? Math.ceil(widestText(curves.map(({ name }) => name))) + 24 : 16
     const width = canvas.width - left - right
     const top = isWide ? 14 : curves.length * 36 + 14
     const bottom = top + HEIGHT
-    const x = (size: number) => left + (size / largest) * width
+    const x = (size: number) => left + (size / largestSize) * width
     const y = (value: number) => bottom - (value / highest) * HEIGHT
     canvas.bar({ x: left, y: top, width: 2, height: HEIGHT }, 'faint')
     canvas.bar({ x: left, y: bottom, width, height: 2 }, 'faint')
     canvas.text(thousands(highest), left - 10, top + 10, { anchor: 'end' })
     canvas.text('0', left - 10, bottom + 8, { anchor: 'end' })
     for (const size of SIZES)
-      canvas.text(thousands(size), x(size), bottom + AXIS - 6, {
-        anchor: size === largest ? 'end' : 'middle',
-      })
+      canvas.text(thousands(size), x(size), bottom + AXIS - 6, { anchor: sizeAnchor(size) })
     for (const [index, { name, rules, tone }] of curves.entries()) {
       const points = SIZES.map((size, at) => [x(size), y(rules[at] ?? 0)] as const)
       canvas.arrow(points, tone)
-      if (isWide) canvas.text(name, x(largest) + 16, y(rules.at(-1) ?? 0) + 8, { tone })
+      if (isWide) canvas.text(name, x(largestSize) + 16, y(rules.at(-1) ?? 0) + 8, { tone })
       else canvas.text(name, left, index * 36 + 24, { tone })
     }
   })
 }
+
+/** The label of the largest size ends with the axis. */
+const sizeAnchor = (size: number): 'middle' | 'end' => (size === largestSize ? 'end' : 'middle')

@@ -87,28 +87,34 @@ const VERDICT_MAPS: readonly (readonly [object: string, note: string, tone: Tone
   ['dnat to a Pod', 'conntrack repeats it', 'good'],
 ]
 
+/** The measures of the objects, each with its note: beside it in a wide figure, else below. */
+const WIDE_MAPS = { x: 120, width: 380, step: 104, noteX: 540, noteY: 43 }
+const TALL_MAPS = { x: 0, width: 300, step: 136, noteX: 0, noteY: 98 }
+
 /** The path in nftables mode: two map lookups from the hook to the Pod, and no list. */
 export function verdictMapFigure(): Figure {
   const label = VERDICT_MAPS.map(([object, note]) => `${object} (${note})`).join(', then ')
   return figure(label, (canvas, isWide) => {
-    const [x, width, step] = isWide ? [120, 380, 104] : [0, 300, 136]
+    const { x, width, step, noteX, noteY } = isWide ? WIDE_MAPS : TALL_MAPS
     let before: Box | undefined
     for (const [index, [object, note, tone]] of VERDICT_MAPS.entries()) {
       const box = canvas.box({ x, y: index * step, width, height: 66 }, [object], tone)
-      canvas.text(note, isWide ? x + width + 40 : 0, box.y + (isWide ? 43 : 98))
+      canvas.text(note, noteX, box.y + noteY)
       if (before && isWide) canvas.connect(before, box)
-      // Beside the boxes: the notes are below them.
-      if (before && !isWide) {
-        const beside = canvas.width - 90
-        canvas.arrow([
-          [beside, before.y + 32],
-          [beside, box.y + 32],
-          [width, box.y + 32],
-        ])
-      }
+      if (before && !isWide) connectBeside(canvas, before, box)
       before = box
     }
   })
+}
+
+/** An arrow from one box to the one below it that leaves the space between them to a note. */
+function connectBeside(canvas: Canvas, from: Box, to: Box): void {
+  const x = canvas.width - 90
+  canvas.arrow([
+    [x, from.y + 32],
+    [x, to.y + 32],
+    [to.x + to.width, to.y + 32],
+  ])
 }
 
 interface SymptomRow {
@@ -181,35 +187,47 @@ export function retryFigure(): Figure {
   const label =
     'If a rule chose a Pod that refuses, the refusal goes to the client. If a process chose it, the process connects to the next Pod, and the client gets a response.'
   return figure(label, (canvas, isWide) => {
-    for (const [index, { by, chooser, isRetried, effect }] of REFUSALS.entries()) {
-      const y = index * (isWide ? 284 : 490)
-      const box = (x: number, top: number, width: number, height: number) =>
-        boxAt(x, y + top, width, height)
-      const [start, middle, refuses, answers] = isWide
-        ? [
-            box(0, 92, 170, 84),
-            box(350, 92, 250, 84),
-            box(820, 34, 330, 84),
-            box(820, 150, 330, 84),
-          ]
-        : [
-            box(150, 50, 180, 50),
-            box(110, 140, 260, 84),
-            box(0, 290, 225, 84),
-            box(255, 290, 225, 84),
-          ]
-      canvas.text(`${by} has chosen`, 0, y + 26)
-      const client = canvas.box(start, ['client'])
-      const choosing = canvas.box(middle, chooser, 'path')
-      const refusing = canvas.box(refuses, ['a Pod that', 'refuses'], 'bad')
-      const answering = canvas.box(answers, ['a Pod that', 'answers'], 'good')
-      canvas.connect(client, choosing)
-      if (!isRetried) canvas.connect(choosing, answering, 'faint')
-      canvas.connect(choosing, refusing, 'bad')
-      if (isRetried) canvas.connect(choosing, answering, 'path')
-      canvas.text(effect, 0, y + (isWide ? 230 : 420), { tone: isRetried ? 'path' : 'bad' })
-    }
+    const places = isWide ? WIDE_REFUSAL : TALL_REFUSAL
+    for (const [index, refusal] of REFUSALS.entries())
+      drawRefusal(canvas, refusal, index * places.step, places)
   })
+}
+
+/** The places of one refusal, from its top. */
+const WIDE_REFUSAL = {
+  step: 284,
+  client: boxAt(0, 92, 170, 84),
+  chooser: boxAt(350, 92, 250, 84),
+  refusing: boxAt(820, 34, 330, 84),
+  answering: boxAt(820, 150, 330, 84),
+  effect: 230,
+}
+const TALL_REFUSAL: typeof WIDE_REFUSAL = {
+  step: 490,
+  client: boxAt(150, 50, 180, 50),
+  chooser: boxAt(110, 140, 260, 84),
+  refusing: boxAt(0, 290, 225, 84),
+  answering: boxAt(255, 290, 225, 84),
+  effect: 420,
+}
+
+function drawRefusal(
+  canvas: Canvas,
+  { by, chooser, isRetried, effect }: (typeof REFUSALS)[number],
+  y: number,
+  places: typeof WIDE_REFUSAL,
+): void {
+  const below = (box: Box): Box => ({ ...box, y: y + box.y })
+  canvas.text(`${by} has chosen`, 0, y + 26)
+  const client = canvas.box(below(places.client), ['client'])
+  const choosing = canvas.box(below(places.chooser), chooser, 'path')
+  const refusing = canvas.box(below(places.refusing), ['a Pod that', 'refuses'], 'bad')
+  const answering = canvas.box(below(places.answering), ['a Pod that', 'answers'], 'good')
+  canvas.connect(client, choosing)
+  if (!isRetried) canvas.connect(choosing, answering, 'faint')
+  canvas.connect(choosing, refusing, 'bad')
+  if (isRetried) canvas.connect(choosing, answering, 'path')
+  canvas.text(effect, 0, y + places.effect, { tone: isRetried ? 'path' : 'bad' })
 }
 
 /** The header of a packet at one place of its path; `changed` names the replaced addresses. */

@@ -73,28 +73,34 @@ export function hooksFigure(packet: HookFigure): Figure {
   })
 }
 
-function drawHooks(canvas: Canvas, { legs, stop, local }: HookFigure, isWide: boolean): void {
+function drawHooks(canvas: Canvas, packet: HookFigure, isWide: boolean): void {
+  const { legs, stop, local } = packet
   const boxOf = (place: PathPlace) => PLACES[place][isWide ? 0 : 1]
-  const passed = new Set<PathPlace>(legs.flat())
-  const isWhole = legs.length === 0
   const connect =
     (tone: Tone) =>
     ([from, to]: HookFigure['legs'][number]) =>
       canvas.connect(boxOf(from), boxOf(to), tone)
   Object.values(PATHS)
     .flatMap(legsAlong)
-    .forEach(connect(isWhole ? 'plain' : 'faint'))
+    .forEach(connect(legs.length === 0 ? 'plain' : 'faint'))
   // The path is drawn over the lines that it crosses.
   legs.forEach(connect('path'))
   for (const place of Object.keys(PLACES) as PathPlace[]) {
     const box = boxOf(place)
-    const isHook = place === place.toUpperCase()
-    const tone =
-      !isWhole && !passed.has(place) ? 'faint' : !isHook ? 'plain' : place === stop ? 'bad' : 'path'
-    canvas.box(box, [place === 'process' ? local : place], tone, isHook ? 'mono' : 'sans')
+    const name = place === 'process' ? local : place
+    canvas.box(box, [name], placeTone(place, packet), isHook(place) ? 'mono' : 'sans')
     if (place === stop)
       canvas.text('✗', box.x + box.width + 2, box.y + 16, { face: 'bold', tone: 'bad' })
   }
+}
+
+const isHook = (place: PathPlace): boolean => place === place.toUpperCase()
+
+/** The style of a place; a figure without a packet shows all places as passed. */
+function placeTone(place: PathPlace, { legs, stop }: HookFigure): Tone {
+  if (legs.length > 0 && !legs.flat().includes(place)) return 'faint'
+  if (!isHook(place)) return 'plain'
+  return place === stop ? 'bad' : 'path'
 }
 
 const TITLE_WIDTH = 206

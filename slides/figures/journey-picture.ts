@@ -2,7 +2,8 @@
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { JourneyPacket, Station } from '../../dataplane/view/journey.ts'
+import { groupBy } from '../../dataplane/collections.ts'
+import type { Station } from '../../dataplane/view/journey.ts'
 import type { PacketPath } from '../../dataplane/view/packet-path.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { PALETTE, paletteStyle } from '../build/style.ts'
@@ -37,12 +38,51 @@ const OUTSIDE = { width: 164, height: 64 }
 const MARGIN = 26
 const SHORT = { source: 'src', destination: 'dst', mark: 'mark' } as const
 
+/** A station with its place in the journey. */
+interface PassedStation {
+  station: Station
+  index: number
+}
+
 interface DrawnMachine {
   /** The node, or empty for what is outside. */
   node: string
-  stations: { station: Station; index: number }[]
+  stations: PassedStation[]
   x: number
   y: number
+}
+
+/** A spot that has a box. */
+type DrawnSpot = Exclude<Spot, 'left' | 'right'>
+
+/** Where the columns of the table of headers begin, and where its lines end. */
+interface TableColumns {
+  left: number
+  node?: number
+  source: number
+  destination: number
+  mark: number
+  reply?: number
+  right: number
+}
+
+const BESIDE = MARGIN + PANEL.width + 40
+/** Beside a single machine there is no room for the replies, and no need for its name. */
+const COLUMNS_BESIDE: TableColumns = {
+  left: BESIDE,
+  source: BESIDE + 176,
+  destination: BESIDE + 336,
+  mark: BESIDE + 536,
+  right: BESIDE + 630,
+}
+const COLUMNS_BELOW: TableColumns = {
+  left: MARGIN,
+  node: MARGIN + 176,
+  source: MARGIN + 300,
+  destination: MARGIN + 500,
+  mark: MARGIN + 770,
+  reply: MARGIN + 880,
+  right: MARGIN + 1270,
 }
 
 /** Draws a path; undefined where its journey is not known. */
@@ -157,47 +197,57 @@ class JourneyCanvas {
   /** The header as the packet leaves each place; what has changed there is marked. Beside a single machine, else below. */
   addTable(): void {
     const isBeside = this.#machines.length === 1
-    const left = isBeside ? MARGIN + PANEL.width + 40 : MARGIN
-    const [source, destination, mark, reply, right] = (
-      isBeside ? [176, 336, 536, 0, 630] : [300, 500, 770, 880, 1270]
-    ).map((offset) => left + offset) as [number, number, number, number, number]
+    const columns = isBeside ? COLUMNS_BESIDE : COLUMNS_BELOW
     let y = isBeside ? this.#top + MARGIN / 2 + 30 : this.#bottom + 40
+    this.#tableHead(columns, y)
+    for (const station of this.#journey) {
+      if (station.place === 'wire') continue
+      y += 30
+      this.#tableRow(station, columns, y)
+    }
+    y += 8
+    for (const line of this.#entryLines()) {
+      y += 28
+      this.#text(line, columns.left, y, { size: 15, tone: 'soft' })
+    }
+    this.#reach(columns.right, y + 10)
+  }
+
+  #tableHead({ left, source, destination, mark, reply }: TableColumns, y: number): void {
     const heads = [
       ['as it leaves', left],
       ['source', source],
       ['destination', destination],
       ['mark', mark],
-      ...(isBeside ? [] : ([['conntrack expects the reply', reply]] as const)),
+      ['conntrack expects the reply', reply],
     ] as const
-    for (const [title, x] of heads) this.#text(title, x, y, { size: 15, tone: 'soft' })
-    for (const { node, place, hook, packet, changed, conntrack, isStopped } of this.#journey) {
-      if (place === 'wire') continue
-      y += 30
-      this.#parts.push(`<path class="rule" d="M${left} ${y - 20}H${right}"/>`)
-      const where = `${hook ? `IPVS (${hook})` : place}${isStopped ? ' ✗' : ''}`
-      this.#text(where, left, y, { size: 16, face: 'bold', tone: isStopped ? 'bad' : 'plain' })
-      if (!isBeside) this.#text(shortNode(node), left + 176, y, { size: 14, tone: 'soft' })
-      const cell = (field: keyof JourneyPacket, x: number) => {
-        if (changed.includes(field)) this.#tag(packet[field], x, y - 5, 'start')
-        else this.#text(packet[field], x, y, { size: 15, face: 'mono' })
-      }
-      cell('source', source)
-      cell('destination', destination)
-      cell('mark', mark)
-      if (!isBeside)
-        this.#text(conntrack?.reply ?? '', reply, y, { size: 15, face: 'mono', tone: 'soft' })
+    for (const [title, x] of heads)
+      if (x !== undefined) this.#text(title, x, y, { size: 15, tone: 'soft' })
+  }
+
+  #tableRow(station: Station, columns: TableColumns, y: number): void {
+    const { node, place, hook, packet, changed, conntrack, isStopped } = station
+    this.#parts.push(`<path class="rule" d="M${columns.left} ${y - 20}H${columns.right}"/>`)
+    const where = `${hook ? `IPVS (${hook})` : place}${isStopped ? ' ✗' : ''}`
+    const tone = isStopped ? 'bad' : 'plain'
+    this.#text(where, columns.left, y, { size: 16, face: 'bold', tone })
+    if (columns.node !== undefined)
+      this.#text(shortNode(node), columns.node, y, { size: 14, tone: 'soft' })
+    for (const field of ['source', 'destination', 'mark'] as const) {
+      if (changed.includes(field)) this.#tag(packet[field], columns[field], y - 5, 'start')
+      else this.#text(packet[field], columns[field], y, { size: 15, face: 'mono' })
     }
+    if (columns.reply !== undefined)
+      this.#text(conntrack?.reply ?? '', columns.reply, y, { size: 15, face: 'mono', tone: 'soft' })
+  }
+
+  /** The conntrack entry on the path's node, after its last place there. */
+  #entryLines(): string[] {
     const entry = this.#journey.findLast(
       ({ node, conntrack }) => conntrack && node === this.#path.node,
     )?.conntrack
-    y += 8
-    for (const line of entry
-      ? [`conntrack, original: ${entry.original}`, `conntrack, reply: ${entry.reply}`]
-      : []) {
-      y += 28
-      this.#text(line, left, y, { size: 15, tone: 'soft' })
-    }
-    this.#reach(right, y + 10)
+    if (!entry) return []
+    return [`conntrack, original: ${entry.original}`, `conntrack, reply: ${entry.reply}`]
   }
 
   #machine({ node, x, y }: DrawnMachine): void {
@@ -231,25 +281,23 @@ class JourneyCanvas {
   /** Boxes, interfaces and what changes at each place. */
   #places(machine: DrawnMachine): void {
     const { x, y, stations, node } = machine
-    const spots = spotsOf(machine, this.#journey)
-    const passed = new Map<Spot, { station: Station; index: number }[]>()
-    for (const one of stations) {
-      const spot = spotOf(one.station, one.index === 0)
-      passed.set(spot, [...(passed.get(spot) ?? []), one])
-    }
+    const passed = groupBy(stations, ({ station, index }) => spotOf(station, index === 0))
     for (const spot of ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'] as const)
       this.#hop(spot, spot, passed.get(spot), x, y)
     if (passed.has('IPVS')) this.#hop('IPVS', 'IPVS', passed.get('IPVS'), x, y)
     if (passed.has('process')) this.#hop('process', 'process', passed.get('process'), x, y, node)
     for (const spot of ['sender', 'receiver'] as const)
       this.#hop(spot, 'Pod', passed.get(spot), x, y)
-    for (const side of ['left', 'right'] as const)
-      if (spots.includes(side))
-        this.#port(
-          'eth0',
-          x + (side === 'left' ? KERNEL_AREA.x : KERNEL_AREA.x + KERNEL_AREA.width),
-          y + PANEL.wire,
-        )
+    this.#ports(machine)
+  }
+
+  /** The interfaces by which the packet comes and goes. */
+  #ports(machine: DrawnMachine): void {
+    const { x, y, stations } = machine
+    const spots = spotsOf(machine, this.#journey)
+    if (spots.includes('left')) this.#port('eth0', x + KERNEL_AREA.x, y + PANEL.wire)
+    if (spots.includes('right'))
+      this.#port('eth0', x + KERNEL_AREA.x + KERNEL_AREA.width, y + PANEL.wire)
     const devices = stations.flatMap(({ station: { device } }) => device ?? [])
     if (spots[0] === 'sender') this.#port(devices[0] ?? 'veth', x + VETH.sender, y + KERNEL_AREA.y)
     if (spots.at(-1) === 'receiver')
@@ -258,9 +306,9 @@ class JourneyCanvas {
 
   /** A place: its box, and the fields that change there. */
   #hop(
-    spot: Exclude<Spot, 'left' | 'right'>,
+    spot: DrawnSpot,
     name: string,
-    passed: readonly { station: Station; index: number }[] | undefined,
+    passed: readonly PassedStation[] | undefined,
     x: number,
     y: number,
     node?: string,
@@ -270,34 +318,14 @@ class JourneyCanvas {
     const { x: dx, y: dy, width, height } = AREAS[spot]
     const isStopped = passed?.some(({ station }) => station.isStopped)
     const tone = hopTone(spot, passed !== undefined, isStopped === true)
-    const at = passed?.map(({ index }) => index).join(' ') ?? ''
-    const [mx, my] = middleOf(spot)
+    const middle = x + middleOf(spot)[0]
+    const at = passed?.map(({ index }) => index).join(' ')
+    const data = passed ? ` data-at="${at}" data-x="${middle}" data-y="${y + dy}"` : ''
     this.#parts.push(
-      `<g class="hop ${tone}"${passed ? ` data-at="${at}" data-x="${x + mx}" data-y="${y + dy}"` : ''}>`,
+      `<g class="hop ${tone}"${data}>`,
       `<rect x="${x + dx}" y="${y + dy}" width="${width}" height="${height}" rx="${isPod ? 14 : 8}"/>`,
     )
-    const detail = hopDetail(spot, passed?.[0]?.station.packet, node)
-    if (detail === undefined)
-      this.#text(name, x + mx, y + my + 6, {
-        size: sizeFor(name, width - 10, 17, 'bold'),
-        face: 'bold',
-        anchor: 'middle',
-        tone: 'on',
-      })
-    else {
-      this.#text(name, x + mx, y + dy + 24, {
-        size: 17,
-        face: 'bold',
-        anchor: 'middle',
-        tone: 'on',
-      })
-      this.#text(detail, x + mx, y + dy + 46, {
-        size: sizeFor(detail, width - 12, 16, 'mono'),
-        face: isPod ? 'mono' : 'sans',
-        anchor: 'middle',
-        tone: 'on',
-      })
-    }
+    this.#hopText(spot, name, hopDetail(spot, passed?.[0]?.station.packet, node), x, y)
     this.#parts.push('</g>')
     const changes = (passed ?? []).flatMap(({ station: { changed, packet } }) =>
       changed.map((field) => `${SHORT[field]} ${packet[field]}`),
@@ -305,12 +333,31 @@ class JourneyCanvas {
     for (const [index, [tx, ty]] of tagPlaces(spot, changes.length).entries())
       this.#tag(changes[index] ?? '', x + tx, y + ty, isTagEnd(spot) ? 'end' : 'middle')
     if (isStopped)
-      this.#text('✗ stopped', x + mx, y + dy + height + (changes.length + 1) * 22, {
+      this.#text('✗ stopped', middle, y + dy + height + (changes.length + 1) * 22, {
         size: 16,
         face: 'bold',
         anchor: 'middle',
         tone: 'bad',
       })
+  }
+
+  /** The name of a place in the middle of its box, or above the detail. */
+  #hopText(spot: DrawnSpot, name: string, detail: string | undefined, x: number, y: number): void {
+    const { y: dy, width } = AREAS[spot]
+    const [mx, my] = middleOf(spot)
+    const bold = { face: 'bold', anchor: 'middle', tone: 'on' } as const
+    if (detail === undefined) {
+      const size = sizeFor(name, width - 10, 17, 'bold')
+      this.#text(name, x + mx, y + my + 6, { ...bold, size })
+      return
+    }
+    this.#text(name, x + mx, y + dy + 24, { ...bold, size: 17 })
+    this.#text(detail, x + mx, y + dy + 46, {
+      size: sizeFor(detail, width - 12, 16, 'mono'),
+      face: isPodSpot(spot) ? 'mono' : 'sans',
+      anchor: 'middle',
+      tone: 'on',
+    })
   }
 
   /** An interface at the edge of a kernel. */
@@ -364,36 +411,16 @@ class JourneyCanvas {
     for (const [index, to] of machines.entries()) {
       const from = machines[index - 1]
       if (!from) continue
-      const start: Corner = [
-        from.x + (from.node === '' ? OUTSIDE.width : PANEL.width),
-        from.y + PANEL.wire,
-      ]
-      const end: Corner = [to.x, to.y + PANEL.wire]
-      const isBelow = end[0] < start[0]
-      const between = isBelow ? to.y + (to.node === '' ? PANEL.wire - 56 : -26) : 0
-      const points: Corner[] = isBelow
-        ? [
-            start,
-            [start[0] + 14, start[1]],
-            [start[0] + 14, between],
-            [end[0] - 14, between],
-            [end[0] - 14, end[1]],
-            end,
-          ]
-        : [start, end]
+      const { points, middle } = wireLine(from, to)
       this.#reach(Math.max(...points.map(([x]) => x)), 0)
       this.#line(points, 0, 0, 'wire')
       this.#line(points, 0, 0, 'way taken', true)
       const wire = wireBetween(from, to, this.#journey)
-      if (wire)
-        this.#onWire(
-          wire,
-          isBelow ? [(start[0] + end[0]) / 2, between] : [(start[0] + end[0]) / 2, start[1]],
-        )
+      if (wire) this.#onWire(wire, middle)
     }
   }
 
-  #onWire({ station, index }: { station: Station; index: number }, [x, y]: Corner): void {
+  #onWire({ station, index }: PassedStation, [x, y]: Corner): void {
     const { source, destination } = station.packet
     this.#parts.push(`<g class="on-wire" data-at="${index}" data-x="${x}" data-y="${y}">`)
     const lines = [source, `→ ${destination}`]
@@ -492,6 +519,25 @@ const dotOf = (
   if (node === '' || !station) return [x + OUTSIDE.width / 2, y + PANEL.wire]
   const [dx, dy] = middleOf(spotOf(station, index === 0))
   return [x + dx, y + dy]
+}
+
+/** The line of the wire between two machines: straight, or through the gap above the lower one. */
+function wireLine(from: DrawnMachine, to: DrawnMachine): { points: Corner[]; middle: Corner } {
+  const width = from.node === '' ? OUTSIDE.width : PANEL.width
+  const start: Corner = [from.x + width, from.y + PANEL.wire]
+  const end: Corner = [to.x, to.y + PANEL.wire]
+  const middle = (start[0] + end[0]) / 2
+  if (end[0] >= start[0]) return { points: [start, end], middle: [middle, start[1]] }
+  const between = to.y + (to.node === '' ? PANEL.wire - 56 : -26)
+  const points: Corner[] = [
+    start,
+    [start[0] + 14, start[1]],
+    [start[0] + 14, between],
+    [end[0] - 14, between],
+    [end[0] - 14, end[1]],
+    end,
+  ]
+  return { points, middle: [middle, between] }
 }
 
 function wireBetween(from: DrawnMachine, to: DrawnMachine, journey: readonly Station[]) {

@@ -45,6 +45,10 @@ export const SCHEDULES: Readonly<Record<string, Schedule>> = {
   wlc: leastConnections,
 }
 
+/** The measures of a server's row: requests are beside the name in a wide figure, else below. */
+const WIDE_ROWS = { left: 300, step: 108, top: 0, height: 88, baseline: 54 }
+const TALL_ROWS = { left: 0, step: 110, top: 40, height: 54, baseline: 28 }
+
 /** Requests in their order, each in the row of the server that gets it. Throws Error for an unknown scheduler. */
 export function scheduleFigure(
   scheduler: string,
@@ -57,21 +61,16 @@ export function scheduleFigure(
   const order = schedule(weights, requests)
   const label = `${scheduler}: of ${requests} requests the servers get, in turn: ${order.map((server) => server + 1).join(', ')}.`
   return figure(label, (canvas, isWide) => {
-    const [left, row, height] = isWide ? [300, 108, 88] : [0, 110, 54]
+    const { left, step, top, height, baseline } = isWide ? WIDE_ROWS : TALL_ROWS
     const shown = isWide ? order : order.slice(0, 8)
     const cell = Math.min(104, (canvas.width - left) / shown.length)
     for (const [server, weight] of weights.entries()) {
-      const y = server * row
-      canvas.text(`server ${server + 1}, weight ${weight}`, 0, isWide ? y + 54 : y + 28)
+      const y = server * step
+      canvas.text(`server ${server + 1}, weight ${weight}`, 0, y + baseline)
       for (const [request, chosen] of shown.entries()) {
-        const box = {
-          x: left + request * cell + 2,
-          y: isWide ? y : y + 40,
-          width: cell - 6,
-          height,
-        }
-        const isOwn = chosen === server
-        canvas.box(box, [isOwn ? `${request + 1}` : ' '], isOwn ? 'path' : 'faint')
+        const box = { x: left + request * cell + 2, y: y + top, width: cell - 6, height }
+        if (chosen === server) canvas.box(box, [`${request + 1}`], 'path')
+        else canvas.box(box, [' '], 'faint')
       }
     }
   })

@@ -109,41 +109,68 @@ export function serviceSetsFigure(
       { x: 459, width: 256, heading: 'device kube-ipvs0', entries: addresses, own: ip },
       { x: 804, width: 348, heading: 'IPVS', entries: [], own: `${address} ${server.scheduler}` },
     ]
-    let before: { own: Box; last: Box } | undefined
-    for (const { x, width, heading, entries, own } of columns) {
-      const y = before && !isWide ? before.last.y + before.last.height + 76 : 0
-      const place = isWide ? { x, y, width } : { x: 60, y, width: 370 }
-      const drawn = drawColumn(canvas, place, heading, entries, own)
-      if (before && isWide) canvas.connect(before.own, drawn.own, 'path')
-      if (before && !isWide) canvas.connect(before.last, { ...place, y: y - 10, height: 0 }, 'path')
-      before = drawn
-    }
-    let above = before?.last
-    for (const [index, real] of realServers.entries()) {
-      if (!above) break
-      const next = canvas.box(
-        { ...above, y: above.y + above.height + 34 },
-        [real],
-        'strong',
-        'mono',
-      )
-      if (index === 0) canvas.connect(above, next, 'strong')
-      above = next
-    }
+    const last = isWide ? columnsBeside(canvas, columns) : columnsBelow(canvas, columns)
+    if (last) drawRealServers(canvas, last, realServers)
   })
+}
+
+interface ServiceColumn {
+  x: number
+  width: number
+  heading: string
+  entries: readonly string[]
+  /** The Service's own entry. */
+  own: string
+}
+
+/** Columns side by side, with arrows from own entry to own entry. Returns the last box. */
+function columnsBeside(canvas: Canvas, columns: readonly ServiceColumn[]): Box | undefined {
+  let before: DrawnColumn | undefined
+  for (const column of columns) {
+    const drawn = drawColumn(canvas, { ...column, y: 0 })
+    if (before) canvas.connect(before.own, drawn.own, 'path')
+    before = drawn
+  }
+  return before?.last
+}
+
+/** Columns one below the other, with arrows from column to column. Returns the last box. */
+function columnsBelow(canvas: Canvas, columns: readonly ServiceColumn[]): Box | undefined {
+  let before: Box | undefined
+  for (const column of columns) {
+    const y = before ? before.y + before.height + 76 : 0
+    const place = { x: 60, y, width: 370 }
+    const { last } = drawColumn(canvas, { ...column, ...place })
+    if (before) canvas.connect(before, { ...place, y: y - 10, height: 0 }, 'path')
+    before = last
+  }
+  return before
+}
+
+/** The real servers below their virtual server. */
+function drawRealServers(canvas: Canvas, server: Box, realServers: readonly string[]): void {
+  let above = server
+  for (const [index, real] of realServers.entries()) {
+    const below = { ...above, y: above.y + above.height + 34 }
+    const next = canvas.box(below, [real], 'strong', 'mono')
+    if (index === 0) canvas.connect(above, next, 'strong')
+    above = next
+  }
 }
 
 const ROW = 60
 const SHOWN = 5
 
+interface DrawnColumn {
+  own: Box
+  last: Box
+}
+
 /** A heading with a box for each entry below it; the Service's own entry is first, so that it is always visible. */
 function drawColumn(
   canvas: Canvas,
-  { x, y, width }: Omit<Box, 'height'>,
-  heading: string,
-  entries: readonly string[],
-  own: string,
-): { own: Box; last: Box } {
+  { x, y, width, heading, entries, own }: ServiceColumn & { y: number },
+): DrawnColumn {
   canvas.text(heading, x, y + 26)
   const others = entries.filter((entry) => entry !== own)
   const more = others.length - SHOWN + 1
