@@ -81,7 +81,7 @@ async function unpackedChromium(progress: Progress): Promise<string> {
 }
 
 /** A browser's measurements of one slide, in px: the height of heading and content, and the overflow to the right. */
-interface Measured {
+export interface Measured {
   slide: number
   needs: number
   overflowRight: number

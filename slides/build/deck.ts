@@ -63,21 +63,11 @@ function readSlide(
   if (open?.type !== 'heading_open' || open.tag !== `h${level}` || !heading)
     report(line, `slide ${index + 1} must begin with a heading "${'#'.repeat(level)} …"`)
   const title = tokenText(heading?.children ?? [])
-  let notes = ''
-  let minutes = 0
+  let spoken: SpeakerNotes = { notes: '', minutes: 0 }
   for (const token of rest) {
     try {
       requireMarkdown(token, title)
-      if (token.type !== 'html_block') continue
-      const directive = readDirective(token.content)
-      if (directive.kind === 'notes') {
-        const [, count = '', text = ''] = MINUTES.exec(directive.text) ?? []
-        if (count === '')
-          throw new Error('the notes must begin with the minutes for the slide: <!-- notes: 2 min')
-        minutes = Number(count)
-        notes = markdown.render(`*${count} min.* ${text}`)
-      }
-      token.content = directive.kind === 'notes' ? '' : directiveHtml(directive)
+      if (token.type === 'html_block') spoken = replaceDirective(token) ?? spoken
     } catch (error) {
       report(lineOf(token), error instanceof Error ? error.message : String(error))
     }
@@ -87,13 +77,34 @@ function readSlide(
     level,
     heading: wholeWords(renderTokens(heading ? [heading] : [])),
     content: wholeWords(renderTokens(rest)),
-    notes,
-    minutes,
+    ...spoken,
     line,
   }
 }
 
+type SpeakerNotes = Pick<Slide, 'notes' | 'minutes'>
+
+/** Replaces a directive by its HTML. Notes have none there: they are returned. */
+function replaceDirective(token: Token): SpeakerNotes | undefined {
+  const directive = readDirective(token.content)
+  if (directive.kind !== 'notes') {
+    token.content = directiveHtml(directive)
+    return undefined
+  }
+  const spoken = readNotes(directive.text)
+  token.content = ''
+  return spoken
+}
+
 const MINUTES = /^(\d{1,2}) min\s+([\s\S]*)$/
+
+/** Reads speaker notes. Throws Error if they do not begin with the minutes. */
+function readNotes(written: string): SpeakerNotes {
+  const [, count = '', text = ''] = MINUTES.exec(written) ?? []
+  if (count === '')
+    throw new Error('the notes must begin with the minutes for the slide: <!-- notes: 2 min')
+  return { notes: markdown.render(`*${count} min.* ${text}`), minutes: Number(count) }
+}
 
 const lineOf = (token: Token | undefined): number => (token?.map?.[0] ?? 0) + 1
 const renderTokens = (tokens: readonly Token[]): string =>

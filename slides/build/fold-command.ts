@@ -44,22 +44,29 @@ export function foldCommand(
   const lines: string[] = []
   let tokens = splitCommand(command)
   let indent = ''
-  while (widthOf(indent + tokens.map(({ text }) => text).join('')) > room) {
-    let line = indent
-    let best: { count: number; rank: number } | undefined
-    for (const [count, word] of tokens.entries()) {
-      const before = tokens[count - 1]?.text ?? ''
-      // A word that is too wide has a line of its own.
-      if (count > 1 && widthOf(line.trimEnd() + end) > room) break
-      const rank = widthOf(line) > room / 6 ? breakRank(word, before) : 0
-      if (count > 0 && rank >= (best?.rank ?? 0)) best = { count, rank }
-      line += word.text
-    }
-    if (best === undefined) break
-    const taken = tokens.slice(0, best.count).map(({ text }) => text)
-    lines.push(`${(indent + taken.join('')).trimEnd()}${end}`)
-    tokens = tokens.slice(best.count)
+  while (widthOf(indent + joinWords(tokens)) > room) {
+    const count = wordsThatFit(tokens, indent, end, room)
+    if (count === 0) break
+    lines.push(`${(indent + joinWords(tokens.slice(0, count))).trimEnd()}${end}`)
+    tokens = tokens.slice(count)
     indent = tokens[0]?.quote === '' || end === '' ? '  ' : ''
   }
-  return [...lines, indent + tokens.map(({ text }) => text).join('')]
+  return [...lines, indent + joinWords(tokens)]
+}
+
+const joinWords = (words: readonly Word[]): string => words.map(({ text }) => text).join('')
+
+/** How many words a line takes: up to the last of the best breaks that fit; 0 for a single word. */
+function wordsThatFit(words: readonly Word[], indent: string, end: string, room: number): number {
+  let line = indent
+  let best = { count: 0, rank: 0 }
+  for (const [count, word] of words.entries()) {
+    const before = words[count - 1]?.text ?? ''
+    // A word that is too wide has a line of its own.
+    if (count > 1 && widthOf(line.trimEnd() + end) > room) break
+    const rank = widthOf(line) > room / 6 ? breakRank(word, before) : 0
+    if (count > 0 && rank >= best.rank) best = { count, rank }
+    line += word.text
+  }
+  return best.count
 }

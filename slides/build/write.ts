@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { Browser } from 'playwright-core'
 import { projectRoot } from '../../host/layout.ts'
 import { createProgress } from '../../host/progress.ts'
-import { measureSlides, printSlides, startChromium } from './chromium.ts'
+import { type Measured, measureSlides, printSlides, startChromium } from './chromium.ts'
 import { type Deck, DeckError, readDeck } from './deck.ts'
 import { type DeckTheme, deckPage, indexPage } from './page.ts'
 import { CONTENT, GEOMETRY } from './style.ts'
@@ -128,19 +128,20 @@ export async function measureDecks(
   for (const deck of decks) {
     const html = deckPage(deck, { ...theme, script: '' })
     for (const width of [GEOMETRY.width, NARROW_WIDTH]) {
-      for (const { slide, needs, overflowRight } of await measureSlides(browser, html, width)) {
+      for (const measured of await measureSlides(browser, html, width)) {
+        const { slide } = measured
         const where = `slides/${deck.name}.md:${deck.slides[slide - 1]?.line}: slide ${slide}`
-        if (overflowRight > 1)
-          faults.push(
-            `${where} overflows by ${Math.ceil(overflowRight)} px to the right at a width of ${width}.`,
-          )
-        if (width === GEOMETRY.width && needs > CONTENT.height) {
-          faults.push(
-            `${where} needs ${Math.ceil(needs)} px and has ${CONTENT.height}; split it into two slides.`,
-          )
-        }
+        for (const fault of cutOffs(measured, width)) faults.push(`${where} ${fault}.`)
       }
     }
   }
   if (faults.length > 0) throw new DeckError(faults.join('\n'))
+}
+
+/** What of a slide would be cut off at this width. A narrow page is as long as needed. */
+function* cutOffs({ needs, overflowRight }: Measured, width: number): Generator<string> {
+  if (overflowRight > 1)
+    yield `overflows by ${Math.ceil(overflowRight)} px to the right at a width of ${width}`
+  if (width === GEOMETRY.width && needs > CONTENT.height)
+    yield `needs ${Math.ceil(needs)} px and has ${CONTENT.height}; split it into two slides`
 }
