@@ -173,26 +173,33 @@ async function runCheck(
     const deducted = cost?.(context) ?? 0
     return { verdict: 'passed', ...(deducted > 0 && { cost: deducted }) }
   } catch (error) {
-    if (error instanceof Unanswered) {
-      const reason = `waits for your ${error.missing}`
-      return { verdict: 'not yet', unanswered: error.missing, reason, failure: error.detail }
-    }
-    if (error instanceof Failure) return { verdict: 'failed', failure: error.detail }
-    if (error instanceof PacketsHeld)
-      return {
-        verdict: 'not yet',
-        unsent: true,
-        reason: 'the requests that prove it have not been sent',
-      }
-    if (error instanceof OutOfReach)
-      return { verdict: 'not applicable', reason: error.message, outOfReach: true }
-    if (error instanceof PastMoment)
-      return { verdict: 'not applicable', reason: error.message, pastMoment: true }
-    if (error instanceof NotApplicable) return { verdict: 'not applicable', reason: error.message }
-    const reason = error instanceof Error ? error.message : String(error)
+    return outcomeOfError(error)
+  }
+}
+
+/** The outcome of a check that threw. */
+function outcomeOfError(error: unknown): Omit<StepOutcome, 'id'> {
+  if (error instanceof Unanswered) {
+    const reason = `waits for your ${error.missing}`
+    return { verdict: 'not yet', unanswered: error.missing, reason, failure: error.detail }
+  }
+  if (error instanceof Failure) return { verdict: 'failed', failure: error.detail }
+  if (error instanceof PacketsHeld)
     return {
-      verdict: 'could not check',
-      reason: error instanceof Trouble ? reason : `the check itself failed (${reason})`,
+      verdict: 'not yet',
+      unsent: true,
+      reason: 'the requests that prove it have not been sent',
     }
+  if (error instanceof NotApplicable)
+    return {
+      verdict: 'not applicable',
+      reason: error.message,
+      ...(error instanceof OutOfReach && { outOfReach: true }),
+      ...(error instanceof PastMoment && { pastMoment: true }),
+    }
+  const reason = error instanceof Error ? error.message : String(error)
+  return {
+    verdict: 'could not check',
+    reason: error instanceof Trouble ? reason : `the check itself failed (${reason})`,
   }
 }

@@ -92,32 +92,41 @@ export type WrittenLab = z.infer<typeof labSchema>
 export function parseLab(text: string, file: string): WrittenLab {
   const read = labSchema.safeParse(parse(text))
   if (!read.success) throw new Error(`${file} is not a lab: ${z.prettifyError(read.error)}`)
+  const [fault] = labFaults(read.data)
+  if (fault !== undefined) throw new Error(`${file}: ${fault}.`)
+  return read.data
+}
+
+/** What is wrong between the parts of a lab that each fit the schema. */
+function* labFaults({ steps, recall, parts }: WrittenLab): Generator<string> {
   const ids = new Set<string>()
-  for (const step of read.data.steps) {
-    const unknown = step.needs.find((need) => !ids.has(need))
-    if (unknown)
-      throw new Error(`${file}: step "${step.id}" needs "${unknown}", which does not precede it.`)
-    if (ids.has(step.id)) throw new Error(`${file}: there are two steps "${step.id}".`)
+  for (const step of steps) {
+    yield* stepFaults(step, ids)
     ids.add(step.id)
-    if ((step.understanding ?? 0) > step.points)
-      throw new Error(
-        `${file}: step "${step.id}" has ${step.points} points, fewer than its understanding.`,
-      )
-    if (step.understanding !== undefined && !step.predict && !step.question)
-      throw new Error(
-        `${file}: step "${step.id}" has understanding, but neither predicts nor asks.`,
-      )
   }
-  for (const { id, choices, accepts } of read.data.recall) {
-    if (ids.has(id)) throw new Error(`${file}: there are two questions "${id}".`)
+  for (const { id, choices, accepts } of recall) {
+    if (ids.has(id)) yield `there are two questions "${id}"`
     ids.add(id)
     if (choices.length > 0 && !accepts.every((answer) => choices.includes(answer)))
-      throw new Error(`${file}: recall "${id}" accepts an answer that is not among its choices.`)
+      yield `recall "${id}" accepts an answer that is not among its choices`
   }
-  const lost = read.data.parts.find(({ first }) => !read.data.steps.some(({ id }) => id === first))
-  if (lost)
-    throw new Error(`${file}: part "${lost.id}" begins with "${lost.first}", which is not a step.`)
-  return read.data
+  const lost = parts.find(({ first }) => !steps.some(({ id }) => id === first))
+  if (lost) yield `part "${lost.id}" begins with "${lost.first}", which is not a step`
+}
+
+/** What is wrong with a step after the steps with these ids. */
+function* stepFaults(
+  step: WrittenLab['steps'][number],
+  earlier: ReadonlySet<string>,
+): Generator<string> {
+  const { id, needs, points, understanding, predict, question } = step
+  const unknown = needs.find((need) => !earlier.has(need))
+  if (unknown) yield `step "${id}" needs "${unknown}", which does not precede it`
+  if (earlier.has(id)) yield `there are two steps "${id}"`
+  if ((understanding ?? 0) > points)
+    yield `step "${id}" has ${points} points, fewer than its understanding`
+  if (understanding !== undefined && !predict && !question)
+    yield `step "${id}" has understanding, but neither predicts nor asks`
 }
 
 /** Reads `labs/NN-name/lab.yaml`, and its steps' claims from `labs/claims.yaml`. Throws Error with the existing labs, or as `parseLab`. */

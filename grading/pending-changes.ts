@@ -39,16 +39,7 @@ export function pendingChanges(
   if (daemonSet && isRolling(daemonSet)) phrases.push('kube-proxy is being restarted')
   for (const pod of kubeProxies)
     if (isMoving(snapshot, pod)) phrases.push(`${pod.metadata.name} is starting or ending`)
-  for (const item of snapshot.items) {
-    const { namespace, name } = item.metadata
-    if (item.kind === 'Pod' && namespace === 'default' && isMoving(snapshot, item))
-      phrases.push(`Pod ${name} is starting or ending`)
-    if (
-      (item.kind === 'Service' || item.kind === 'EndpointSlice') &&
-      isFresh(snapshot, changedAt(item), freshMs)
-    )
-      phrases.push(`${item.kind} ${name} has just changed`)
-  }
+  for (const item of snapshot.items) phrases.push(...pendingChangeOf(snapshot, item, freshMs))
   for (const node of snapshot.unsynced)
     phrases.push(`the kube-proxy of ${node} has not yet written the latest changes`)
   for (const pod of kubeProxies) {
@@ -57,6 +48,16 @@ export function pendingChanges(
       phrases.push(`${pod.metadata.name} has just started`)
   }
   return phrases
+}
+
+/** The pending change of one object: a Pod of the learner, a Service or an EndpointSlice. */
+function pendingChangeOf(snapshot: Snapshot, item: ApiObject, freshMs: number): string[] {
+  const { kind, metadata } = item
+  const { namespace, name } = metadata
+  if (kind === 'Pod' && namespace === 'default')
+    return isMoving(snapshot, item) ? [`Pod ${name} is starting or ending`] : []
+  if (kind !== 'Service' && kind !== 'EndpointSlice') return []
+  return isFresh(snapshot, changedAt(item), freshMs) ? [`${kind} ${name} has just changed`] : []
 }
 
 function isRolling({ metadata, status }: ApiObject): boolean {

@@ -74,7 +74,7 @@ export async function expectRightAnswer(
   }
   if (answered)
     throw new NotApplicable('the cluster had changed since the answer when this capture was taken')
-  const form = question.choices.length > 0 ? undefined : answerForm(accepts)
+  const form = formOf(question, accepts)
   const wanted = form ? form.description : describeChoices(question)
   const common = {
     inspect,
@@ -92,16 +92,21 @@ export async function expectRightAnswer(
     guessableAnswers(step) === undefined ? '' : keepWrongTry({ id, understanding }, context, text)
   fail({
     ...common,
-    actual:
-      form && !form.fits(text)
-        ? `"${text}", which is not ${form.description}`
-        : `"${text}", which ${NOT_RIGHT}`,
+    actual: describeWrong(text, form),
     ...(mistake !== undefined && { why: mistake }),
     hint: `${cost}Look with the command above, and answer again:`,
   })
 }
 
-const NOT_RIGHT = 'is not right on this cluster now'
+/** The form that the accepted answers have in common; a question with choices has none. */
+const formOf = ({ choices }: AskedText, accepts: readonly string[]) =>
+  choices.length > 0 ? undefined : answerForm(accepts)
+
+/** A wrong answer, and whether it has the wrong form or the wrong value. */
+function describeWrong(text: string, form: ReturnType<typeof answerForm>): string {
+  if (form && !form.fits(text)) return `"${text}", which is not ${form.description}`
+  return `"${text}", which is not right on this cluster now`
+}
 
 /** Counts a wrong try of a question with few possible answers. Returns what it has cost. */
 function keepWrongTry(
@@ -148,11 +153,7 @@ async function tellLaterAnswer(
   try {
     const { accepts } = await ask(context)
     if (isAccepted(question, later, accepts)) return
-    const form = question.choices.length > 0 ? undefined : answerForm(accepts)
-    const wrong =
-      form && !form.fits(later)
-        ? `"${later}", which is not ${form.description}`
-        : `"${later}", which ${NOT_RIGHT}`
+    const wrong = describeWrong(later, formOf(question, accepts))
     context.show([
       `Your last answer is ${wrong}. The earlier "${right}" was right and keeps its points.`,
     ])

@@ -1,3 +1,4 @@
+import type { TestContext } from 'vitest'
 import type { TestProject } from 'vitest/node'
 import { selectCluster } from '../cluster/select.ts'
 import { plainText } from '../host/plain-text.ts'
@@ -42,18 +43,28 @@ export function registerSteps(spec: LabSpec, { describe, test }: typeof import('
   describe(lab.title, () => {
     let grading: Promise<Report> | undefined
     for (const { id, title } of lab.steps)
-      test(title, { timeout: 0 }, async ({ task, skip, annotate }) => {
-        grading ??= gradeSteps(spec, chosenSteps(spec, task.suite?.tasks ?? []))
-        const step = (await grading).steps.find((one) => one.id === id)
-        const verdict = step?.verdict ?? 'could not check'
-        task.meta.verdict = verdict
-        for (const line of step?.measured ?? []) await annotate(plainText(line))
-        // The step that it depends on reports the problem and fails the run.
-        if (verdict === 'not applicable' || step?.waitsFor) skip(plainText(step?.reason ?? verdict))
-        const name = ERROR_NAMES[verdict]
-        if (name !== undefined) throw new StepError(name, failureText(lab.number, step))
+      test(title, { timeout: 0 }, async (context) => {
+        grading ??= gradeSteps(spec, chosenSteps(spec, context.task.suite?.tasks ?? []))
+        const { steps } = await grading
+        const step = steps.find((one) => one.id === id)
+        await endTest(context, lab.number, step)
       })
   })
+}
+
+/** Ends the test of a step with its verdict. Throws StepError unless it passed. */
+async function endTest(
+  { task, skip, annotate }: TestContext,
+  lab: number,
+  step: StepReport | undefined,
+): Promise<void> {
+  const verdict = step?.verdict ?? 'could not check'
+  task.meta.verdict = verdict
+  for (const line of step?.measured ?? []) await annotate(plainText(line))
+  // The step that it depends on reports the problem and fails the run.
+  if (verdict === 'not applicable' || step?.waitsFor) skip(plainText(step?.reason ?? verdict))
+  const name = ERROR_NAMES[verdict]
+  if (name !== undefined) throw new StepError(name, failureText(lab, step))
 }
 
 /** Ids of the steps whose tests vitest is going to run. */
