@@ -71,26 +71,17 @@ async function playAlone(lab: OpenLab, steps: readonly StepDefinition[]): Promis
   const outcomes: StepOutcome[] = []
   for (const group of playedGroups(steps, solution)) {
     const [first] = group
-    announce(spec, first.step)
-    printCommands(first.entry.commands, bench)
+    announce(lab, first)
     await playGroup(lab, group)
     const { outcomes: judged } = await judge(spec, source, {
       only: group.map(({ step }) => step.id),
     })
-    for (const { step, entry } of group) {
+    for (const played of group) {
+      const { step } = played
       const outcome = judged.find(({ id }) => id === step.id)
       if (!outcome) throw new Error(`step "${step.id}" was not judged`)
-      if (step !== first.step) {
-        announce(spec, step)
-        printCommands(entry.commands, bench)
-      }
-      printSentence(outcomeLine(outcome, step), '  ')
-      for (const line of learningLines(outcome.learning)) printSentence(line, '    ')
-      for (const line of [
-        ...measuredLines(outcome),
-        ...failureLines(spec.lab.number, step, outcome),
-      ])
-        console.log(line)
+      if (played !== first) announce(lab, played)
+      printOutcome(spec, step, outcome)
       outcomes.push(outcome)
     }
     if (judged.some(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable')) break
@@ -189,10 +180,20 @@ function playedGroups(steps: readonly StepDefinition[], solution: LabSolution): 
   return acts
 }
 
-function announce({ lab }: LabSpec, step: StepDefinition): void {
-  const number = lab.steps.findIndex(({ id }) => id === step.id) + 1
+/** Prints the title of a step and the commands of its solution. */
+function announce({ spec, bench }: OpenLab, { step, entry }: Played): void {
+  const { steps } = spec.lab
+  const number = steps.findIndex(({ id }) => id === step.id) + 1
   console.log()
-  printSentence(step.title, `${chalk.bold(`${number}/${lab.steps.length} ${step.id}`)}  `)
+  printSentence(step.title, `${chalk.bold(`${number}/${steps.length} ${step.id}`)}  `)
+  printCommands(entry.commands, bench)
+}
+
+function printOutcome({ lab }: LabSpec, step: StepDefinition, outcome: StepOutcome): void {
+  printSentence(outcomeLine(outcome, step), '  ')
+  for (const line of learningLines(outcome.learning)) printSentence(line, '    ')
+  for (const line of measuredLines(outcome)) console.log(line)
+  for (const line of failureLines(lab.number, step, outcome)) console.log(line)
 }
 
 /** Prints a sentence, wrapped on a terminal. */

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import type { Cluster } from '../cluster/driver.ts'
-import { kubeClient, unlessCode } from '../cluster/kube-client.ts'
+import { type KubeClient, kubeClient, unlessCode } from '../cluster/kube-client.ts'
 import { chosenNode } from '../cluster/select.ts'
 import { readNode, takeCapture } from '../cluster/snapshot.ts'
 import { CAPTURE_FILES, readCapturedNode } from '../dataplane/capture.ts'
@@ -36,39 +36,47 @@ export async function resolveRoute(
   to: string,
   requested?: string,
 ): Promise<LiveRoute> {
-  const { core } = await kubeClient(cluster)
-  const [, podNamespace = 'default', pod] = podName.exec(from) ?? []
-  const [, namespace = 'default', service, port, protocol] = serviceName.exec(to) ?? []
-  const route = { from, to, node: requested }
-  const missing = (what: string) =>
-    new Refusal(`There is no ${what}; \`kubectl get pods,services -A\` lists the existing ones.`)
-  if (pod) {
-    const found = await unlessCode(
-      404,
-      core.readNamespacedPod({ namespace: podNamespace, name: pod }),
+  const client = await kubeClient(cluster)
+  const origin = await resolveOrigin(client, from)
+  const destination = await resolveDestination(client, to)
+  const node = await chosenNode(cluster, requested ?? origin.node)
+  return { from: origin.from, to: destination, node }
+}
+
+const noSuchObject = (what: string): Refusal =>
+  new Refusal(`There is no ${what}; \`kubectl get pods,services -A\` lists the existing ones.`)
+
+/** The address of `pod/[NAMESPACE/]NAME`, and the Pod's node; anything else is unchanged. */
+async function resolveOrigin(
+  { core }: KubeClient,
+  from: string,
+): Promise<{ from: string; node?: string | undefined }> {
+  const [, namespace = 'default', pod] = podName.exec(from) ?? []
+  if (!pod) return { from }
+  const found = await unlessCode(404, core.readNamespacedPod({ namespace, name: pod }))
+  if (!found) throw noSuchObject(`Pod "${pod}" in namespace "${namespace}"`)
+  const { spec, status } = found
+  if (!status?.podIP)
+    throw new Refusal(
+      `Pod "${pod}" has no address yet; \`kubectl get pod ${pod} -o wide\` shows it.`,
     )
-    if (!found) throw missing(`Pod "${pod}" in namespace "${podNamespace}"`)
-    const { spec, status } = found
-    if (!status?.podIP)
-      throw new Refusal(
-        `Pod "${pod}" has no address yet; \`kubectl get pod ${pod} -o wide\` shows it.`,
-      )
-    route.from = spec?.hostNetwork ? 'host' : `pod:${status.podIP}`
-    route.node ??= spec?.nodeName
-  }
-  if (service) {
-    const found = await unlessCode(404, core.readNamespacedService({ namespace, name: service }))
-    if (!found) throw missing(`Service "${service}" in namespace "${namespace}"`)
-    const { spec } = found
-    const address = spec?.clusterIP
-    if (!address || address === 'None')
-      throw new Refusal(
-        `Service "${service}" has no ClusterIP: DNS returns the addresses of its Pods.`,
-      )
-    const to = chosenPort(service, spec.ports ?? [], port, protocol)
-    route.to = `${address.includes(':') ? `[${address}]` : address}:${to}`
-  }
-  return { ...route, node: await chosenNode(cluster, route.node) }
+  return { from: spec?.hostNetwork ? 'host' : `pod:${status.podIP}`, node: spec?.nodeName }
+}
+
+/** The address and port of `svc/[NAMESPACE/]NAME[:PORT][/udp]`; anything else is unchanged. */
+async function resolveDestination({ core }: KubeClient, to: string): Promise<string> {
+  const [, namespace = 'default', service, port, protocol] = serviceName.exec(to) ?? []
+  if (!service) return to
+  const found = await unlessCode(404, core.readNamespacedService({ namespace, name: service }))
+  if (!found) throw noSuchObject(`Service "${service}" in namespace "${namespace}"`)
+  const { spec } = found
+  const address = spec?.clusterIP
+  if (!address || address === 'None')
+    throw new Refusal(
+      `Service "${service}" has no ClusterIP: DNS returns the addresses of its Pods.`,
+    )
+  const chosen = chosenPort(service, spec.ports ?? [], port, protocol)
+  return `${address.includes(':') ? `[${address}]` : address}:${chosen}`
 }
 
 /**

@@ -90,32 +90,45 @@ export function copyFlags(
   )
   const withVariant = [...dealt.values()].filter((has) => has).length
   const learners = new Map(submissions.map(({ graded: { learner } }) => [seedOf(learner), learner]))
+  const needsVariant = variants || isMostly(withVariant, dealt.size - 1)
   return submissions.map(({ graded: { learner }, seed, prints }) => {
-    const flags: Flag[] = []
-    const flag = (kind: Flag['kind'], text: string) => flags.push({ kind, text })
-    const cluster = withSameCluster(learner, prints)
-    if (cluster.length > 0)
-      flag('same cluster', `It was made on the same cluster as that of ${listed(cluster)}.`)
-    const files = withSameFiles(learner, prints)
-    if (files.length > 0)
-      flag(
-        'same captures',
-        `Some of its captures are identical to those of ${listed(files)}, including all counters.`,
-      )
-    const owner = learners.get(seed)
-    if (seed !== seedOf(learner))
-      flag('seed', owner ? `Its seed is that of ${owner}.` : `Its seed is not that of ${learner}.`)
+    const flags = sourceFlags(withSameCluster(learner, prints), withSameFiles(learner, prints))
+    if (seed !== seedOf(learner)) flags.push(seedFlag(learner, learners.get(seed)))
     const otherLearners = prints.learners.filter((name) => !isSame(name, learner))
     if (otherLearners.length > 0)
-      flag('seed', `Its cluster has the variant of ${listed(otherLearners)}.`)
-    const unlike = withVariant > 0 ? `, unlike those of ${withVariant} others` : ''
-    if (prints.learners.length === 0 && (variants || isMostly(withVariant, dealt.size - 1)))
-      flag(
-        'variant',
-        `Its cluster has no variant: it was used without LEARNER=${learner}${unlike}.`,
-      )
+      flags.push({ kind: 'seed', text: `Its cluster has the variant of ${listed(otherLearners)}.` })
+    if (prints.learners.length === 0 && needsVariant) flags.push(variantFlag(learner, withVariant))
     return flags
   })
+}
+
+/** The flags of a submission that has the cluster, or the node files, of these other learners. */
+function sourceFlags(sameCluster: readonly string[], sameFiles: readonly string[]): Flag[] {
+  const flags: Flag[] = []
+  if (sameCluster.length > 0)
+    flags.push({
+      kind: 'same cluster',
+      text: `It was made on the same cluster as that of ${listed(sameCluster)}.`,
+    })
+  if (sameFiles.length > 0)
+    flags.push({
+      kind: 'same captures',
+      text:
+        `Some of its captures are identical to those of ${listed(sameFiles)}, ` +
+        'including all counters.',
+    })
+  return flags
+}
+
+const seedFlag = (learner: string, owner: string | undefined): Flag => ({
+  kind: 'seed',
+  text: owner ? `Its seed is that of ${owner}.` : `Its seed is not that of ${learner}.`,
+})
+
+function variantFlag(learner: string, withVariant: number): Flag {
+  const unlike = withVariant > 0 ? `, unlike those of ${withVariant} others` : ''
+  const text = `Its cluster has no variant: it was used without LEARNER=${learner}${unlike}.`
+  return { kind: 'variant', text }
 }
 
 const isMostly = (count: number, all: number) => count > 0 && 2 * count >= all
