@@ -2,7 +2,9 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { leftoverDifferences } from '../../checks/02-ipvs/mode-switch.ts'
 import { type Capture, readCaptureFolder } from '../../cluster/capture-folder.ts'
+import type { Difference } from '../../dataplane/compare.ts'
 import { printIptablesSave } from '../../dataplane/iptables-save.ts'
+import type { NodeState } from '../../dataplane/node-state.ts'
 import type { LabSpec } from '../../grading/check-context.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
 import { loadSpec } from '../../grading/grader.ts'
@@ -22,15 +24,9 @@ export function flushed(capture: Capture): Capture {
   const snapshot = new Snapshot(capture)
   const nodes = capture.nodes.map((node) => {
     const view = snapshot.node(node.name)
-    const { iptables, ip6tables } = structuredClone(stateOf(view))
-    for (const { where, kind, actual = '' } of leftoverDifferences(view)) {
-      if (!('chain' in where) || kind !== 'stale') continue
-      const table = (where.family === 'ipv6' ? ip6tables : iptables)?.get(where.table)
-      const chain = table?.get(where.chain)
-      if (actual.startsWith(':')) table?.delete(where.chain)
-      else if (chain)
-        chain.rules = chain.rules.filter(({ spec }) => `-A ${where.chain} ${spec}` !== actual)
-    }
+    const state = structuredClone(stateOf(view))
+    for (const difference of leftoverDifferences(view)) removeLeftover(state, difference)
+    const { iptables, ip6tables } = state
     const files = new Map(node.files).set('iptables-save', printIptablesSave(iptables))
     return {
       ...node,
@@ -38,6 +34,19 @@ export function flushed(capture: Capture): Capture {
     }
   })
   return { ...capture, nodes }
+}
+
+/** Removes the chain or rule that a difference is about, if it is a leftover. */
+function removeLeftover(
+  { iptables, ip6tables }: NodeState,
+  { where, kind, actual = '' }: Difference,
+): void {
+  if (!('chain' in where) || kind !== 'stale') return
+  const table = (where.family === 'ipv6' ? ip6tables : iptables)?.get(where.table)
+  const chain = table?.get(where.chain)
+  if (actual.startsWith(':')) table?.delete(where.chain)
+  else if (chain)
+    chain.rules = chain.rules.filter(({ spec }) => `-A ${where.chain} ${spec}` !== actual)
 }
 
 /** A recorded cluster on which some steps of a lab pass: the base of mutations. */

@@ -16,40 +16,49 @@ const EDITS: readonly [file: string, edits: (text: string) => Iterable<FileEdit>
 /** Every single mutation of these nodes, and of every API object that determines kube-proxy's rules or is judged. */
 export function* mutationsOf(capture: Capture, nodes: readonly string[]): Generator<Mutation> {
   for (const [at, node] of capture.nodes.entries())
-    for (const [file, edits] of nodes.includes(node.name) ? EDITS : []) {
-      const text = node.files.get(file)
-      if (!text) continue
-      for (const { edit, mentions = [], ...about } of edits(text)) {
-        if (edit(text) === text) continue
-        const apply = (original: Capture) => {
-          const edited = { ...node, files: new Map(node.files).set(file, edit(text)) }
-          return { ...original, nodes: original.nodes.with(at, edited) }
-        }
-        yield {
-          ...about,
-          mentions: [about.place.split(' ').at(-1) ?? '', ...mentions],
-          node: node.name,
-          apply,
-        }
-      }
-    }
+    if (nodes.includes(node.name)) yield* nodeMutations(node, at)
   // Recordings of our own, so their objects have these fields.
-  for (const [at, item] of (capture.objects.items as EditedObject[]).entries()) {
-    const { name, namespace = '' } = item.metadata
-    const place =
-      item.kind === 'ConfigMap' ? `ConfigMap ${name}` : `${item.kind} ${namespace}/${name}`
-    for (const { edit, ...about } of changesOf(item))
+  for (const [at, item] of (capture.objects.items as EditedObject[]).entries())
+    yield* objectMutations(item, at)
+}
+
+/** Every mutation of a node; `at` is its index in the capture. */
+function* nodeMutations(node: Capture['nodes'][number], at: number): Generator<Mutation> {
+  for (const [file, edits] of EDITS) {
+    const text = node.files.get(file)
+    if (!text) continue
+    for (const { edit, mentions = [], ...about } of edits(text)) {
+      if (edit(text) === text) continue
+      const apply = (original: Capture) => {
+        const edited = { ...node, files: new Map(node.files).set(file, edit(text)) }
+        return { ...original, nodes: original.nodes.with(at, edited) }
+      }
       yield {
         ...about,
-        place,
-        apply(original) {
-          const copy = structuredClone(item)
-          edit?.(copy)
-          const items = original.objects.items.toSpliced(at, 1, ...(edit ? [copy] : []))
-          return { ...original, objects: { ...original.objects, items } }
-        },
+        mentions: [about.place.split(' ').at(-1) ?? '', ...mentions],
+        node: node.name,
+        apply,
       }
+    }
   }
+}
+
+/** Every mutation of an API object; `at` is its index in the capture. */
+function* objectMutations(item: EditedObject, at: number): Generator<Mutation> {
+  const { name, namespace = '' } = item.metadata
+  const place =
+    item.kind === 'ConfigMap' ? `ConfigMap ${name}` : `${item.kind} ${namespace}/${name}`
+  for (const { edit, ...about } of changesOf(item))
+    yield {
+      ...about,
+      place,
+      apply(original) {
+        const copy = structuredClone(item)
+        edit?.(copy)
+        const items = original.objects.items.toSpliced(at, 1, ...(edit ? [copy] : []))
+        return { ...original, objects: { ...original.objects, items } }
+      },
+    }
 }
 
 function* proxyEdits(text: string): Generator<FileEdit> {

@@ -22,6 +22,13 @@ function requireHarmlessType(type: string, path: string): void {
 /** The paths of a submission's files and folders. No file is ever written under such a name. */
 const PART = /^(?:\.|submission\.json|signature|captures(?:\/[A-Za-z0-9][\w.-]*)*)$/
 
+/** The path of an entry without `./` and final slashes. Refuses one that no submission has. */
+function partPath(written: string): string {
+  const path = written.replace(/^(?:\.\/)+(?=.)|\/+$/g, '')
+  if (!PART.test(path)) refuse(`It contains ${quoted(written)}, which is not part of a submission.`)
+  return path
+}
+
 // The 512-byte headers of POSIX.1-1988 "ustar" archives. The extended headers of POSIX.1-2001 (pax) are skipped: contents are
 // found by their digests, and no size in a submission is too large for the field in the ustar header. The library tar-stream
 // 3.2 is not strict enough: it accepts an archive without its end, entries after the end, and a size such as "1z", which
@@ -34,6 +41,11 @@ interface TarHeader {
   size: number
   /** `0` file, `5` directory, `x` and `g` extended headers, the others are links, devices and the like. */
   type: string
+}
+
+function requireSmallFile({ path, size }: TarHeader, { fileBytes }: ArchiveLimits): void {
+  if (size > fileBytes)
+    refuse(`It contains a file of ${size} bytes, ${quoted(path)}; ${fileBytes} is the most.`)
 }
 
 const CHECKSUM_AT = 148
@@ -126,17 +138,12 @@ export function* readTar(
     if (entries > limits.entries) refuse(`It contains more than ${limits.entries} entries.`)
     const { size, type } = header
     requireHarmlessType(type, header.path)
-    if (size > limits.fileBytes)
-      refuse(
-        `It contains a file of ${size} bytes, ${quoted(header.path)}; ${limits.fileBytes} is the most.`,
-      )
+    requireSmallFile(header, limits)
     const content = take(size) ?? refuse('It is truncated in the middle of a file.')
     if (take((BLOCK - (size % BLOCK)) % BLOCK) === undefined)
       refuse('It is truncated after a file.')
-    if (type === 'x' || type === 'g') continue
-    const path = header.path.replace(/^(?:\.\/)+(?=.)|\/+$/g, '')
-    if (!PART.test(path))
-      refuse(`It contains ${quoted(header.path)}, which is not part of a submission.`)
+    if ('xg'.includes(type)) continue
+    const path = partPath(header.path)
     if (type === '5') continue
     if (seen.has(path)) refuse(`It contains ${quoted(path)} twice.`)
     seen.add(path)
@@ -153,12 +160,8 @@ const CHUNK = 2 ** 21
  * @throws Refusal when it is not a regular file, not gzip, truncated, or larger than the limits
  */
 export function gunzipFile(file: string, limits: ArchiveLimits = SUBMISSION_LIMITS): Buffer {
-  const { packedBytes, unpackedBytes, ratio } = limits
-  const stats = lstatSync(file, { throwIfNoEntry: false }) ?? refuse('There is no such file.')
-  if (!stats.isFile()) refuse('It is not a regular file.')
-  if (stats.size === 0) refuse('It is empty.')
-  if (stats.size > packedBytes) refuse(`It has ${stats.size} bytes; ${packedBytes} is the most.`)
-  const byRatio = Math.max(RATIO_FROM, stats.size * ratio)
+  const { unpackedBytes, ratio } = limits
+  const byRatio = Math.max(RATIO_FROM, packedSize(file, limits) * ratio)
   try {
     // Most submissions unpack into one chunk, without a copy.
     return gunzipSync(readFileSync(file), {
@@ -175,6 +178,15 @@ export function gunzipFile(file: string, limits: ArchiveLimits = SUBMISSION_LIMI
     if (code === 'EACCES' || code === 'EPERM') refuse("It can't be read: check its permissions.")
     throw error
   }
+}
+
+/** The size of a submitted file in bytes. Refuses anything but a regular file within the limit. */
+function packedSize(file: string, { packedBytes }: ArchiveLimits): number {
+  const stats = lstatSync(file, { throwIfNoEntry: false }) ?? refuse('There is no such file.')
+  if (!stats.isFile()) refuse('It is not a regular file.')
+  if (stats.size === 0) refuse('It is empty.')
+  if (stats.size > packedBytes) refuse(`It has ${stats.size} bytes; ${packedBytes} is the most.`)
+  return stats.size
 }
 
 /** A gzipped ustar archive of these files, in this order. */

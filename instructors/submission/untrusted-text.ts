@@ -70,15 +70,15 @@ export function requireHarmless(json: unknown, what: string): void {
   let level: object[] = [json].filter(isObjectOrList)
   for (let depth = 1; level.length > 0; depth++) {
     if (depth > JSON_DEPTH) refuse(`Its ${what} is nested more than ${JSON_DEPTH} levels deep.`)
-    const below: object[] = []
-    for (const value of level) {
-      if (Object.hasOwn(value, '__proto__')) refuse(`Its ${what} contains the key "__proto__".`)
-      for (const child of Array.isArray(value) ? value : Object.values(value))
-        if (isObjectOrList(child)) below.push(child)
-    }
-    level = below
+    if (level.some((value) => Object.hasOwn(value, '__proto__')))
+      refuse(`Its ${what} contains the key "__proto__".`)
+    level = level.flatMap(objectsIn)
   }
 }
+
+/** The objects and lists directly in one. */
+const objectsIn = (value: object): object[] =>
+  (Array.isArray(value) ? value : Object.values(value)).filter(isObjectOrList)
 
 const isObjectOrList = (value: unknown): value is object =>
   typeof value === 'object' && value !== null
