@@ -85,9 +85,11 @@ export function copyFlags(
   }
   const withSameCluster = comparison(({ clusters }) => clusters, 1)
   const withSameFiles = comparison(({ files }) => files, SHARED_FILES)
-  const dealt = new Map(
-    submissions.map(({ graded: { learner }, prints }) => [learner, hasOwnVariant(learner, prints)]),
-  )
+  const dealt = new Map<string, boolean>()
+  for (const { graded, prints } of submissions) {
+    const learner = graded.learner.toLowerCase()
+    dealt.set(learner, dealt.get(learner) || hasOwnVariant(graded.learner, prints))
+  }
   const withVariant = [...dealt.values()].filter((has) => has).length
   const learners = new Map(submissions.map(({ graded: { learner } }) => [seedOf(learner), learner]))
   const needsVariant = variants || isMostly(withVariant, dealt.size - 1)

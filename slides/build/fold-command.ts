@@ -14,12 +14,13 @@ function splitCommand(command: string): Word[] {
   const tokens: Word[] = []
   let quote = ''
   let word: Word = { text: '', quote }
-  for (const [index, letter] of [...command].entries()) {
-    const isEscaped = command[index - 1] === '\\' && quote !== "'"
+  const letters = [...command]
+  for (const [index, letter] of letters.entries()) {
+    const isEscaped = letters[index - 1] === '\\' && quote !== "'"
     word.text += letter
     if ((letter === "'" || letter === '"') && !isEscaped && (quote === '' || quote === letter))
       quote = quote === '' ? letter : ''
-    if (letter === ' ' && quote !== "'" && !command.slice(0, index).includes('"$(')) {
+    if (letter === ' ' && quote !== "'" && !letters.slice(0, index).join('').includes('"$(')) {
       tokens.push(word)
       word = { text: '', quote }
     }

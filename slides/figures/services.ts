@@ -102,7 +102,7 @@ export function serviceSetsFigure(
     one.family === 'inet' ? [one.address] : [],
   )
   const realServers = server.realServers.map((real) => `${real.address}:${real.port}`)
-  const label = `${member} is in the set KUBE-CLUSTER-IP, ${ip} is an address of kube-ipvs0, and the virtual server ${address} (${server.scheduler}) has ${realServers.join(' and ')}.`
+  const label = `${member} is in the set KUBE-CLUSTER-IP, ${ip} is an address of kube-ipvs0, and the virtual server ${address} (${server.scheduler}) has ${realServers.join(' and ') || 'no real server'}.`
   return figure(label, (canvas, isWide) => {
     const columns = [
       { x: 0, width: 370, heading: 'set KUBE-CLUSTER-IP', entries: members, own: member },

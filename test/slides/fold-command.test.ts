@@ -47,6 +47,12 @@ test('a word that is too wide has a line of its own, and what follows is folded'
   ])
 })
 
+test('a quote after letters of two code units is found where it is', () => {
+  const command = `echo 🙂 \\x'${'text '.repeat(30)}' end`
+  const folded = foldCommand(command).join('\n')
+  expect(understood([folded])).toBe(understood([command]))
+})
+
 test('a line ends before an option or another command, not between an option and its value', () => {
   const args = [
     'kubectl get service a-service-with-a-long-name',

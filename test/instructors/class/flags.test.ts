@@ -100,6 +100,13 @@ describe('variants', () => {
     expect(texts([own('alice'), own('bob'), judgedEntry('carol')])).toEqual([[], [], ['variant']])
   })
 
+  test('a learner counts once, however the name is written and whichever submission has the variant', () => {
+    const before = judgedEntry('alice')
+    expect(texts([own('alice'), before, judgedEntry('bob')]).at(-1)).toEqual(['variant'])
+    const others = ['bob', 'carol', 'dave'].map((learner) => judgedEntry(learner))
+    expect(texts([own('Alice'), own('alice'), ...others]).flat()).not.toContain('variant')
+  })
+
   test('a single learner with a variant causes no reports about the others, unless the instructor requires variants', () => {
     const entries = [own('alice'), judgedEntry('bob'), judgedEntry('carol'), judgedEntry('dave')]
     expect(texts(entries)).toEqual([[], [], [], []])
