@@ -165,19 +165,19 @@ interface Played {
 /** A step that changes the cluster, and the following steps that only read, answer a question, or do not affect earlier steps. */
 type PlayedGroup = [first: Played, ...others: Played[]]
 
-/** All steps of an act are judged on one snapshot: with one for each step, `make lab-2` takes 21.5 instead of 15.7 s. */
+/** All steps of a group are judged on one snapshot: with one for each step, `make lab-2` takes 21.5 instead of 15.7 s. */
 function playedGroups(steps: readonly StepDefinition[], solution: LabSolution): PlayedGroup[] {
-  const acts: PlayedGroup[] = []
+  const groups: PlayedGroup[] = []
   for (const step of steps) {
     const entry = solution.steps[step.id]
     if (!entry) throw new Error(`The reference solution has no step "${step.id}".`)
-    const last = acts.at(-1)
+    const last = groups.at(-1)
     const isHarmless = entry.independent || onlyReads(entry)
     const joins = !entry.play || (isHarmless && !last?.some((played) => played.entry.cleanup))
     if (last && joins) last.push({ step, entry })
-    else acts.push([{ step, entry }])
+    else groups.push([{ step, entry }])
   }
-  return acts
+  return groups
 }
 
 /** Prints the title of a step and the commands of its solution. */

@@ -160,7 +160,7 @@ export const answers =
   })
 
 /**
- * The word for a lab's predictions, which stands before the commands of the step: the step, the prediction as typed, and
+ * The word for a lab's predictions, which comes before the commands of the step: the step, the prediction as typed, and
  * what it is on this cluster before these commands.
  */
 export const predictions =

@@ -105,7 +105,7 @@ function* labFaults({ steps, recall, parts }: WrittenLab): Generator<string> {
     ids.add(step.id)
   }
   for (const { id, choices, accepts } of recall) {
-    if (ids.has(id)) yield `there are two questions "${id}"`
+    if (ids.has(id)) yield `"${id}" is the id of a step and of a recall, or of two recalls`
     ids.add(id)
     if (choices.length > 0 && !accepts.every((answer) => choices.includes(answer)))
       yield `recall "${id}" accepts an answer that is not among its choices`

@@ -34,7 +34,7 @@ export function* lintQuotes(path: string, text: LabText, lab: WrittenLab): Gener
     const file = `${path}:${found.line}`
     for (const fault of quoteFaults(found, expected, lab.id)) yield { file, text: fault }
     if (isAskedTooLate(found, expected, fences))
-      yield { file, text: `a prediction stands before the commands of its step "${id}".` }
+      yield { file, text: `a prediction must be asked before the commands of its step "${id}".` }
   }
   for (const quote of quotes)
     if (!known.has(quote))

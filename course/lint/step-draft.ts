@@ -271,7 +271,7 @@ const labPart = (head: string): string =>
     .filter((part) => !OWN_KEYS.includes(/^\w+/.exec(part)?.[0] ?? ''))
     .join('')
 
-/** A prediction stands before the first commands, a question before what was seen. */
+/** A prediction comes before the first commands, a question before what was seen. */
 function withQuote(section: string, asks: NewStepAsks, quote: string): string {
   const at = section.search(asks === 'predict' ? /^```bash/m : SEEN)
   if (at === -1)
