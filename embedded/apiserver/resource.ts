@@ -251,31 +251,50 @@ export function parsePath(path: string): PathTarget {
   const [root, ...rest] = path.split('/').filter(Boolean).map(decoded)
   const [group, version, ...place] = root === 'api' ? ['', ...rest] : rest
   if ((root !== 'api' && root !== 'apis') || place.length === 0) return { is: 'document' }
-  const isNamed = (plural: string | undefined) => (own: Resource) =>
-    own.name === plural && own.group === group
   // `/namespaces/NS/pods` is a list of Pods, `/namespaces/NS/status` belongs to the namespace itself.
   const inNamespace =
-    place[0] === 'namespaces' && (group !== '' || discovered.some(isNamed(place[2])))
+    place[0] === 'namespaces' && (group !== '' || discovered.some(isNamed(group, place[2])))
   const [namespace, plural, name, subresource, ...more] = inNamespace
     ? place.slice(1)
     : [undefined, ...place]
-  const versions = [...discovered, ...olderVersions].filter(isNamed(plural))
+  const resource = servedResource(group, version, plural)
+  if (resource.served === 'reviewed' && name === undefined) return { is: 'review', resource }
+  if (resource.served === 'measured') return { is: 'metrics', resource, namespace, name }
+  const target: ResourceTarget = { is: 'resource', resource, namespace, name, subresource }
+  requireSubresource(target)
+  if (isWrongScope(target) || more.length > 0) throw unknownPath()
+  return target
+}
+
+const isNamed = (group: string | undefined, plural: string | undefined) => (resource: Resource) =>
+  resource.name === plural && resource.group === group
+
+/** The resource of a path. Throws 404 if it is refused by name, or not of this API. */
+function servedResource(
+  group: string | undefined,
+  version: string | undefined,
+  plural: string | undefined,
+): Resource {
+  const versions = [...discovered, ...olderVersions].filter(isNamed(group, plural))
   const refused = versions.find(({ served }) => served === 'refused')
   // In any version: `kubectl autoscale` may use an older one.
   if (refused) throw absentKind(substituted.get(refused.name) ?? refused.kind)
   const resource = versions.find((own) => own.version === version)
   if (!resource) throw unknownPath()
-  if (resource.served === 'reviewed' && name === undefined) return { is: 'review', resource }
-  if (resource.served === 'measured') return { is: 'metrics', resource, namespace, name }
-  const what = substituted.get(subresource ?? '')
-  if (what !== undefined) throw absentKind(what)
-  const wrongScope = resource.namespaced
-    ? namespace === undefined && name !== undefined
-    : namespace !== undefined
-  const isKnown = subresource === undefined || resource.subresources.includes(subresource)
-  if (wrongScope || more.length > 0 || !isKnown) throw unknownPath()
-  return { is: 'resource', resource, namespace, name, subresource }
+  return resource
 }
+
+/** Throws 404 for a subresource that the resource does not have. */
+function requireSubresource({ resource, subresource }: ResourceTarget): void {
+  if (subresource === undefined) return
+  const substitute = substituted.get(subresource)
+  if (substitute !== undefined) throw absentKind(substitute)
+  if (!resource.subresources.includes(subresource)) throw unknownPath()
+}
+
+/** A namespaced object without its namespace, or a namespace for a resource of the cluster. */
+const isWrongScope = ({ resource, namespace, name }: ResourceTarget): boolean =>
+  resource.namespaced ? namespace === undefined && name !== undefined : namespace !== undefined
 
 /** A malformed percent escape stays as it is; it then names nothing. */
 function decoded(part: string): string {

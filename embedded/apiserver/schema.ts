@@ -136,22 +136,22 @@ export function decode(
       case 'array':
         if (!Array.isArray(value)) return wrong()
         return value.map((item, index) => read(item, type.items, struct, `${path}[${index}]`))
-      case 'map': {
-        if (!isJsonObject(value)) return wrong()
-        const entries = Object.entries(value).filter(
-          ([, child]) => child !== null && child !== undefined,
-        )
-        return Object.fromEntries(
-          entries.map(([key, child]) => [key, read(child ?? null, type.values, struct, path)]),
-        )
-      }
-      case 'quantity':
-        return scalars.quantity.accepts(value) ? String(value) : wrong()
+      case 'map':
+        return isJsonObject(value) ? readMap(value, type.values, struct, path) : wrong()
       case 'object':
         return isJsonObject(value) ? readObject(value, type.name, path) : wrong()
-      default:
-        return scalars[type.is].accepts(value) ? value : wrong()
+      default: {
+        const { accepts, asRead = unchanged } = scalars[type.is]
+        return accepts(value) ? asRead(value) : wrong()
+      }
     }
+  }
+
+  function readMap(map: JsonObject, values: FieldType, struct: string, path: string): JsonObject {
+    const entries = Object.entries(map).filter(([, child]) => child !== null && child !== undefined)
+    return Object.fromEntries(
+      entries.map(([key, child]) => [key, read(child ?? null, values, struct, path)]),
+    )
   }
 
   function readObject(value: JsonObject, name: string, path: string): JsonObject {
@@ -181,8 +181,17 @@ const isNumber = (value: Json) => typeof value === 'number'
 const isInteger = (value: Json) => Number.isInteger(value)
 const isTextOrNumber = (value: Json) => isText(value) || isNumber(value)
 
-/** The values that a type accepts, and its name in Go. */
-const scalars: Readonly<Record<Scalar, { goName: string; accepts: (value: Json) => boolean }>> = {
+interface ScalarRules {
+  /** The name of the type in Go. */
+  goName: string
+  accepts: (value: Json) => boolean
+  /** The decoded value of an accepted one; absent if they are the same. */
+  asRead?: (value: Json) => Json
+}
+
+const unchanged = (value: Json) => value
+
+const scalars: Readonly<Record<Scalar, ScalarRules>> = {
   any: { goName: 'any', accepts: () => true },
   string: { goName: 'string', accepts: isText },
   date: { goName: 'v1.Time', accepts: isText },
@@ -191,7 +200,7 @@ const scalars: Readonly<Record<Scalar, { goName: string; accepts: (value: Json) 
   int64: { goName: 'int64', accepts: isInteger },
   number: { goName: 'float64', accepts: isNumber },
   intOrString: { goName: 'intstr.IntOrString', accepts: isTextOrNumber },
-  quantity: { goName: 'resource.Quantity', accepts: isTextOrNumber },
+  quantity: { goName: 'resource.Quantity', accepts: isTextOrNumber, asRead: String },
 }
 
 function goName(type: FieldType): string {

@@ -126,27 +126,29 @@ function carryAllocations(spec: k8s.V1ServiceSpec, old: k8s.V1ServiceSpec): void
 
 /** Which fields a Service of its type needs, and which it can't have. */
 function validateType(spec: k8s.V1ServiceSpec, errors: FieldErrors): void {
-  const {
-    type,
-    clusterIP,
-    externalName,
-    ports = [],
-    externalTrafficPolicy,
-    healthCheckNodePort,
-  } = spec
-  if (type === 'ExternalName') {
-    if (!externalName) errors.required('spec.externalName')
-    else
-      errors.invalid(
-        'spec.externalName',
-        externalName,
-        ...syntaxFaults(externalName.replace(/\.$/, ''), 'subdomain'),
-      )
-    if (clusterIP)
-      errors.forbidden('spec.clusterIPs[0]', 'may not be set for ExternalName services')
-  } else if (ports.length === 0 && clusterIP !== 'None') errors.required('spec.ports')
+  const { type, clusterIP, ports = [] } = spec
+  if (type === 'ExternalName') validateExternalName(spec, errors)
+  else if (ports.length === 0 && clusterIP !== 'None') errors.required('spec.ports')
   if (clusterIP === 'None' && hasNodePorts(spec))
     errors.invalid('spec.clusterIPs[0]', clusterIP, `may not be set to 'None' for ${type} services`)
+  validatePorts(spec, errors)
+  validateExternalTraffic(spec, errors)
+}
+
+function validateExternalName(spec: k8s.V1ServiceSpec, errors: FieldErrors): void {
+  const { clusterIP, externalName } = spec
+  if (!externalName) errors.required('spec.externalName')
+  else
+    errors.invalid(
+      'spec.externalName',
+      externalName,
+      ...syntaxFaults(externalName.replace(/\.$/, ''), 'subdomain'),
+    )
+  if (clusterIP) errors.forbidden('spec.clusterIPs[0]', 'may not be set for ExternalName services')
+}
+
+function validatePorts(spec: k8s.V1ServiceSpec, errors: FieldErrors): void {
+  const { type, ports = [] } = spec
   for (const [index, { name, nodePort }] of ports.entries()) {
     if (!name && ports.length > 1) errors.required(`spec.ports[${index}].name`)
     if (nodePort && !hasNodePorts(spec))
@@ -155,6 +157,11 @@ function validateType(spec: k8s.V1ServiceSpec, errors: FieldErrors): void {
         `may not be used when \`type\` is '${type}'`,
       )
   }
+}
+
+/** Fields for traffic from outside the cluster, which only some types have. */
+function validateExternalTraffic(spec: k8s.V1ServiceSpec, errors: FieldErrors): void {
+  const { type, externalTrafficPolicy, healthCheckNodePort } = spec
   if (externalTrafficPolicy && !isExternal(spec)) {
     const detail = 'may only be set for externally-accessible services'
     errors.invalid('spec.externalTrafficPolicy', externalTrafficPolicy, detail)

@@ -95,22 +95,33 @@ export function serveSpdy(socket: Duplex, opened: (stream: SpdyStream) => void):
     })
   }
 
+  async function receive(stream: number, flags: number, data: Buffer): Promise<void> {
+    const input = inputs.get(stream)
+    // TCP slows down a client that sends faster than the other end reads.
+    if (data.length > 0 && input && !input.write(data)) {
+      isWaiting = true
+      await once(input, 'drain')
+      isWaiting = false
+    }
+    if (flags & fin) endInput(stream)
+  }
+
+  function answerPing(payload: Buffer): void {
+    // Those with even numbers are answers to this server's own.
+    if (payload.readUInt32BE(0) % 2 === 1) socket.write(frame(control.ping, payload))
+  }
+
   async function handle(first: number, flags: number, payload: Buffer): Promise<void> {
-    if (first === control.synStream) await open(payload, flags)
-    else if (first === control.ping) {
-      // Those with even numbers are answers to this server's own.
-      if (payload.readUInt32BE(0) % 2 === 1) socket.write(frame(control.ping, payload))
-    } else if (first === control.rstStream) endInput(payload.readUInt32BE(0))
-    else if (first === control.goAway) socket.end()
-    else if (first < control.any) {
-      const input = inputs.get(first)
-      // TCP slows down a client that sends faster than the other end reads.
-      if (payload.length > 0 && input && !input.write(payload)) {
-        isWaiting = true
-        await once(input, 'drain')
-        isWaiting = false
-      }
-      if (flags & fin) endInput(first)
+    if (first < control.any) return receive(first, flags, payload)
+    switch (first) {
+      case control.synStream:
+        return open(payload, flags)
+      case control.ping:
+        return answerPing(payload)
+      case control.rstStream:
+        return endInput(payload.readUInt32BE(0))
+      case control.goAway:
+        socket.end()
     }
   }
 

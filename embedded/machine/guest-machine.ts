@@ -196,21 +196,28 @@ class GuestMachine implements Machine {
         stderr.end()
         settle(end)
       }
+      const started = ({ pid }: { pid: number }) => {
+        const kill = (signal: string) =>
+          this.#send(stream, FrameType.kill, JSON.stringify({ signal }))
+        const resize = (columns: number, rows: number) =>
+          this.#send(stream, FrameType.resize, JSON.stringify({ columns, rows }))
+        resolve({ pid, stdin, stdout, stderr, exited, kill, resize })
+      }
       const stream = this.#open(({ type: kind, payload }) => {
-        if (kind === FrameType.data) stdout.write(payload, readOutput?.(payload.length))
-        else if (kind === FrameType.errorData) stderr.write(payload, readErrors?.(payload.length))
-        else if (kind === FrameType.credit) window.grant(readCredit(payload).bytes)
-        else if (kind === FrameType.exit) finish(JSON.parse(payload.toString()))
-        else if (kind === FrameType.started) {
-          const { pid } = JSON.parse(payload.toString()) as { pid: number }
-          const kill = (signal: string) =>
-            this.#send(stream, FrameType.kill, JSON.stringify({ signal }))
-          const resize = (columns: number, rows: number) =>
-            this.#send(stream, FrameType.resize, JSON.stringify({ columns, rows }))
-          resolve({ pid, stdin, stdout, stderr, exited, kill, resize })
-        } else {
-          reject(new Error(payload.toString()))
-          finish(processEnd(null, 'SIGKILL'))
+        switch (kind) {
+          case FrameType.data:
+            return void stdout.write(payload, readOutput?.(payload.length))
+          case FrameType.errorData:
+            return void stderr.write(payload, readErrors?.(payload.length))
+          case FrameType.credit:
+            return window.grant(readCredit(payload).bytes)
+          case FrameType.exit:
+            return finish(JSON.parse(payload.toString()))
+          case FrameType.started:
+            return started(JSON.parse(payload.toString()))
+          default:
+            reject(new Error(payload.toString()))
+            return finish(processEnd(null, 'SIGKILL'))
         }
       })
       const [readOutput, readErrors] = [FrameType.data, FrameType.errorData].map((kind) =>
