@@ -36,30 +36,22 @@ export function startJobController(context: ControllerContext): void {
     if (endOf(job)) return
     const podsOf = () => byState(claim<Pod>(api, job, 'pods'))
     const pods = podsOf()
-    const { succeeded, failed } = pods
     const end = resultOf(job, pods)
     if (end) for (const pod of pods.active) control.delete(job, pod)
-    else {
-      const missing = missingPods(job, pods)
-      const wait = missing > 0 ? delayAfter(failed, Date.now()) : 0
-      if (wait > 0) queue.addAfter(key, wait)
-      else for (let count = 0; count < missing; count++) control.create(job, job.spec.template)
-    }
+    else createMissing(job, pods, key)
     const { active } = podsOf()
-    const now = timestamp()
-    writeStatus(api, 'jobs', job, {
-      startTime: job.status?.startTime ?? now,
-      ...(end === complete && { completionTime: now }),
-      ...(end && {
-        conditions: [{ ...end, status: 'True', lastProbeTime: now, lastTransitionTime: now }],
-      }),
-      ...(active.length > 0 &&
-        !end && { active: active.length, ready: active.filter(hasReadyCondition).length }),
-      ...countsAbove0({ succeeded: succeeded.length, failed: failed.length }),
-    })
+    writeStatus(api, 'jobs', job, jobStatus(job, { ...pods, active }, end))
     if (end === complete) recorder.event(job, 'Normal', 'Completed', end.message)
     else if (end) recorder.event(job, 'Warning', end.reason, end.message)
   })
+
+  /** Creates the missing Pods of a Job; after a failure it first waits. */
+  function createMissing(job: Job, pods: JobPods, key: string): void {
+    const missing = missingPods(job, pods)
+    const wait = missing > 0 ? delayAfter(pods.failed, Date.now()) : 0
+    if (wait > 0) queue.addAfter(key, wait)
+    else for (let count = 0; count < missing; count++) control.create(job, job.spec.template)
+  }
 
   watchOwned(context, queue, 'pods', 'jobs')
 }
@@ -97,6 +89,25 @@ function resultOf(
   const containers = active.flatMap(({ status }) => status?.containerStatuses ?? [])
   const restarts = containers.reduce((sum, { restartCount }) => sum + restartCount, 0)
   return failed.length + restarts > backoffLimit ? tooManyFailures : undefined
+}
+
+/** The status of a Job, which ends now with the condition `end` if there is one. */
+function jobStatus(
+  job: Job,
+  { active, succeeded, failed }: JobPods,
+  end: typeof complete | undefined,
+): NonNullable<Job['status']> {
+  const now = timestamp()
+  return {
+    startTime: job.status?.startTime ?? now,
+    ...(end === complete && { completionTime: now }),
+    ...(end && {
+      conditions: [{ ...end, status: 'True', lastProbeTime: now, lastTransitionTime: now }],
+    }),
+    ...(active.length > 0 &&
+      !end && { active: active.length, ready: active.filter(hasReadyCondition).length }),
+    ...countsAbove0({ succeeded: succeeded.length, failed: failed.length }),
+  }
 }
 
 /** The number of Pods to start. Without `completions`, none after the first success. */

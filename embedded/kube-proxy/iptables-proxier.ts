@@ -1,4 +1,4 @@
-import type { Ruleset, Table } from '../../dataplane/iptables-save.ts'
+import type { Chain, Ruleset, Table } from '../../dataplane/iptables-save.ts'
 import { isServiceChain } from '../../dataplane/kube-proxy/chain-names.ts'
 import { isBuiltIn } from '../../dataplane/kube-proxy/ruleset-builder.ts'
 import { featuresOf } from '../../dataplane/kube-proxy/versions.ts'
@@ -126,31 +126,43 @@ export interface TableChange {
  * each is flushed and filled again, missing jumps are inserted at the top of the built-in chains (EnsureRule with Prepend),
  * and existing ones are not moved.
  */
-export function tableInput(
-  name: string,
-  { wanted, current, write, remove = [] }: TableChange,
-): string {
+export function tableInput(name: string, change: TableChange): string {
+  const { wanted, remove = [] } = change
   const lines: string[] = []
   const rules: string[] = []
   for (const chain of wanted.values()) {
-    if (isBuiltIn(name, chain.name)) {
-      if (current)
-        rules.push(...missingJumps(chain.name, chain.rules, current.get(chain.name)?.rules ?? []))
-      continue
-    }
-    if (write && !write.has(chain.name)) continue
-    if (isEnsuredOnly(name, chain.name)) {
-      if (current && !current.has(chain.name)) lines.push(`:${chain.name} - [0:0]`)
-      continue
-    }
-    lines.push(`:${chain.name} - [0:0]`)
-    for (const { spec } of chain.rules) rules.push(`-A ${chain.name} ${spec}`)
+    const { isDeclared, added } = chainInput(name, chain, change)
+    if (isDeclared) lines.push(`:${chain.name} - [0:0]`)
+    for (const rule of added) rules.push(rule)
   }
   // Declaring a chain flushes it, so that chains that jump to each other can be deleted in any order.
   lines.push(...remove.map((chain) => `:${chain} - [0:0]`))
   rules.push(...remove.map((chain) => `-X ${chain}`))
   if (lines.length + rules.length === 0) return ''
   return `*${name}\n${[...lines, ...rules].join('\n')}\nCOMMIT\n`
+}
+
+/** Whether a chain is declared, which creates or flushes it, and the rules that are added to it. */
+interface ChainInput {
+  isDeclared: boolean
+  added: readonly string[]
+}
+
+function chainInput(
+  table: string,
+  { name, rules }: Chain,
+  { current, write }: TableChange,
+): ChainInput {
+  if (isBuiltIn(table, name)) {
+    const added = current ? missingJumps(name, rules, current.get(name)?.rules ?? []) : []
+    return { isDeclared: false, added }
+  }
+  if (write && !write.has(name)) return { isDeclared: false, added: [] }
+  if (isEnsuredOnly(table, name)) {
+    const isMissing = current !== undefined && !current.has(name)
+    return { isDeclared: isMissing, added: [] }
+  }
+  return { isDeclared: true, added: rules.map(({ spec }) => `-A ${name} ${spec}`) }
 }
 
 /** The predicted order is that of an empty node, on which the last jump created is the first one. */

@@ -1,6 +1,6 @@
 import type { Link } from '../../dataplane/ip-addr.ts'
 import { contains, printEndpoint } from '../../dataplane/ip-address.ts'
-import { type IpSets, printIpsetSave } from '../../dataplane/ipset-save.ts'
+import { type IpSet, type IpSets, printIpsetSave } from '../../dataplane/ipset-save.ts'
 import { printIptablesSave } from '../../dataplane/iptables-save.ts'
 import {
   parseIpvsadmList,
@@ -142,15 +142,17 @@ export function ipsetInput(wanted: IpSets, current: IpSets): string {
   let input = ''
   for (const set of wanted.values()) {
     const present = current.get(set.name)
-    if (!present) input += printIpsetSave(new Map([[set.name, set]]))
-    else {
-      for (const member of present.members)
-        if (!set.members.has(member)) input += `del ${set.name} ${member}\n`
-      for (const member of set.members)
-        if (!present.members.has(member)) input += `add ${set.name} ${member}\n`
-    }
+    input += present ? memberLines(set, present) : printIpsetSave(new Map([[set.name, set]]))
   }
   return input
+}
+
+/** The lines that delete and add members of an existing set. */
+function memberLines({ name, members }: IpSet, present: IpSet): string {
+  let lines = ''
+  for (const member of present.members) if (!members.has(member)) lines += `del ${name} ${member}\n`
+  for (const member of members) if (!present.members.has(member)) lines += `add ${name} ${member}\n`
+  return lines
 }
 
 const dummyAddresses = (links: readonly Link[]) =>

@@ -28,22 +28,14 @@ export function startProbes(target: ContainerProbeTarget, outcome: ProbeOutcome)
   /** Repeats a probe, from the initial delay on (pkg/kubelet/prober/worker.go). Yields its result when a threshold changes it. */
   async function* results(kind: string, probe: Probe): AsyncGenerator<boolean> {
     await wait((probe.initialDelaySeconds ?? 0) * 1000)
-    let [last, result]: (boolean | undefined)[] = []
-    let streak = 0
+    const streak = new ProbeStreak(probe)
     while (!signal.aborted) {
       const begun = Date.now()
       const failure = await runProbe(probe, target)
       if (signal.aborted) return
       const success = failure === undefined
-      streak = last === success ? streak + 1 : 1
-      last = success
       if (!success) outcome.unhealthy(`${kind} probe failed: ${failure}`)
-      const threshold =
-        (success ? probe.successThreshold : probe.failureThreshold) ?? (success ? 1 : 3)
-      if (streak >= threshold && success !== result) {
-        result = success
-        yield success
-      }
+      if (streak.add(success)) yield success
       await wait(begun + (probe.periodSeconds ?? 10) * 1000 - Date.now())
     }
   }
@@ -68,6 +60,29 @@ export function startProbes(target: ContainerProbeTarget, outcome: ProbeOutcome)
   }
   void run()
   return () => stopping.abort()
+}
+
+/** Counts equal results of a probe in a row. */
+class ProbeStreak {
+  readonly #probe: Probe
+  #length = 0
+  #last: boolean | undefined
+  #reported: boolean | undefined
+
+  constructor(probe: Probe) {
+    this.#probe = probe
+  }
+
+  /** Counts a result. Returns true if it is reported: its threshold is reached, and it is new. */
+  add(success: boolean): boolean {
+    const { successThreshold = 1, failureThreshold = 3 } = this.#probe
+    this.#length = success === this.#last ? this.#length + 1 : 1
+    this.#last = success
+    if (this.#length < (success ? successThreshold : failureThreshold)) return false
+    if (success === this.#reported) return false
+    this.#reported = success
+    return true
+  }
 }
 
 /** Undefined if the probe succeeded, else the kubelet's message. */

@@ -1,6 +1,17 @@
 import type { Api } from '../apiserver/api.ts'
 import type { ServiceObject } from '../controllers/resources.ts'
-import type { ConfigMap, ContainerContext, PodSandbox, Secret } from './objects.ts'
+import type { ConfigMap, Container, ContainerContext, PodSandbox, Secret } from './objects.ts'
+
+type EnvironmentSource = NonNullable<Container['envFrom']>[number]
+type EnvironmentVariable = NonNullable<Container['env']>[number]
+type DataKind = 'configmap' | 'secret'
+
+/** A reference to a ConfigMap or Secret, or to one key of it. */
+interface DataReference {
+  name?: string
+  key?: string
+  optional?: boolean
+}
 
 /** The value that a `fieldRef` of a container's environment refers to. Throws the kubelet's Error for an unknown path. */
 function fieldValue(path: string, { pod, podIP, hostIP }: PodSandbox): string {
@@ -34,7 +45,7 @@ export function expand(text: string, variables: Readonly<Record<string, string>>
 export function dataOf(
   api: Api,
   namespace: string | undefined,
-  kind: 'configmap' | 'secret',
+  kind: DataKind,
   name = '',
 ): Map<string, Buffer> | undefined {
   const found = api.get<ConfigMap & Secret & { binaryData?: Record<string, string> }>(
@@ -73,39 +84,71 @@ export function containerEnvironment(api: Api, context: ContainerContext): Recor
     HOME: '/root',
     ...serviceEnvironment(api, namespace),
   }
-  type Reference = { name?: string; key?: string; optional?: boolean }
-  const read = (
-    kind: 'configmap' | 'secret',
-    { name, optional }: Reference,
-  ): Map<string, Buffer> => {
-    const data = dataOf(api, namespace, kind, name)
-    if (!data && !optional) throw new Error(`${kind} "${name}" not found`)
-    return data ?? new Map()
+  for (const source of container.envFrom ?? []) {
+    const prefix = source.prefix ?? ''
+    for (const [key, value] of sourceData(api, namespace, source))
+      result[prefix + key] = value.toString()
   }
-  const readKey = (kind: 'configmap' | 'secret', reference: Reference): string | undefined => {
-    const { name, key = '', optional } = reference
-    const value = read(kind, reference).get(key)
-    if (value === undefined && !optional)
-      throw new Error(`couldn't find key ${key} in ${kind} ${namespace}/${name}`)
-    return value?.toString()
-  }
-  for (const { prefix = '', configMapRef, secretRef } of container.envFrom ?? []) {
-    const data = configMapRef
-      ? read('configmap', configMapRef)
-      : secretRef
-        ? read('secret', secretRef)
-        : []
-    for (const [key, value] of data) result[prefix + key] = value.toString()
-  }
-  for (const { name, value, valueFrom: from } of container.env ?? []) {
-    let found: string | undefined
-    if (from?.fieldRef) found = fieldValue(from.fieldRef.fieldPath, context)
-    else if (from?.configMapKeyRef) found = readKey('configmap', from.configMapKeyRef)
-    else if (from?.secretKeyRef) found = readKey('secret', from.secretKeyRef)
-    else found = expand(value ?? '', result)
-    if (found !== undefined) result[name] = found
+  for (const variable of container.env ?? []) {
+    const value = variableValue(api, context, variable, result)
+    if (value !== undefined) result[variable.name] = value
   }
   return result
+}
+
+/** The data of the ConfigMap or Secret of one `envFrom`. */
+function sourceData(
+  api: Api,
+  namespace: string | undefined,
+  { configMapRef, secretRef }: EnvironmentSource,
+): Map<string, Buffer> {
+  if (configMapRef) return referencedData(api, namespace, 'configmap', configMapRef)
+  if (secretRef) return referencedData(api, namespace, 'secret', secretRef)
+  return new Map()
+}
+
+/**
+ * The value of one `env`, with the `known` variables that it refers to; undefined if it is that
+ * of an optional key that is missing.
+ */
+function variableValue(
+  api: Api,
+  context: ContainerContext,
+  { value, valueFrom: from }: EnvironmentVariable,
+  known: Readonly<Record<string, string>>,
+): string | undefined {
+  const { namespace } = context.pod.metadata
+  if (from?.fieldRef) return fieldValue(from.fieldRef.fieldPath, context)
+  if (from?.configMapKeyRef)
+    return referencedValue(api, namespace, 'configmap', from.configMapKeyRef)
+  if (from?.secretKeyRef) return referencedValue(api, namespace, 'secret', from.secretKeyRef)
+  return expand(value ?? '', known)
+}
+
+/** The data of a ConfigMap or Secret; empty if it is missing and optional. */
+function referencedData(
+  api: Api,
+  namespace: string | undefined,
+  kind: DataKind,
+  { name, optional }: DataReference,
+): Map<string, Buffer> {
+  const data = dataOf(api, namespace, kind, name)
+  if (!data && !optional) throw new Error(`${kind} "${name}" not found`)
+  return data ?? new Map()
+}
+
+/** The value of one key of a ConfigMap or Secret; undefined if it is missing and optional. */
+function referencedValue(
+  api: Api,
+  namespace: string | undefined,
+  kind: DataKind,
+  reference: DataReference,
+): string | undefined {
+  const { key = '', optional } = reference
+  const value = referencedData(api, namespace, kind, reference).get(key)
+  if (value === undefined && !optional)
+    throw new Error(`couldn't find key ${key} in ${kind} ${namespace}/${reference.name}`)
+  return value?.toString()
 }
 
 /** The variables with the Services of a Pod's namespace (docs: "Environment variables" of Services). */

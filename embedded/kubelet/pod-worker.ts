@@ -127,20 +127,8 @@ export class PodWorker {
   async #run(): Promise<void> {
     while (!this.#stopping.signal.aborted && !(await this.#join()))
       await delay(retryMs, undefined, { signal: this.#stopping.signal }).catch(() => {})
-    for (const worker of this.init) {
-      if (this.#stopping.signal.aborted) return
-      const { restartPolicy } = worker.container
-      if (restartPolicy === 'Always') void worker.run('Always')
-      else if (
-        (await worker.run(this.pod.spec.restartPolicy === 'Never' ? 'Never' : 'OnFailure')) !== 0
-      )
-        return
-      else {
-        worker.status.ready = true
-        this.#sync()
-      }
-    }
-    if (this.#stopping.signal.aborted) return
+    const isInitialized = await this.#runInit()
+    if (!isInitialized || this.#stopping.signal.aborted) return
     for (const { status } of this.containers)
       status.state = { waiting: { reason: 'ContainerCreating' } }
     await Promise.all(
@@ -150,6 +138,26 @@ export class PodWorker {
     // All containers ended permanently: the network is removed, the Pod object stays until it is deleted.
     for (const worker of [...this.init, ...this.#ephemeral]) worker.kill()
     await this.#leave()
+  }
+
+  /**
+   * Runs the init containers in turn; a sidecar (`restartPolicy: Always`) keeps running beside
+   * the next ones. Returns false if one failed or the Pod is being stopped.
+   */
+  async #runInit(): Promise<boolean> {
+    for (const worker of this.init) {
+      if (this.#stopping.signal.aborted) return false
+      if (worker.container.restartPolicy === 'Always') {
+        void worker.run('Always')
+        continue
+      }
+      const isOnce = this.pod.spec.restartPolicy === 'Never'
+      const exitCode = await worker.run(isOnce ? 'Never' : 'OnFailure')
+      if (exitCode !== 0) return false
+      worker.status.ready = true
+      this.#sync()
+    }
+    return true
   }
 
   /** Creates network and volumes. Returns false if a part is missing and it must be retried. */

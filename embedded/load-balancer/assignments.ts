@@ -19,23 +19,44 @@ const wantsAddress = ({ spec, metadata }: ServiceObject) =>
 
 /** The changes that give each Service of type LoadBalancer, and no other, its own address of the pool. */
 export function assignments(services: readonly ServiceObject[], pool: AddressPool): Assignment[] {
+  const owners = addressOwners(services)
+  const changes: Assignment[] = []
+  for (const service of services) {
+    if (wantsAddress(service)) changes.push(...assignAddress(service, pool, owners))
+    else if (mustReturnAddress(service, pool)) changes.push({ service, ip: undefined })
+  }
+  return changes
+}
+
+/** The Service that keeps each assigned address: the first, if several have the same one. */
+function addressOwners(services: readonly ServiceObject[]): Map<string, ServiceObject> {
   const owners = new Map<string, ServiceObject>()
   for (const service of services.filter(wantsAddress)) {
     const current = assignedAddress(service)
     if (current && !owners.has(current)) owners.set(current, service)
   }
-  const changes: Assignment[] = []
-  for (const service of services) {
-    const existing = assignedAddress(service)
-    if (wantsAddress(service)) {
-      const taken = [...owners].filter(([, owner]) => owner !== service).map(([ip]) => ip)
-      const choice = chooseAddress(pool, service.spec.loadBalancerIP, existing, new Set(taken))
-      if (choice.ip !== undefined) owners.set(choice.ip, service)
-      if (choice.ip === undefined || choice.ip !== existing) changes.push({ service, ...choice })
-    } else if (existing && isInPool(pool, existing) && !service.spec.loadBalancerClass)
-      changes.push({ service, ip: undefined })
-  }
-  return changes
+  return owners
+}
+
+/** The change of a Service that wants an address: none if it keeps its own. Updates `owners`. */
+function assignAddress(
+  service: ServiceObject,
+  pool: AddressPool,
+  owners: Map<string, ServiceObject>,
+): Assignment[] {
+  const existing = assignedAddress(service)
+  const taken = [...owners].filter(([, owner]) => owner !== service).map(([ip]) => ip)
+  const choice = chooseAddress(pool, service.spec.loadBalancerIP, existing, new Set(taken))
+  if (choice.ip === undefined) return [{ service, ...choice }]
+  owners.set(choice.ip, service)
+  return choice.ip === existing ? [] : [{ service, ...choice }]
+}
+
+/** Whether a Service that wants no address still has one of the pool. */
+function mustReturnAddress(service: ServiceObject, pool: AddressPool): boolean {
+  const existing = assignedAddress(service)
+  if (!existing || service.spec.loadBalancerClass) return false
+  return isInPool(pool, existing)
 }
 
 /** Assigns addresses of the pool to Services of type LoadBalancer, and takes them back when the type changes. */
