@@ -40,31 +40,7 @@ export function Course({ state: { lab, progress, incident } }: { state: PageStat
           </>
         )}
         {step && isOther && <IncidentStep step={step} report={incident.report} />}
-        {step && !isOther && (
-          <Blocks
-            key={`${step.id} task`}
-            blocks={step.task}
-            place={`${lab.number}/${step.id}/task`}
-          />
-        )}
-        {step && !isOther && isPassed && step.seen.length > 0 && (
-          <div class="seen">
-            <Blocks
-              key={`${step.id} seen`}
-              blocks={step.seen}
-              place={`${lab.number}/${step.id}/seen`}
-            />
-          </div>
-        )}
-        {step && !isOther && step.onward.length > 0 && (
-          <div class="onward">
-            <Blocks
-              key={`${step.id} onward`}
-              blocks={step.onward}
-              place={`${lab.number}/${step.id}/onward`}
-            />
-          </div>
-        )}
+        {step && !isOther && <StepText lab={lab.number} step={step} isPassed={isPassed} />}
         {progress.at === 'end' && (
           <>
             <Blocks blocks={progress.summary ?? []} place={`${lab.number}/end`} />
@@ -88,6 +64,20 @@ export function Course({ state: { lab, progress, incident } }: { state: PageStat
         </div>
       )}
     </section>
+  )
+}
+
+/** The text of a step: its task, what it shows once it is passed, and what follows. */
+function StepText({ lab, step, isPassed }: { lab: number; step: StepContent; isPassed: boolean }) {
+  const part = (name: 'task' | 'seen' | 'onward') => (
+    <Blocks key={`${step.id} ${name}`} blocks={step[name]} place={`${lab}/${step.id}/${name}`} />
+  )
+  return (
+    <>
+      {part('task')}
+      {isPassed && step.seen.length > 0 && <div class="seen">{part('seen')}</div>}
+      {step.onward.length > 0 && <div class="onward">{part('onward')}</div>}
+    </>
   )
 }
 

@@ -141,6 +141,13 @@ interface StationListProps {
 
 /** The places, machine by machine. */
 function StationList({ stations, at, own, differing, choose }: StationListProps) {
+  const placeClass = (place: number, { isStopped }: Station) =>
+    [
+      place === at ? 'at' : place < at ? 'gone' : '',
+      isStopped ? 'stopped' : '',
+      own.has(place) ? 'own' : '',
+      differing?.has(place) ? 'differs' : '',
+    ].join(' ')
   return (
     <>
       {machinesOf(stations).map(({ node, places }, index) => (
@@ -148,37 +155,36 @@ function StationList({ stations, at, own, differing, choose }: StationListProps)
           {node !== '' && <h4>{node}</h4>}
           <ol>
             {places.map(({ station, index: place }) => (
-              <li
-                key={place}
-                class={[
-                  place === at ? 'at' : place < at ? 'gone' : '',
-                  station.isStopped ? 'stopped' : '',
-                  own.has(place) ? 'own' : '',
-                  differing?.has(place) ? 'differs' : '',
-                ].join(' ')}
-              >
+              <li key={place} class={placeClass(place, station)}>
                 <Button
                   class="plain"
                   aria-current={place === at ? 'step' : undefined}
                   onClick={() => choose(place)}
                 >
-                  <span class="place">{stationName(station)}</span>
-                  {station.device && <span class="soft">{station.device}</span>}
-                  {station.changed.map((field) => (
-                    <code key={field} class="change">
-                      {field} {station.packet[field]}
-                    </code>
-                  ))}
-                  {station.isStopped && <strong>✗ stopped here</strong>}
-                  {differing?.has(place) && (
-                    <span class="hidden">, differs from the other path</span>
-                  )}
+                  <StationText station={station} isDiffering={differing?.has(place) ?? false} />
                 </Button>
               </li>
             ))}
           </ol>
         </div>
       ))}
+    </>
+  )
+}
+
+/** The name of a place, and what happens to the packet there. */
+function StationText({ station, isDiffering }: { station: Station; isDiffering: boolean }) {
+  return (
+    <>
+      <span class="place">{stationName(station)}</span>
+      {station.device && <span class="soft">{station.device}</span>}
+      {station.changed.map((field) => (
+        <code key={field} class="change">
+          {field} {station.packet[field]}
+        </code>
+      ))}
+      {station.isStopped && <strong>✗ stopped here</strong>}
+      {isDiffering && <span class="hidden">, differs from the other path</span>}
     </>
   )
 }

@@ -28,6 +28,9 @@ interface TreeProps {
   select(id: string): void
 }
 
+/** Undefined if a key does nothing. */
+type KeyAction = (() => void) | undefined
+
 /** How long a counter that changed is highlighted. */
 const LIT_MS = 5000
 
@@ -54,27 +57,32 @@ export function Tree({ holdings, index, kept, selected, changed, moved, select }
     if (!next.delete(id)) next.add(id)
     setToggled(next)
   }
-  const onKeyDown = (event: KeyboardEvent) => {
-    const row = rows[at]
-    if (!row || event.altKey || event.ctrlKey || event.metaKey) return
-    const { entry, open, parent } = row
-    const go = (to: number) => {
-      const row = rows[Math.max(0, Math.min(to, rows.length - 1))]
-      if (row) select(row.entry.id)
-    }
+  const go = (to: number) => {
+    const row = rows[Math.max(0, Math.min(to, rows.length - 1))]
+    if (row) select(row.entry.id)
+  }
+  /** What each key does to the selected row; undefined if nothing. */
+  const keyActions = ({ entry, open, parent }: TreeRow): Record<string, KeyAction> => {
     const jump = entry.refersTo?.[0]
+    const next = () => go(at + 1)
     const toggleThis = () => toggle(entry.id)
-    /** What each key does to this row; undefined if nothing. */
-    const actions: Record<string, (() => void) | undefined> = {
-      ArrowDown: () => go(at + 1),
+    const selectParent = parent === undefined ? undefined : () => select(parent)
+    const isLeaf = open === undefined
+    return {
+      ArrowDown: next,
       ArrowUp: () => go(at - 1),
       Home: () => go(0),
       End: () => go(rows.length - 1),
-      ArrowRight: open === undefined ? undefined : open ? () => go(at + 1) : toggleThis,
-      ArrowLeft: open ? toggleThis : parent === undefined ? undefined : () => select(parent),
-      Enter: open === undefined ? undefined : toggleThis,
+      ArrowRight: open ? next : isLeaf ? undefined : toggleThis,
+      ArrowLeft: open ? toggleThis : selectParent,
+      Enter: isLeaf ? undefined : toggleThis,
       j: jump === undefined ? undefined : () => select(jump),
     }
+  }
+  const onKeyDown = (event: KeyboardEvent) => {
+    const row = rows[at]
+    if (!row || event.altKey || event.ctrlKey || event.metaKey) return
+    const actions = keyActions(row)
     const action = Object.hasOwn(actions, event.key) ? actions[event.key] : undefined
     if (!action) return
     action()

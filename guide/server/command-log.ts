@@ -85,14 +85,20 @@ function partsOf(line: string): string[] {
   let quote = ''
   let depth = 0
   for (const letter of line) {
-    if (quote === '' && (letter === "'" || letter === '"')) quote = letter
-    else if (quote === letter) quote = ''
+    quote = quoteAfter(letter, quote)
     if (quote !== "'" && letter === '(') depth++
     if (quote !== "'" && letter === ')') depth--
     if (quote === '' && depth === 0 && /[;|&]/.test(letter)) parts.push('')
     else parts[parts.length - 1] += letter
   }
   return parts
+}
+
+/** The quote that is open after a letter, or an empty text; `open` is the one before it. */
+function quoteAfter(letter: string, open: string): string {
+  if (letter === open) return ''
+  const isQuote = letter === "'" || letter === '"'
+  return open === '' && isQuote ? letter : open
 }
 
 function isReadingPart(part: string): boolean {

@@ -62,28 +62,38 @@ function blocksOf(text: string, findAsked: FindAsked = () => undefined): Block[]
     if (html.trim() !== '') blocks.push({ kind: 'html', html })
     from = to + 1
   }
-  for (const [index, { type, level, info, content }] of tokens.entries()) {
-    if (type === 'blockquote_open' && level === 0) {
+  for (const [index, token] of tokens.entries()) {
+    if (token.level > 0) continue
+    if (token.type === 'blockquote_open') {
       const end = tokens.findIndex(
-        (token, at) => at > index && token.type === 'blockquote_close' && token.level === 0,
+        ({ type, level }, at) => at > index && type === 'blockquote_close' && level === 0,
       )
-      const [, word = '', ask = ''] = ASKED.exec(textOf(tokens.slice(index, end))) ?? []
-      const asked = word === '' ? undefined : findAsked(word.toLowerCase() as AskBlock['what'], ask)
-      if (asked) {
-        flush(index)
-        blocks.push(asked)
-        from = end + 1
-      }
+      const asked = askedIn(tokens.slice(index, end), findAsked)
+      if (!asked) continue
+      flush(index)
+      blocks.push(asked)
+      from = end + 1
     }
-    if (type !== 'fence' || level > 0) continue
-    flush(index)
-    const language = info.split(/\s+/)[0] ?? ''
-    const text = content.trimEnd()
-    // A placeholder is for the learner to complete: `make answer … A='…'`.
-    blocks.push({ kind: 'fence', language, text, run: TYPED.test(info) && !text.includes("='…'") })
+    if (token.type === 'fence') {
+      flush(index)
+      blocks.push(fenceBlock(token))
+    }
   }
   flush(tokens.length)
   return blocks
+}
+
+/** What a blockquote asks; undefined if it is only text. */
+function askedIn(blockquote: readonly Token[], findAsked: FindAsked): AskBlock | undefined {
+  const [, word = '', ask = ''] = ASKED.exec(textOf(blockquote)) ?? []
+  return word === '' ? undefined : findAsked(word.toLowerCase() as AskBlock['what'], ask)
+}
+
+function fenceBlock({ info, content }: Token): Block {
+  const language = info.split(/\s+/)[0] ?? ''
+  const text = content.trimEnd()
+  // A placeholder is for the learner to complete: `make answer … A='…'`.
+  return { kind: 'fence', language, text, run: TYPED.test(info) && !text.includes("='…'") }
 }
 
 const textOf = (tokens: readonly Token[]): string =>

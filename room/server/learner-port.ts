@@ -10,6 +10,7 @@ import { closeServer, SAFE_HEADERS } from '../../host/loopback-server.ts'
 import { Refusal, reasonOf } from '../../host/main.ts'
 import { isSecret } from '../../web/gate.ts'
 import {
+  type Hello,
   type LearnerMessage,
   learnerMessageSchema,
   MESSAGE_BYTES,
@@ -30,7 +31,7 @@ export interface LearnerLink {
 export interface LearnerHandler {
   /** The first message of a connection has come. Returns what to do with the others and with its end; undefined if it is refused. */
   arrive(
-    hello: Extract<LearnerMessage, { hello: unknown }>['hello'],
+    hello: Hello,
     link: LearnerLink,
   ): { take(message: LearnerMessage): void; gone(): void } | undefined
 }
@@ -179,18 +180,20 @@ function serve(socket: WebSocket, address: string, handler: LearnerHandler): voi
     clearTimeout(deadline)
     learner?.gone()
   })
+  const greet = (hello: Hello) => {
+    if (learner) return link.close('a second hello')
+    clearTimeout(deadline)
+    learner = handler.arrive(hello, link)
+    if (!learner) link.close('refused')
+  }
   socket.on('message', (data: Buffer, isBinary) => {
     if (socket.readyState !== socket.OPEN) return
     if (isBinary || !messages.take(1) || !bytes.take(data.length)) return link.close('too much')
     const message = readMessage(String(data))
     if (!message) return link.close('not a message of this protocol')
-    if ('hello' in message) {
-      if (learner) return link.close('a second hello')
-      clearTimeout(deadline)
-      learner = handler.arrive(message.hello, link)
-      if (!learner) link.close('refused')
-    } else if (learner) learner.take(message)
-    else link.close('no hello')
+    if ('hello' in message) return greet(message.hello)
+    if (!learner) return link.close('no hello')
+    learner.take(message)
   })
 }
 
