@@ -19,11 +19,10 @@ import { isOn } from '../host/switches.ts'
 import { incidents } from '../labs/08-incidents/incidents/all.ts'
 
 await main(async () => {
-  const { SEED, INCIDENT, LAB } = process.env
+  const { LAB } = process.env
   const [isHard, isShown, isHint] = [isOn('HARD'), isOn('SHOW'), isOn('HINT')]
   const lab = LAB ? labNumber(LAB) : undefined
-  const { columns } = process.stdout
-  if (isOn('LIST')) return console.log(listIncidents(incidents, columns))
+  if (isOn('LIST')) return console.log(listIncidents(incidents, process.stdout.columns))
   const cluster = await runningCluster()
   const purpose = isShown
     ? undefined
@@ -31,21 +30,33 @@ await main(async () => {
       ? 'note that a hint was taken'
       : 'start an incident and repair the previous one'
   const bench = await LabBench.open(cluster, createProgress(), purpose)
-  if (isHint) {
-    const { tier, of, text, lab: ofLab } = await takeHint(bench, lab)
-    console.log(`Hint ${tier} of ${of}: ${text}`)
-    const price = ofLab === INCIDENT_LAB ? `; each hint costs ${COST} points of the diagnosis` : ''
-    if (tier < of) console.log(`Need more? Run the command again${price}.`)
-    return
-  }
-  if (isShown) {
-    const open = await latestIncident(bench, lab)
-    if (!open)
-      throw new Refusal(
-        `No incident is open: \`${incidentCommand(lab ?? INCIDENT_LAB)}\` starts one.`,
-      )
-    return printIncident(open.note, open.lab)
-  }
+  if (isHint) return printHint(bench, lab)
+  if (isShown) return printLatest(bench, lab)
+  return startIncident(bench, lab, isHard)
+})
+
+async function printHint(bench: LabBench, lab: number | undefined): Promise<void> {
+  const { tier, of, text, lab: ofLab } = await takeHint(bench, lab)
+  console.log(`Hint ${tier} of ${of}: ${text}`)
+  const price = ofLab === INCIDENT_LAB ? `; each hint costs ${COST} points of the diagnosis` : ''
+  if (tier < of) console.log(`Need more? Run the command again${price}.`)
+}
+
+async function printLatest(bench: LabBench, lab: number | undefined): Promise<void> {
+  const open = await latestIncident(bench, lab)
+  if (!open)
+    throw new Refusal(
+      `No incident is open: \`${incidentCommand(lab ?? INCIDENT_LAB)}\` starts one.`,
+    )
+  printIncident(open.note, open.lab)
+}
+
+async function startIncident(
+  bench: LabBench,
+  lab: number | undefined,
+  isHard: boolean,
+): Promise<void> {
+  const { SEED, INCIDENT } = process.env
   if (isHard && lab !== undefined && lab !== INCIDENT_LAB)
     throw new Refusal(
       `HARD=1 is for incidents of lab ${INCIDENT_LAB}: lab ${lab} lists the causes that it teaches.`,
@@ -54,7 +65,7 @@ await main(async () => {
   const note = await openNext(bench, request)
   console.log('')
   printIncident(note, lab ?? INCIDENT_LAB)
-})
+}
 
 function printIncident(note: IncidentNote, lab: number): void {
   const { predict: prediction } = findStep(readLab(lab), askingStep(lab))

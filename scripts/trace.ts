@@ -7,7 +7,8 @@ import { pathOn } from '../course/node-paths.ts'
 import { livePacket, recordedPacket, snapshotWithRoutes } from '../course/read-node.ts'
 import { drawTrace, explainTrace } from '../dataplane/trace/draw.ts'
 import { stoppingPlace } from '../dataplane/trace/stopping-place.ts'
-import { tracePacket, traceToJson } from '../dataplane/trace.ts'
+import { type Trace, tracePacket, traceToJson } from '../dataplane/trace.ts'
+import type { PacketPath } from '../dataplane/view/packet-path.ts'
 import { Snapshot } from '../grading/snapshot.ts'
 import { main, Refusal } from '../host/main.ts'
 import { requireWritable } from '../host/plain-file.ts'
@@ -42,10 +43,7 @@ const options = {
 await main(async () => {
   const { capture, node, from, to, json, verbose, svg } = parseArgs({ options }).values
   if (svg) requireWritable(svg)
-  if (!from || !to)
-    throw new Refusal(
-      `${[!from && 'FROM=', !to && 'TO='].filter(Boolean).join(' and ')} must be given: make trace FROM=pod/NAME TO=svc/NAME:80; FROM= may also be host, outside, or pod: or external: with an address.`,
-    )
+  if (!from || !to) throw missingEnds(from, to)
   const cluster = capture ? undefined : await selectCluster()
   const found = cluster
     ? await livePacket(cluster, from, to, node || undefined)
@@ -56,17 +54,32 @@ await main(async () => {
       ? await snapshotWithRoutes(cluster)
       : new Snapshot(readCaptureFolder(capture ?? ''))
     const path = pathOn(snapshot, found.node, state, packet)
-    const picture = journeyFile(path, `${from} → ${to}`)
-    if (picture === undefined) throw new Error('The journey of this packet is not known.')
-    writeFileSync(svg, picture)
+    writeFileSync(svg, svgOf(path, `${from} → ${to}`))
   }
   const trace = tracePacket(state, packet)
   const stop = trace.verdict === 'accept' ? stoppingPlace(trace, packet, state) : undefined
-  const { isTTY, columns } = process.stdout
-  const plain = !isTTY || Boolean(process.env.NO_COLOR) || process.env.TERM === 'dumb'
-  const lines =
-    verbose || isOn('VERBOSE')
-      ? [...explainTrace(trace), ...(stop ? [`It ${stop}.`] : [])]
-      : drawTrace(trace, { width: columns || 80, plain, stop })
+  const isVerbose = verbose || isOn('VERBOSE')
+  const lines = describeTrace(trace, stop, isVerbose)
   process.stdout.write(`${json ? plainJson(traceToJson(trace)) : lines.join('\n')}\n`)
 }, USAGE)
+
+function missingEnds(from: string | undefined, to: string | undefined): Refusal {
+  const missing = [!from && 'FROM=', !to && 'TO='].filter(Boolean).join(' and ')
+  return new Refusal(
+    `${missing} must be given: make trace FROM=pod/NAME TO=svc/NAME:80; FROM= may also be host, outside, or pod: or external: with an address.`,
+  )
+}
+
+function svgOf(path: PacketPath, title: string): string {
+  const picture = journeyFile(path, title)
+  if (picture === undefined) throw new Error('The journey of this packet is not known.')
+  return picture
+}
+
+/** Each rule on the packet's path, or its path as a drawing; `stop` is where it stopped. */
+function describeTrace(trace: Trace, stop: string | undefined, isVerbose: boolean): string[] {
+  if (isVerbose) return [...explainTrace(trace), ...(stop ? [`It ${stop}.`] : [])]
+  const { isTTY, columns } = process.stdout
+  const plain = !isTTY || Boolean(process.env.NO_COLOR) || process.env.TERM === 'dumb'
+  return drawTrace(trace, { width: columns || 80, plain, stop })
+}

@@ -72,24 +72,31 @@ function usersKubeconfig(context: string): KubeConfig {
       `CLUSTER="context:${context}" needs a kubeconfig, but ${paths.map((path) => `"${path}"`).join(' and ')} ${paths.length > 1 ? 'do' : 'does'} not exist: name one with KUBECONFIG=.`,
     )
   const whole = new KubeConfig()
-  for (const path of there) {
-    readPlainFile(path)
-    const one = new KubeConfig()
-    try {
-      one.loadFromFile(path)
-    } catch {
-      throw new Error(
-        `"${path}" is not a kubeconfig: \`kubectl config view\` shows what is wrong with it.`,
-      )
-    }
-    // The first file that defines a name wins, as in kubectl.
-    for (const cluster of one.getClusters())
-      if (!whole.getCluster(cluster.name)) whole.addCluster(cluster)
-    for (const user of one.getUsers()) if (!whole.getUser(user.name)) whole.addUser(user)
-    for (const entry of one.getContexts())
-      if (!whole.getContextObject(entry.name)) whole.addContext(entry)
-  }
+  for (const path of there) addKubeconfig(whole, readKubeconfig(path))
   return whole
+}
+
+/** @throws Error in one sentence when the file can't be read */
+function readKubeconfig(path: string): KubeConfig {
+  readPlainFile(path)
+  const config = new KubeConfig()
+  try {
+    config.loadFromFile(path)
+  } catch {
+    throw new Error(
+      `"${path}" is not a kubeconfig: \`kubectl config view\` shows what is wrong with it.`,
+    )
+  }
+  return config
+}
+
+/** Adds a file's entries to `whole`. The first file that defines a name wins, as in kubectl. */
+function addKubeconfig(whole: KubeConfig, file: KubeConfig): void {
+  for (const cluster of file.getClusters())
+    if (!whole.getCluster(cluster.name)) whole.addCluster(cluster)
+  for (const user of file.getUsers()) if (!whole.getUser(user.name)) whole.addUser(user)
+  for (const context of file.getContexts())
+    if (!whole.getContextObject(context.name)) whole.addContext(context)
 }
 
 function singleContext(config: KubeConfig, name: string): string {

@@ -1,4 +1,9 @@
-import { KERNELS, type KernelName, umlTrouble } from '../../embedded/index.ts'
+import {
+  type HostKernelTrouble,
+  KERNELS,
+  type KernelName,
+  umlTrouble,
+} from '../../embedded/index.ts'
 import type { EngineName } from '../kind/engine.ts'
 import type { EmbeddedFacts, Facts, LabNeeds } from './facts.ts'
 import { diagnose, missingEngine } from './judge.ts'
@@ -158,16 +163,7 @@ export function chooseKernel(
   const { trouble, kernel } = hostKernel ?? {}
   if (requested === 'host' || uml !== undefined) {
     if (!trouble) return { kernel: 'host' }
-    const what =
-      requested === 'host'
-        ? `KERNEL=host can't be used here, `
-        : `${uml}, and KERNEL=host can't be used, `
-    const first = trouble.fix ? `run \`${trouble.fix}\` first, or ` : ''
-    const other =
-      uml === undefined
-        ? 'leave KERNEL out'
-        : 'start Docker or Podman and run `CLUSTER=kind make up`'
-    return { refusal: `${what}${trouble.detail}: ${first}${other}.` }
+    return { refusal: refuseHostKernel(trouble, requested === 'host', uml) }
   }
   if (!kernel) return { kernel: 'uml' }
   const wanted = needsOf(lab)
@@ -175,6 +171,21 @@ export function chooseKernel(
   if (missing.length === 0 || kernelLacks(kernel, wanted).length > 0) return { kernel: 'uml' }
   const note = `The cluster gets ${KERNEL_TITLES.host}: lab ${lab?.number} needs ${missing.join(' and ')}, which ${KERNEL_TITLES.uml} lacks.`
   return { kernel: 'host', note }
+}
+
+/** Why there is no kernel where only that of this machine could be used, and what to do. */
+function refuseHostKernel(
+  { detail, fix }: HostKernelTrouble,
+  isRequested: boolean,
+  uml: string | undefined,
+): string {
+  const what = isRequested
+    ? `KERNEL=host can't be used here, `
+    : `${uml}, and KERNEL=host can't be used, `
+  const first = fix ? `run \`${fix}\` first, or ` : ''
+  const other =
+    uml === undefined ? 'leave KERNEL out' : 'start Docker or Podman and run `CLUSTER=kind make up`'
+  return `${what}${detail}: ${first}${other}.`
 }
 
 /**
