@@ -24,11 +24,10 @@ await main(async () => {
   const lab = LAB ? labNumber(LAB) : undefined
   if (isOn('LIST')) return console.log(listIncidents(incidents, process.stdout.columns))
   const cluster = await runningCluster()
-  const purpose = isShown
-    ? undefined
-    : isHint
-      ? 'note that a hint was taken'
-      : 'start an incident and repair the previous one'
+  const change = isHint
+    ? 'note that a hint was taken'
+    : 'start an incident and repair the previous one'
+  const purpose = isShown && !isHint ? undefined : change
   const bench = await LabBench.open(cluster, createProgress(), purpose)
   if (isHint) return printHint(bench, lab)
   if (isShown) return printLatest(bench, lab)

@@ -33,6 +33,7 @@ import {
   HISTORY_KEY,
   INCIDENT_KEY,
   type IncidentNote,
+  incidentCommand,
   incidentSteps,
   seal,
   solvedMark,
@@ -215,7 +216,10 @@ export async function takeHint(
 ): Promise<{ lab: number; tier: number; of: number; text: string }> {
   const open = await latestIncident(bench, lab)
   const found = open && (await openIncident(open.notes))
-  if (!found) throw new Refusal('No incident is open: `make incident` starts one.')
+  if (!found)
+    throw new Refusal(
+      `No incident is open: \`${incidentCommand(lab ?? INCIDENT_LAB)}\` starts one.`,
+    )
   const { note, incident } = found
   const { hints } = incident
   const tier = Math.min(note.hints + 1, hints.length)

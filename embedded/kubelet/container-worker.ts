@@ -55,6 +55,11 @@ export class ContainerWorker {
   /** Ends since the last restart without a delay. */
   #ends = 0
   #startedMs = 0
+  #setStarted: () => void = () => {}
+  /** Resolves once a run has started, with a startup probe once that has passed; also when the container is stopped before. */
+  readonly started = new Promise<void>((resolve) => {
+    this.#setStarted = resolve
+  })
   #attached: LogBuffer | undefined
   /** The run that was asked to end. */
   #endingRun: RunningContainer | undefined
@@ -74,6 +79,7 @@ export class ContainerWorker {
     this.#changed = changed
     this.#target = target
     this.#fieldPath = `spec.${field}{${container.name}}`
+    this.#stopping.signal.addEventListener('abort', () => this.#setStarted())
     this.status = {
       name: container.name,
       image: container.image ?? '',
@@ -288,6 +294,7 @@ export class ContainerWorker {
 
   #report(change: Partial<ContainerStatus>): void {
     Object.assign(this.status, change)
+    if (change.started) this.#setStarted()
     this.#changed()
   }
 

@@ -122,6 +122,8 @@ function variableValue(
   if (from?.configMapKeyRef)
     return referencedValue(api, namespace, 'configmap', from.configMapKeyRef)
   if (from?.secretKeyRef) return referencedValue(api, namespace, 'secret', from.secretKeyRef)
+  if (from?.resourceFieldRef)
+    throw new Error('the embedded cluster does not support resourceFieldRef: write the value')
   return expand(value ?? '', known)
 }
 

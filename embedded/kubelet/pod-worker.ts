@@ -142,13 +142,14 @@ export class PodWorker {
 
   /**
    * Runs the init containers in turn; a sidecar (`restartPolicy: Always`) keeps running beside
-   * the next ones. Returns false if one failed or the Pod is being stopped.
+   * the next ones, which wait until it has started (KEP-753). Returns false if one failed or the Pod is being stopped.
    */
   async #runInit(): Promise<boolean> {
     for (const worker of this.init) {
       if (this.#stopping.signal.aborted) return false
       if (worker.container.restartPolicy === 'Always') {
         void worker.run('Always')
+        await worker.started
         continue
       }
       const isOnce = this.pod.spec.restartPolicy === 'Never'

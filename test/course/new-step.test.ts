@@ -291,7 +291,7 @@ test('a draft shows how the step before is written, and what a step can use', ()
     `  'local-policy': {\n    "the path to the node's own Pods is deleted"`,
     'title: Under policy Local the client',
     "import { expectServiceChains } from '../01-iptables/service-chains.ts'",
-    '## 7. ',
+    '<!-- step: local-policy -->',
     'LB=$(kubectl get service web-lb',
     '- C8: externalTrafficPolicy Local',
     'async leave(bench) {',

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { CommandLog, isReading } from '../../guide/server/command-log.ts'
+import { CommandLog } from '../../guide/server/command-log.ts'
+import { isReading } from '../../guide/server/reading-command.ts'
 
 /** Commands as `[terminal, text, start, end]` in seconds. */
 function logOf(...commands: [string, string, number, number?][]): CommandLog {
@@ -60,6 +61,11 @@ test.each([
   'nft list table ip kube-proxy',
   'ipt KUBE-SERVICES',
   'WORKER=k8s-guide-worker',
+  'echo "a) $(date)" ; kubectl get pods',
+  'watch -n 1 kubectl get pods',
+  "kubectl exec client -- sh -c 'curl -s web; date'",
+  'A=1 B="$(kubectl get nodes | head -n $(echo 2))" kubectl get pods >/tmp/pods 2>&1',
+  "kubectl get pods -o jsonpath='{.items[*].metadata.name} $(rm -r /)'",
 ])('"%s" only reads', (line) => {
   expect(isReading(line)).toBe(true)
 })
@@ -82,6 +88,20 @@ test.each([
   'nft delete table ip kube-proxy',
   'sysctl -w net.ipv4.vs.conntrack=0',
   './something.sh',
+  'echo $(kubectl delete pod x)',
+  'echo `kubectl delete pod x`',
+  'echo "$(kubectl delete pod x)"',
+  'echo "a)" ; kubectl delete pod x',
+  'echo "a\\" ; kubectl get x" ; kubectl delete pod x',
+  "make exec CMD='echo 1 > /proc/sys/net/ipv4/vs/conntrack'",
+  'watch kubectl delete pod x',
+  'kubectl get pods $(ip link del kube-ipvs0)',
+  'kubectl get pods\nkubectl delete pod x',
+  'kubectl get pods & kubectl delete pod x',
+  '(kubectl delete pod x)',
+  "kubectl exec client -- sh -c 'rm x'",
+  'kubectl exec client',
+  'B="$(kubectl get nodes $(kubectl delete pod x))" true',
 ])('"%s" can change something', (line) => {
   expect(isReading(line)).toBe(false)
 })

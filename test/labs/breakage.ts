@@ -40,10 +40,10 @@ export function listBreakages<Facts, Options = object>(
 export const editTable = (table: string, sed: string): string =>
   `iptables-save -c -t ${table} | sed -E '${sed}' | iptables-restore -c -T ${table}`
 
-/** Deletes the rules of a table that match a pattern. */
+/** Deletes the rules of a table whose lines in `iptables-save` match a pattern. */
 export const deleteRules = (table: string, pattern: string): string =>
   editTable(table, `/${pattern.replaceAll('/', '\\/')}/d`)
 
-/** Deletes the first rule of a chain that matches a pattern. */
+/** Deletes the first rule of a chain whose line in `iptables -nL` matches a pattern. */
 export const deleteRule = (chain: string, pattern: string, table = 'nat'): string =>
   `iptables -t ${table} -D ${chain} $(iptables -t ${table} -L ${chain} -n --line-numbers | awk '/${pattern}/ {print $1; exit}')`

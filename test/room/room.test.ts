@@ -281,7 +281,7 @@ test('a hand is raised and lowered by both sides; a learner who is removed does 
   const { tile } = fixture.named('alice') ?? {}
   await fixture.perform('lower-hand', { tile })
   await expect.poll(() => fixture?.named('alice')?.hand).toBeUndefined()
-  expect(alice.messages.at(-1)).toEqual({ lowered: true })
+  await expect.poll(() => alice.messages.at(-1)).toEqual({ lowered: true })
   await fixture.perform('remove', { tile })
   await expect.poll(() => fixture?.named('alice')).toBeUndefined()
   await expect.poll(() => alice.states.at(-1)).toContain('closed the room')

@@ -106,6 +106,27 @@ describe('starting', () => {
     expect(init?.state?.terminated).toMatchObject({ exitCode: 0, reason: 'Completed' })
   })
 
+  test('what follows a sidecar waits until its startup probe has passed', async () => {
+    const volumeMounts = [{ name: 'scratch', mountPath: '/data' }]
+    const exec = { command: ['test', '-e', '/data/started'] }
+    const startupProbe = { exec, periodSeconds: 1, failureThreshold: 60 }
+    const sidecar = shell('sleep 2; touch /data/started; exec sleep 1000')
+    cluster.create(
+      'beside',
+      worker,
+      { ...shell('cat /data/seen; sleep 1000'), volumeMounts },
+      {
+        initContainers: [
+          { name: 'sidecar', restartPolicy: 'Always', ...sidecar, startupProbe, volumeMounts },
+          { name: 'next', ...shell('ls /data >/data/seen'), volumeMounts },
+        ],
+        volumes: [{ name: 'scratch', emptyDir: {} }],
+      },
+    )
+    await cluster.ready('beside')
+    await expect.poll(() => cluster.logs('beside')).toContain('started\n')
+  })
+
   test('a hostPath of type FileOrCreate leaves what is there, also a pipe, and else is an empty file', async () => {
     const volumeMounts = [{ name: 'node', mountPath: '/node' }]
     const onNode = (name: string, path: string, type: string) => {
@@ -134,6 +155,13 @@ describe('starting', () => {
     expect(
       cluster.pod('misconfigured')?.status?.containerStatuses?.[0]?.state?.waiting?.message,
     ).toBe('configmap "absent" not found')
+    const limit = [{ name: 'A', valueFrom: { resourceFieldRef: { resource: 'limits.cpu' } } }]
+    cluster.create('limited', worker, { image: 'tools', env: limit })
+    await cluster.until(
+      'limited',
+      'the error',
+      (_pod, { state }) => state?.waiting?.message?.includes('resourceFieldRef') === true,
+    )
   })
 })
 
