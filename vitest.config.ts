@@ -2,7 +2,10 @@ import { join, resolve, sep } from 'node:path'
 import { defineConfig, type ViteUserConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
-/** On two processors: with more, kernels slow each other down until deadlines end them; with fewer they are idle, because many tests wait. */
+/**
+ * On two processors: with more, kernels slow each other down until deadlines end them; with fewer
+ * they are idle, because many tests wait.
+ */
 const FILES_AT_ONCE = 4
 
 /** Folders of tests that boot a kernel, each its own. */
@@ -15,7 +18,10 @@ const booting = [
   'test/labs',
 ]
 
-/** Tests that start programs: make, kubectl, the scripts themselves. They take most of the time that no kernel takes. */
+/**
+ * Tests that start programs: make, kubectl, the scripts themselves. They take most of the time that
+ * no kernel takes.
+ */
 const starting = [
   ...['scripts', 'host', 'cluster', 'instructors'].map((folder) => `test/${folder}/**/*.test.ts`),
   'test/{grading,dataplane}/**/{cli,vitest-face,expect-script,nft-kernel}.test.ts',
@@ -24,22 +30,34 @@ const starting = [
   'embedded/test/apiserver/kubectl-*.test.ts',
 ]
 
-/** What plays labs as learners do, for minutes each: `make test-lab LAB=3`. The text of lab 2 is in every run: test/labs/guide.test.ts. */
+/**
+ * What plays labs as learners do, for minutes each: `make test-lab LAB=3`. The text of lab 2 is in
+ * every run: test/labs/guide.test.ts.
+ */
 const playing = ['test/labs/lab-*.test.ts', 'test/labs/thoughtless.test.ts']
 
-/** What else takes minutes on a kernel: `make test-long`. Continuous integration plays the labs and runs these beside `make test`. */
+/**
+ * What else takes minutes on a kernel: `make test-long`. Continuous integration plays the labs and
+ * runs these beside `make test`.
+ */
 const long = [
   'test/{guide,room}/browser/*.test.ts',
   'test/embedded/{kernel-end,leaving-ipvs,migration,stopped-clients,together}.test.ts',
   'embedded/test/kube-proxy/{cleanup,trace-kernel,userspace}.test.ts',
 ]
 
-/** `make test-fast` sets TESTS=fast, `make test-long` TESTS=long. TEXTS=all is the older name of TESTS=all. */
+/**
+ * `make test-fast` sets TESTS=fast, `make test-long` TESTS=long. TEXTS=all is the older name of
+ * TESTS=all.
+ */
 const { TEXTS, TESTS = TEXTS } = process.env
 /** A file that a command names runs. */
 const namesFiles = process.argv.slice(2).some((word) => word.endsWith('.test.ts'))
 
-/** Left out. What needs a container engine or the offline archive has a configuration of its own, vitest.kind.config.ts. */
+/**
+ * Left out. What needs a container engine or the offline archive has a configuration of its own,
+ * vitest.kind.config.ts.
+ */
 const left = [
   'test/{kind-e2e,offline}/**',
   ...(TESTS === 'all' || TESTS === 'long' || namesFiles ? [] : [...playing, ...long]),
@@ -57,8 +75,8 @@ class KernelsFirst extends BaseSequencer {
 }
 
 /**
- * `npx vitest run checks/02-ipvs.check.ts` grades a cluster; a run that names no check only tests, and never looks at a cluster that
- * somebody works with.
+ * `npx vitest run checks/02-ipvs.check.ts` grades a cluster; a run that names no check only tests,
+ * and never looks at a cluster that somebody works with.
  */
 const checks = join(import.meta.dirname, 'checks') + sep
 const grades = process.argv
@@ -79,8 +97,8 @@ const testing: ViteUserConfig['test'] = {
   include: TESTS === 'long' ? long : ['test/**/*.test.ts', 'embedded/test/**/*.test.ts'],
   exclude: left,
   maxWorkers: FILES_AT_ONCE,
-  // Files share what they import, which costs a second of each one's processor time otherwise; so a test that changes the
-  // environment or a module's state restores it.
+  // Files share what they import, which costs a second of each one's processor time otherwise; so a
+  // test that changes the environment or a module's state restores it.
   isolate: false,
   sequence: { sequencer: KernelsFirst },
 }

@@ -15,7 +15,10 @@ async function seconds(work: () => Promise<unknown>): Promise<number> {
   return (performance.now() - began) / 1000
 }
 
-/** Measures the start-up, the reading of a cluster and two labs with each kernel that can run here, side by side. */
+/**
+ * Measures the start-up, the reading of a cluster and two labs with each kernel that can run here,
+ * side by side.
+ */
 export async function measureClusters(): Promise<void> {
   const trouble = hostKernelTrouble()
   if (trouble) console.log(`KERNEL=host is not measured: ${trouble.detail}.`)

@@ -7,7 +7,10 @@ import { seedOf } from '../grading/class-key.ts'
 import { writeSubmission } from '../instructors/submission/pack.ts'
 import { readSubmission, type Submission } from '../instructors/submission/read-submission.ts'
 
-/** The values that are replaced: those that a cluster generates at random, and those that differ between two runs of one cluster. */
+/**
+ * The values that are replaced: those that a cluster generates at random, and those that differ
+ * between two runs of one cluster.
+ */
 export const EVERYTHING = ['uid', 'flow', 'dates', 'counters'] as const
 export type Rewritten = (typeof EVERYTHING)[number]
 
@@ -26,8 +29,9 @@ type Rewrite = readonly [kind: Rewritten, files: RegExp, pattern: RegExp, replac
 type Replace = (value: string, ...groups: string[]) => string
 
 /**
- * Rewrites captures of one cluster as if they came from another one: the values of `kinds` are replaced, equal values by
- * equal ones everywhere. With EVERYTHING no value remains that two clusters can't share.
+ * Rewrites captures of one cluster as if they came from another one: the values of `kinds` are
+ * replaced, equal values by equal ones everywhere. With EVERYTHING no value remains that two
+ * clusters can't share.
  */
 export class OtherCluster {
   readonly #seed: string
@@ -124,8 +128,8 @@ const GIVEN = ['10.96.0.0', '10.96.0.1', '10.96.0.10']
 const APART_MS = 97_000
 
 /**
- * Makes the submissions of a class with this many learners from recorded ones, in turn. No two share a random value, a date
- * or a drawn ClusterIP. Returns the files, in a new temporary folder.
+ * Makes the submissions of a class with this many learners from recorded ones, in turn. No two
+ * share a random value, a date or a drawn ClusterIP. Returns the files, in a new temporary folder.
  */
 export async function makeClass(
   recorded: readonly string[],

@@ -1,4 +1,5 @@
-// What a large cluster's prediction costs in a process that does nothing else, so that its memory can be told.
+// What a large cluster's prediction costs in a process that does nothing else, so that its memory
+// can be told.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,7 +9,9 @@ import type { NodeState } from '../dataplane/node-state.ts'
 import { type ClusterObjects, readObjects } from '../dataplane/objects.ts'
 import { predict } from '../dataplane/predict.ts'
 
-/** Files of the measured folder: the cluster's objects as kubectl prints them, and a node's rules. */
+/**
+ * Files of the measured folder: the cluster's objects as kubectl prints them, and a node's rules.
+ */
 export const OBJECTS = 'objects.json'
 export const RULES = 'rules.txt'
 
@@ -21,11 +24,17 @@ export interface SizeFigures {
   predictMs: number
   parseMs: number
   compareMs: number
-  /** The largest resident set of the process, Node included, after one prediction, one reading and one comparison. */
+  /**
+   * The largest resident set of the process, Node included, after one prediction, one reading and
+   * one comparison.
+   */
   megabytes: number
 }
 
-/** The shortest of three runs, in milliseconds, with the last result; only one result is in memory at a time. */
+/**
+ * The shortest of three runs, in milliseconds, with the last result; only one result is in memory
+ * at a time.
+ */
 function best<T>(work: () => T): { ms: number; result: T } {
   let ms = Number.POSITIVE_INFINITY
   for (let runs = 1; ; runs++) {
@@ -40,7 +49,10 @@ function best<T>(work: () => T): { ms: number; result: T } {
 const readCluster = (folder: string): ClusterObjects =>
   readObjects(JSON.parse(readFileSync(join(folder, OBJECTS), 'latin1'))).objects
 
-/** Prints the figures of the objects and rules in a folder as JSON; for a process that does nothing else. */
+/**
+ * Prints the figures of the objects and rules in a folder as JSON; for a process that does nothing
+ * else.
+ */
 export function measureSize(folder: string): void {
   const objects = readCluster(folder)
   const text = readFileSync(join(folder, RULES), 'latin1')

@@ -18,8 +18,8 @@ const ENDPOINTS_EACH = 10
 const SIZES = [100, 1000, 10_000]
 
 /**
- * Prints how many recordings of genuine kube-proxies equal the prediction, including the order: those in folders
- * (version/mode/scenario), not the archives of later versions.
+ * Prints how many recordings of genuine kube-proxies equal the prediction, including the order:
+ * those in folders (version/mode/scenario), not the archives of later versions.
  */
 export async function countEqualRecordings(): Promise<void> {
   const root = join(projectRoot, 'data/recordings')
@@ -44,7 +44,10 @@ export async function countEqualRecordings(): Promise<void> {
 const cell = (value: string | number) => String(value).padStart(12)
 const milliseconds = (ms: number) => cell(`${ms.toFixed(ms < 10 ? 1 : 0)} ms`)
 
-/** Prints a row for each size, and how long iptables-restore takes in the embedded kernel to read the rules of the largest. */
+/**
+ * Prints a row for each size, and how long iptables-restore takes in the embedded kernel to read
+ * the rules of the largest.
+ */
 export async function measureModel(): Promise<void> {
   console.log(
     `Services with ${ENDPOINTS_EACH} endpoints each, iptables mode, best of three; memory is the most that a process has needed after all three once:`,
@@ -67,7 +70,10 @@ export async function measureModel(): Promise<void> {
   }
 }
 
-/** Writes a cluster's objects and rules into the folder, and prints what a process of its own measures with them. */
+/**
+ * Writes a cluster's objects and rules into the folder, and prints what a process of its own
+ * measures with them.
+ */
 function printSize(services: number, folder: string): void {
   const cluster = syntheticCluster(services, ENDPOINTS_EACH)
   const text = printIptablesSave(predictLarge(readObjects(cluster).objects).iptables)

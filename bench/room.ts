@@ -1,4 +1,5 @@
-// A room with simulated learners: how long a verdict takes from a learner's machine to its tile, and what the room needs for it.
+// A room with simulated learners: how long a verdict takes from a learner's machine to its tile,
+// and what the room needs for it.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -14,7 +15,10 @@ import { recordLab, SimulatedLearner } from './simulated-class.ts'
 
 const ROOM = 'bench'
 const LEARNERS = 300
-/** The class changes this many times; 300 learners who pass a step every two minutes are 2.5 verdicts a second, this is ten times as many. */
+/**
+ * The class changes this many times; 300 learners who pass a step every two minutes are 2.5
+ * verdicts a second, this is ten times as many.
+ */
 const VERDICTS = 600
 const VERDICT_GAP_MS = 40
 
@@ -113,7 +117,10 @@ async function simulateClass(room: MeasuredRoom, count: number): Promise<Simulat
   return learners
 }
 
-/** Prints how long verdicts take to the tiles of a class, with memory and processor time of the room. */
+/**
+ * Prints how long verdicts take to the tiles of a class, with memory and processor time of the
+ * room.
+ */
 export async function measureRoom(): Promise<void> {
   rmSync(roomFolder(ROOM), { recursive: true, force: true })
   const room = await MeasuredRoom.open(ROOM)

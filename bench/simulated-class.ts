@@ -1,4 +1,5 @@
-// Learners who are not there: their facts are those of recorded labs, judged capture by capture as a guide would have done.
+// Learners who are not there: their facts are those of recorded labs, judged capture by capture as
+// a guide would have done.
 
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -16,7 +17,10 @@ import { RoomLink } from '../room/learner/room-link.ts'
 import { shownPathOn } from '../room/learner/shown-path.ts'
 import type { LearnerFact, ShownPath, StepFact } from '../room/protocol.ts'
 
-/** A recorded lab: the facts about its steps at each of its captures, in the order in which they were taken. */
+/**
+ * A recorded lab: the facts about its steps at each of its captures, in the order in which they
+ * were taken.
+ */
 export interface RecordedLab {
   lab: number
   rounds: StepFact[][]
@@ -88,7 +92,10 @@ export class SimulatedLearner {
     this.link.flush()
   }
 
-  /** Goes to a round of the recording: its facts, and the first open step as the place, since so many minutes. */
+  /**
+   * Goes to a round of the recording: its facts, and the first open step as the place, since so
+   * many minutes.
+   */
   go(round: number, minutes = 0): void {
     this.round = Math.min(round, this.#lab.rounds.length - 1)
     const facts = this.#lab.rounds[this.round] ?? []

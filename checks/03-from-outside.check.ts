@@ -1,4 +1,5 @@
-// Lab 3, Services from outside the cluster: the checks of the steps of labs/03-from-outside/lab.yaml.
+// Lab 3, Services from outside the cluster: the checks of the steps of
+// labs/03-from-outside/lab.yaml.
 
 import { defineLab } from '../grading/define-lab.ts'
 import * as serviceChains from './01-iptables/service-chains.ts'

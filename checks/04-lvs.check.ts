@@ -17,8 +17,9 @@ import * as virtualServer from './04-lvs/virtual-server.ts'
 import { incidentAsks, incidentRepairedBesideLvs } from './08-incidents/lab-incident.ts'
 
 /**
- * Evidence of a learner's own request to a virtual server, in the log of the real server that got it. With NAT its client is
- * the director, a node; otherwise the machine outside, as which it was sent.
+ * Evidence of a learner's own request to a virtual server, in the log of the real server that got
+ * it. With NAT its client is the director, a node; otherwise the machine outside, as which it was
+ * sent.
  */
 const requestThrough = (from: 'node' | 'outside', host: string) =>
   ownRequest({ from, host, to: 'real-server', container: 'nginx' })

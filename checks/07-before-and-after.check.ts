@@ -1,4 +1,5 @@
-// Lab 7, what came before and what comes after: the checks of the steps of labs/07-before-and-after/lab.yaml.
+// Lab 7, what came before and what comes after: the checks of the steps of
+// labs/07-before-and-after/lab.yaml.
 
 import { defineLab } from '../grading/define-lab.ts'
 import { ownRequest } from '../grading/own-request.ts'

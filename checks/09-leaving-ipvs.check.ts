@@ -11,7 +11,10 @@ import { changeFromIpvs, keepChange } from './09-leaving-ipvs/migration.ts'
 import * as nodes from './09-leaving-ipvs/nodes.ts'
 import * as second from './09-leaving-ipvs/second-kube-proxy.ts'
 
-/** Its incidents are about what IPVS mode leaves: a cluster that starts in iptables mode has none, which its capture shows, too. */
+/**
+ * Its incidents are about what IPVS mode leaves: a cluster that starts in iptables mode has none,
+ * which its capture shows, too.
+ */
 const incidentAfterIpvs: Check = (context) => {
   changeFromIpvs(context)
   return incidentRepaired(context)

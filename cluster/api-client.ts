@@ -21,12 +21,16 @@ import {
 
 /** The largest list of a learner's cluster has a few megabytes. */
 const LEARNERS_ANSWER_BYTES = 16 * 2 ** 20
-/** Timeout of a request including its answer: a paused machine accepts connections and sends nothing. */
+/**
+ * Timeout of a request including its answer: a paused machine accepts connections and sends
+ * nothing.
+ */
 const ANSWER_MS = 30_000
 
 /**
- * Sends a request and reads the whole answer, which is limited in time and size, is not decompressed, and is not followed if
- * it is a redirect (the client's own library follows it, with our certificate, to any host that this machine reaches).
+ * Sends a request and reads the whole answer, which is limited in time and size, is not
+ * decompressed, and is not followed if it is a redirect (the client's own library follows it, with
+ * our certificate, to any host that this machine reaches).
  */
 async function sendLimited(context: RequestContext, limitBytes: number): Promise<ResponseContext> {
   const url = new URL(context.getUrl())
@@ -64,14 +68,18 @@ async function sendLimited(context: RequestContext, limitBytes: number): Promise
 }
 
 /**
- * An idle connection is closed by us long before the server closes it, genuine ones after 90 s (k8s.io/apiserver, IdleTimeout): a
- * request that is sent at that moment gets no answer ("socket hang up").
+ * An idle connection is closed by us long before the server closes it, genuine ones after 90 s
+ * (k8s.io/apiserver, IdleTimeout): a request that is sent at that moment gets no answer ("socket
+ * hang up").
  */
 const IDLE_MS = 30_000
 /** Keeps connections between requests; those of other credentials are others (Agent.getName). */
 const keepingAgent = new Agent({ keepAlive: true, timeout: IDLE_MS })
 
-/** The client library creates an agent, and so a TLS connection, for each request: only its options are used. */
+/**
+ * The client library creates an agent, and so a TLS connection, for each request: only its options
+ * are used.
+ */
 function connectionOf(context: RequestContext): RequestOptions {
   const agent = context.getAgent()
   if (!agent) return {}
@@ -113,7 +121,10 @@ function refusalIn(text: string): string {
 
 const serverOf = (config: KubeConfig) => config.getCurrentCluster()?.server ?? ''
 
-/** Makes every API of a configuration send its requests by `send`, and those that change a cluster that is not ours through guardWrite. */
+/**
+ * Makes every API of a configuration send its requests by `send`, and those that change a cluster
+ * that is not ours through guardWrite.
+ */
 function sendThroughGuard(
   config: KubeConfig,
   cluster: GuardedCluster,
@@ -141,15 +152,21 @@ function sendThroughGuard(
 }
 
 /**
- * The parts of a learner's kubeconfig that are kept: the server's address, how to verify the server, and the credentials.
+ * The parts of a learner's kubeconfig that are kept: the server's address, how to verify the
+ * server, and the credentials.
  */
 export interface ClusterAccess {
   /** An https address without a user, query or fragment, and without a slash at its end. */
   server: string
-  /** This and the following fields are as in the kubeconfig: certificates and keys are PEM in base64. */
+  /**
+   * This and the following fields are as in the kubeconfig: certificates and keys are PEM in
+   * base64.
+   */
   caData?: string
   tlsServerName?: string
-  /** The server's certificate is not verified. The risk is the learner's: the token, and the grade. */
+  /**
+   * The server's certificate is not verified. The risk is the learner's: the token, and the grade.
+   */
   skipTLSVerify: boolean
   token?: string
   certData?: string
@@ -159,8 +176,8 @@ export interface ClusterAccess {
 type GuardedCluster = Pick<Cluster, 'capabilities' | 'name'>
 
 /**
- * Clients for a cluster, from its own kubeconfig. Every request has a deadline (send), and one that changes a cluster that is
- * not ours is guarded (sendThroughGuard), for every API.
+ * Clients for a cluster, from its own kubeconfig. Every request has a deadline (send), and one that
+ * changes a cluster that is not ours is guarded (sendThroughGuard), for every API.
  */
 export function clientFromFile(cluster: GuardedCluster & Pick<Cluster, 'kubeconfig'>): KubeClient {
   const config = new KubeConfig()
@@ -168,7 +185,10 @@ export function clientFromFile(cluster: GuardedCluster & Pick<Cluster, 'kubeconf
   return clientsOf(config, cluster)
 }
 
-/** The same for a learner's cluster, from the values of its kubeconfig, without a file; the size of its answers is limited. */
+/**
+ * The same for a learner's cluster, from the values of its kubeconfig, without a file; the size of
+ * its answers is limited.
+ */
 export function clientOfLearner(cluster: GuardedCluster, access: ClusterAccess): KubeClient {
   const { server, caData, tlsServerName, skipTLSVerify, token, certData, keyData } = access
   const config = new KubeConfig()

@@ -3,7 +3,10 @@ import { join } from 'node:path'
 import { Refusal } from '../host/main.ts'
 import { readPlainFile } from '../host/plain-file.ts'
 
-/** What one node reported, by the name of the file in the capture (`iptables-save`, `ip-addr.json`, …). */
+/**
+ * What one node reported, by the name of the file in the capture (`iptables-save`, `ip-addr.json`,
+ * …).
+ */
 export interface NodeFiles {
   name: string
   files: Map<string, string>
@@ -19,11 +22,15 @@ export interface Capture {
   takenAt?: number
 }
 
-/** Names of Nodes by the rules of the API (RFC 1123): a learner's cluster must not choose where files are written. */
+/**
+ * Names of Nodes by the rules of the API (RFC 1123): a learner's cluster must not choose where
+ * files are written.
+ */
 const NODE_NAME = /^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$/
 
 /**
- * Reads a capture folder (`objects.json` and `nodes/<node>/<file>`). Every file of a node is read, also unknown ones.
+ * Reads a capture folder (`objects.json` and `nodes/<node>/<file>`). Every file of a node is read,
+ * also unknown ones.
  * @throws Refusal when the folder, its objects or its nodes are missing or are not JSON.
  */
 export function readCaptureFolder(folder: string): Capture {
@@ -67,7 +74,9 @@ function readNodeFolder(folder: string): Map<string, string> {
   return new Map(names.map(({ name }) => [name, readPlainFile(join(folder, name))]))
 }
 
-/** Writes a capture in the same format; creates missing folders and replaces files of the same name. */
+/**
+ * Writes a capture in the same format; creates missing folders and replaces files of the same name.
+ */
 export function writeCaptureFolder(folder: string, capture: Capture): void {
   for (const { name, files } of capture.nodes) {
     if (!NODE_NAME.test(name))

@@ -5,16 +5,22 @@ import { type Holder, lockHolder, oneAtATime, onlyOne } from '../host/one-at-a-t
 import type { Progress } from '../host/progress.ts'
 import type { Cluster } from './driver.ts'
 
-/** One lock per name for all drivers: the same commands use a kind cluster and an embedded cluster of that name. */
+/**
+ * One lock per name for all drivers: the same commands use a kind cluster and an embedded cluster
+ * of that name.
+ */
 const lockOf = (what: 'cluster' | 'guide', name: string) =>
   join(cacheFolder, 'locks', `${what}-${encodeURIComponent(name)}`)
 
-/** Locks that the current call chain already holds: a command that plays a lab also starts the cluster. */
+/**
+ * Locks that the current call chain already holds: a command that plays a lab also starts the
+ * cluster.
+ */
 const ownLocks = new AsyncLocalStorage<readonly string[]>()
 
 /**
- * Changes a cluster as a whole (starts it, stops it, switches its mode, resets a lab) while no other command does. A second
- * command waits and names the first one.
+ * Changes a cluster as a whole (starts it, stops it, switches its mode, resets a lab) while no
+ * other command does. A second command waits and names the first one.
  * @param doing shown to the commands that wait: `starts`, `plays lab 2 on`
  */
 export function changeCluster<T>(
@@ -33,8 +39,9 @@ export function changeCluster<T>(
 }
 
 /**
- * Runs the guide of a lab while no other guide, in a terminal or on a page, runs on the same cluster: two guides would undo each
- * other's steps. `target` is the make target to use on another cluster, `doing` is shown to other guides.
+ * Runs the guide of a lab while no other guide, in a terminal or on a page, runs on the same
+ * cluster: two guides would undo each other's steps. `target` is the make target to use on another
+ * cluster, `doing` is shown to other guides.
  * @throws Error that names the other command
  */
 export function guideOnCluster<T>(

@@ -11,9 +11,9 @@ export class ConsentError extends Refusal {}
 const agreements = new WeakMap<object, Promise<void>>()
 
 /**
- * Asks the user before a command's first change to a cluster that is not ours; `change` describes it, as in "restart
- * kube-proxy". The answer also covers later changes of the same command. For clusters that we created there is no question;
- * with `YES=1` the change is printed instead.
+ * Asks the user before a command's first change to a cluster that is not ours; `change` describes
+ * it, as in "restart kube-proxy". The answer also covers later changes of the same command. For
+ * clusters that we created there is no question; with `YES=1` the change is printed instead.
  * @throws ConsentError when the answer is no, or when there is no terminal
  */
 export function consent(

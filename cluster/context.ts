@@ -26,8 +26,9 @@ const readyDeadlineMs = 120_000
 const goneDeadlineMs = 300_000
 
 /**
- * A cluster of the user's kubeconfig: kubeadm, k3s, a cloud. Its nodes are reached through privileged Pods of ours, by the
- * API's exec. Reading needs no consent; every change does (cluster/consent.ts).
+ * A cluster of the user's kubeconfig: kubeadm, k3s, a cloud. Its nodes are reached through
+ * privileged Pods of ours, by the API's exec. Reading needs no consent; every change does
+ * (cluster/consent.ts).
  */
 export class ContextCluster implements Cluster {
   readonly driver = 'context'
@@ -61,7 +62,10 @@ export class ContextCluster implements Cluster {
     return new ContextCluster(context, await ownKubeconfig(context))
   }
 
-  /** A learner's cluster, under a name that the caller chooses. It has no kubeconfig file: `kubeconfig` is empty. */
+  /**
+   * A learner's cluster, under a name that the caller chooses. It has no kubeconfig file:
+   * `kubeconfig` is empty.
+   */
   static ofLearner(name: string, access: ClusterAccess): ContextCluster {
     return new ContextCluster(name, '', access)
   }
@@ -179,7 +183,9 @@ export class ContextCluster implements Cluster {
     return this.#client
   }
 
-  /** Linux nodes, control plane first. Throws in one sentence when the API server does not answer. */
+  /**
+   * Linux nodes, control plane first. Throws in one sentence when the API server does not answer.
+   */
   async #nodeNames({ core }: KubeClient): Promise<string[]> {
     const { items } = await core.listNode().catch((error: unknown) => {
       throw new Error(

@@ -4,9 +4,15 @@ import { Refusal } from '../host/main.ts'
 import type { Progress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 
-/** What the clusters of a driver are and can do. The code above cluster/ asks for this, and never for a driver's name. */
+/**
+ * What the clusters of a driver are and can do. The code above cluster/ asks for this, and never
+ * for a driver's name.
+ */
 export interface Capabilities {
-  /** The user's own cluster: changes need consent, only objects with our label are ours, and `down` removes nothing else. */
+  /**
+   * The user's own cluster: changes need consent, only objects with our label are ours, and `down`
+   * removes nothing else.
+   */
   readonly ownedByUser: boolean
   /** A machine outside the cluster sends requests to its nodes (`OUTSIDE`). */
   readonly hasOutside: boolean
@@ -26,17 +32,25 @@ export interface Capabilities {
   readonly reportsSync: boolean
 }
 
-/** Reads the JSON of a path of the API, such as `/api/v1/nodes`; undefined if the path does not exist. */
+/**
+ * Reads the JSON of a path of the API, such as `/api/v1/nodes`; undefined if the path does not
+ * exist.
+ */
 export type ReadApi = (path: string) => Promise<unknown>
 
 /** The APIs that scripts and checks use. */
 export interface KubeClient {
   config: k8s.KubeConfig
-  /** For whole lists: the typed APIs convert each field, which is a third of the time that reading a list takes. */
+  /**
+   * For whole lists: the typed APIs convert each field, which is a third of the time that reading a
+   * list takes.
+   */
   read: ReadApi
   core: k8s.CoreV1Api
   apps: k8s.AppsV1Api
-  /** The options of a request whose body is a merge patch, as `kubectl patch --type merge` sends it. */
+  /**
+   * The options of a request whose body is a merge patch, as `kubectl patch --type merge` sends it.
+   */
   mergePatch: k8s.ConfigurationOptions
   /** The same for a strategic merge patch. */
   strategicPatch: k8s.ConfigurationOptions
@@ -68,14 +82,16 @@ export interface Cluster {
   /** Runs one command on a node as root, in the node's own network namespace. */
   exec(node: string, command: readonly string[], options?: ExecOptions): Promise<ExecResult>
   /**
-   * Runs a shell script that reads no input and leaves nothing in the background (runOnNode), in the cheapest manner that a
-   * driver has: a shell that waits on the node, or `execScript`. May reject as soon as `signal` aborts.
+   * Runs a shell script that reads no input and leaves nothing in the background (runOnNode), in
+   * the cheapest manner that a driver has: a shell that waits on the node, or `execScript`. May
+   * reject as soon as `signal` aborts.
    */
   script(node: string, text: string, timeoutMs: number, signal?: AbortSignal): Promise<ExecResult>
   /**
-   * Resolves when every kube-proxy has programmed the current API objects, or after the timeout (times LAB_TIMEOUT_SCALE); at
-   * once without `reportsSync`. Returns the nodes whose kube-proxy has still something to program. It does not prove the state: it
-   * avoids reading nodes that are about to change.
+   * Resolves when every kube-proxy has programmed the current API objects, or after the timeout
+   * (times LAB_TIMEOUT_SCALE); at once without `reportsSync`. Returns the nodes whose kube-proxy
+   * has still something to program. It does not prove the state: it avoids reading nodes that are
+   * about to change.
    */
   synced(timeoutMs: number): Promise<string[]>
   shell(node: string, command?: readonly string[]): Promise<number>
@@ -90,7 +106,10 @@ export const endText = ({ at, reason }: UnexpectedEnd) =>
 
 type EndedCluster = Pick<Cluster, 'name' | 'unexpectedEnd'>
 
-/** The message that a cluster is not up and, if it ended by itself, when and why; without a full stop. */
+/**
+ * The message that a cluster is not up and, if it ended by itself, when and why; without a full
+ * stop.
+ */
 export function downText(cluster: EndedCluster): string {
   const end = cluster.unexpectedEnd()
   return `The cluster "${cluster.name}" is not up${end ? `: ${endText(end)}; the log is "${end.log}"` : ''}`

@@ -48,7 +48,9 @@ export class EmbeddedCluster implements Cluster {
 
   readonly #lab: LabNeeds | undefined
 
-  /** `lab` is the one that is about to start, if any: a new cluster gets a kernel that can run it. */
+  /**
+   * `lab` is the one that is about to start, if any: a new cluster gets a kernel that can run it.
+   */
   constructor(name: string, lab?: LabNeeds) {
     this.name = name
     this.#lab = lab
@@ -103,7 +105,10 @@ export class EmbeddedCluster implements Cluster {
     return this.#state().kernel
   }
 
-  /** A cluster keeps its kernel. Steps that need another kernel run on a second cluster, so that no work is lost. */
+  /**
+   * A cluster keeps its kernel. Steps that need another kernel run on a second cluster, so that no
+   * work is lost.
+   */
   #noteOtherKernel(progress: Progress): void {
     const lab = this.#lab
     const own = this.kernel()
@@ -120,7 +125,10 @@ export class EmbeddedCluster implements Cluster {
     )
   }
 
-  /** Starts the daemon and shows its progress until it is ready. Ctrl-C, or the end of this process, also ends the daemon. */
+  /**
+   * Starts the daemon and shows its progress until it is ready. Ctrl-C, or the end of this process,
+   * also ends the daemon.
+   */
   async #startDaemon(options: Omit<DaemonOptions, 'inherited'>, progress: Progress): Promise<void> {
     const folder = clusterFolder(this.name)
     mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -255,7 +263,10 @@ const capabilitiesOf = (cluster: EmbeddedCluster): Capabilities => ({
   reportsSync: true,
 })
 
-/** Why a start failed, for a daemon that ended without a report: by `how`, with this last line in its log. */
+/**
+ * Why a start failed, for a daemon that ended without a report: by `how`, with this last line in
+ * its log.
+ */
 export function describeFailedStart(how: string, lastLine: string, logFile: string): string {
   const start = `The embedded cluster ended while it started (${how})`
   const again = `run the command again, or see "${logFile}"`
@@ -268,7 +279,10 @@ export function describeFailedStart(how: string, lastLine: string, logFile: stri
   return `${start}; ${cause}: ${again}.`
 }
 
-/** Shows the progress that a daemon reports. Rejects with what it reports, or with the end of its log if it ends. */
+/**
+ * Shows the progress that a daemon reports. Rejects with what it reports, or with the end of its
+ * log if it ends.
+ */
 function untilReady(daemon: ChildProcess, logFile: string, progress: Progress): Promise<void> {
   return new Promise((resolve, reject) => {
     daemon.on('message', (message: DaemonMessage) => {

@@ -30,7 +30,10 @@ import { clientFromKubeconfig, kubeClient } from './kube-client.ts'
 import { execScript } from './node-script.ts'
 import { kindPath } from './programs.ts'
 
-/** A cluster may need minutes to respond after a restart of the engine; an interrupted creation does not get them. */
+/**
+ * A cluster may need minutes to respond after a restart of the engine; an interrupted creation does
+ * not get them.
+ */
 const answerDeadlineMs = { whole: 300_000, interrupted: 15_000 }
 const readyDeadlineMs = 180_000
 
@@ -184,7 +187,10 @@ export class KindCluster implements Cluster {
     return nodeContainers(await this.engine(), this.name)
   }
 
-  /** Nodes that the API server lists, with their kubelets' last heartbeats; undefined when it does not respond. */
+  /**
+   * Nodes that the API server lists, with their kubelets' last heartbeats; undefined when it does
+   * not respond.
+   */
   async #apiNodes(): Promise<
     { name: string; ready: boolean; heardAt: Date | undefined }[] | undefined
   > {
@@ -205,10 +211,12 @@ export class KindCluster implements Cluster {
   }
 
   /**
-   * Completes an existing cluster: starts stopped nodes, fetches a lost kubeconfig, waits. A cluster whose creation was
-   * interrupted, or with a node that never joined, is removed, unless it was complete once: then the user is asked.
+   * Completes an existing cluster: starts stopped nodes, fetches a lost kubeconfig, waits. A
+   * cluster whose creation was interrupted, or with a node that never joined, is removed, unless it
+   * was complete once: then the user is asked.
    * @returns whether it was completed
-   * @throws ConsentError when it was complete once, can't be restarted, and the user did not agree to remove it
+   * @throws ConsentError when it was complete once, can't be restarted, and the user did not agree
+   * to remove it
    */
   async #complete(
     kind: RunKind,
@@ -240,8 +248,9 @@ export class KindCluster implements Cluster {
   }
 
   /**
-   * Why the cluster is not complete, and whether that shows that it never was; undefined if every node container has joined:
-   * kubeadm wrote its kubeconfig, and the API server lists the same number of nodes.
+   * Why the cluster is not complete, and whether that shows that it never was; undefined if every
+   * node container has joined: kubeadm wrote its kubeconfig, and the API server lists the same
+   * number of nodes.
    */
   async #damage(
     kind: RunKind,

@@ -12,8 +12,8 @@ export const kubeClient = (cluster: Pick<Cluster, 'client'>): Promise<KubeClient
   cluster.client()
 
 /**
- * `client` of a driver whose clusters have a kubeconfig of their own; the user's is never read. Throws in one sentence if
- * there is none.
+ * `client` of a driver whose clusters have a kubeconfig of their own; the user's is never read.
+ * Throws in one sentence if there is none.
  */
 export async function clientFromKubeconfig(cluster: ReachedCluster): Promise<KubeClient> {
   if (!existsSync(cluster.kubeconfig)) throw notUp(cluster)
@@ -21,7 +21,8 @@ export async function clientFromKubeconfig(cluster: ReachedCluster): Promise<Kub
 }
 
 /**
- * The objects of a list of the API as plain JSON, each with its apiVersion and kind. The first path that exists is read.
+ * The objects of a list of the API as plain JSON, each with its apiVersion and kind. The first path
+ * that exists is read.
  * @throws Error when the API server refuses the request, or has none of the paths
  */
 export async function listObjects<T extends object = KubernetesObject>(
@@ -40,7 +41,10 @@ export async function listObjects<T extends object = KubernetesObject>(
   throw new Error(`the API server has no ${paths[0]}`)
 }
 
-/** The answer to a request; undefined when the API server refuses it with this code: 404 for no such object, 409 for an existing one. */
+/**
+ * The answer to a request; undefined when the API server refuses it with this code: 404 for no such
+ * object, 409 for an existing one.
+ */
 export async function unlessCode<Answer>(
   code: 404 | 409,
   request: Promise<Answer>,

@@ -1,5 +1,6 @@
-// The used parts of @kubernetes/client-node, so that a bundle contains only these of its 800 modules (scripts/start.mjs). It is
-// imported where it is needed: loading it takes a fifth of the time of a command that needs no API server.
+// The used parts of @kubernetes/client-node, so that a bundle contains only these of its 800
+// modules (scripts/start.mjs). It is imported where it is needed: loading it takes a fifth of the
+// time of a command that needs no API server.
 
 export {
   ApiException,

@@ -1,4 +1,5 @@
-// One exec that prints all node state that the checks read, and the parser of its output into files.
+// One exec that prints all node state that the checks read, and the parser of its output into
+// files.
 
 import { randomUUID } from 'node:crypto'
 import { programText } from '../host/program-text.ts'
@@ -12,30 +13,40 @@ const CONNTRACK_LINES = 4000
 /** Seconds for kube-proxy's answer on an idle machine. */
 const PROXY_MODE_SECONDS = 2
 
-/** Shell: `proxy_mode` reads the mode from the HTTP server of the node's kube-proxy; LAB_TIMEOUT_SCALE scales its deadline. */
+/**
+ * Shell: `proxy_mode` reads the mode from the HTTP server of the node's kube-proxy;
+ * LAB_TIMEOUT_SCALE scales its deadline.
+ */
 export const proxyModeScript = (): string => `${HTTP_GET}
 proxy_mode() {
   http_get 127.0.0.1 10249 /proxyMode ${Math.max(1, Math.ceil(PROXY_MODE_SECONDS * timeoutScale()))}
 }`
 
 /**
- * The modes that the kernel is known to support or lack, one per line. IPVS is not tried if its module was not loaded
- * before.
+ * The modes that the kernel is known to support or lack, one per line. IPVS is not tried if its
+ * module was not loaded before.
  */
 const KERNEL_MODES = `probe_nftables() (
 ${nftProbe})
 ${programText('cluster/kernel-modes.sh')}`
 
-/** nf_tables as the node holds it: kube-proxy's own tables, and those of other programs but iptables, a line of JSON each. */
+/**
+ * nf_tables as the node holds it: kube-proxy's own tables, and those of other programs but
+ * iptables, a line of JSON each.
+ */
 const NFT = programText('cluster/nft-tables.sh')
 
 /**
- * kube-proxy's rules of IPv6. The embedded kernel has legacy tables, whose names a file lists: it is read without a process, because
- * kube-proxy writes IPv4 rules only there, and most learners load no table of ip6tables.
+ * kube-proxy's rules of IPv6. The embedded kernel has legacy tables, whose names a file lists: it
+ * is read without a process, because kube-proxy writes IPv4 rules only there, and most learners
+ * load no table of ip6tables.
  */
 const IP6_RULES = programText('cluster/ip6-rules.sh')
 
-/** File of a capture → the shell command whose output it contains. A command that fails leaves no file. */
+/**
+ * File of a capture → the shell command whose output it contains. A command that fails leaves no
+ * file.
+ */
 const ESSENTIAL: Record<string, string> = {
   'iptables-save': 'with_backend iptables-save -c',
   'ip6tables-save': 'ip6_rules',
@@ -65,8 +76,8 @@ const THOROUGH: Record<string, string> = {
 }
 
 /**
- * How much to read: `essential` for grading, `with connections` of virtual servers for the page, `with routes` for the path of a
- * packet, `thorough` for a capture.
+ * How much to read: `essential` for grading, `with connections` of virtual servers for the page,
+ * `with routes` for the path of a packet, `thorough` for a capture.
  */
 export type ReportDepth = 'essential' | 'with connections' | 'with routes' | 'thorough'
 
@@ -81,13 +92,18 @@ export interface NodeReportRequest {
   /** A shell script (runOnNode). */
   script: string
   /**
-   * Reads what the command printed: the files, and the exit code of each command that failed (127: not installed).
-   * @throws Error when its last line is missing: the node, or the connection to it, was lost in the meantime
+   * Reads what the command printed: the files, and the exit code of each command that failed (127:
+   * not installed).
+   * @throws Error when its last line is missing: the node, or the connection to it, was lost in the
+   * meantime
    */
   read(output: string): { files: Map<string, string>; failures: Map<string, number> }
 }
 
-/** The command to run on a node. Its section marks contain a random UUID, so that no rule comment can forge one. */
+/**
+ * The command to run on a node. Its section marks contain a random UUID, so that no rule comment
+ * can forge one.
+ */
 export function nodeReportRequest(depth: ReportDepth): NodeReportRequest {
   const mark = `==${randomUUID()}`
   const sections = Object.entries(SECTIONS[depth])

@@ -22,7 +22,10 @@ import { consent } from './consent.ts'
 import type { Cluster } from './driver.ts'
 import { describeBackend, runOnNode } from './node-script.ts'
 
-/** The tools with which the labs read IPVS and its sets; kube-proxy does not install them on the node. */
+/**
+ * The tools with which the labs read IPVS and its sets; kube-proxy does not install them on the
+ * node.
+ */
 const nodeTools: readonly string[] = ['ipset', 'ipvsadm']
 
 const locate = 'for tool; do command -v "$tool"; done; true'
@@ -40,8 +43,9 @@ const inbox = '/run/kube-service-labs-packages'
 type Fetch = (node: string, names: readonly string[]) => Promise<string[]>
 
 /**
- * Installs ipset and ipvsadm on one node: with the node's own apt, else from packages that this machine's apt fetches for it.
- * Existing tools are not changed. Reports the tools that were missing, their source, and the paths of all.
+ * Installs ipset and ipvsadm on one node: with the node's own apt, else from packages that this
+ * machine's apt fetches for it. Existing tools are not changed. Reports the tools that were
+ * missing, their source, and the paths of all.
  * @throws Refusal when neither works
  */
 export async function installNodeTools(cluster: Cluster, node: string, fetch: Fetch) {
@@ -115,8 +119,8 @@ async function fromHost(
 }
 
 /**
- * Installs ipset and ipvsadm on every node that lacks them. Returns a line for each node, which also names the iptables back
- * end. Throws Refusal when they can't be installed.
+ * Installs ipset and ipvsadm on every node that lacks them. Returns a line for each node, which
+ * also names the iptables back end. Throws Refusal when they can't be installed.
  */
 export async function installToolsEverywhere(cluster: Cluster): Promise<string[]> {
   const nodes = await cluster.nodes()
@@ -154,9 +158,10 @@ const aptFolders = [
 const describePackages = programText('cluster/describe-packages.sh')
 
 /**
- * Fetches packages and their missing dependencies for a node: the host's apt works on a copy of the node's sources, keys
- * and package list, so that it selects the same packages and verifies the same signatures as the node's own apt. Nothing
- * on the host is changed, and root is not needed. Fetched packages are kept under \`.cache/node-packages\`.
+ * Fetches packages and their missing dependencies for a node: the host's apt works on a copy of the
+ * node's sources, keys and package list, so that it selects the same packages and verifies the same
+ * signatures as the node's own apt. Nothing on the host is changed, and root is not needed. Fetched
+ * packages are kept under \`.cache/node-packages\`.
  * @returns the .deb files
  * @throws Error with a clause when the host has no apt, or apt can't fetch them
  */
@@ -190,7 +195,10 @@ async function readNodePackages(cluster: Cluster, node: string) {
   return { architecture, release, files: Buffer.from(archive, 'base64') }
 }
 
-/** Downloads packages for a node into a folder, with apt's settings for the copied files of the node. */
+/**
+ * Downloads packages for a node into a folder, with apt's settings for the copied files of the
+ * node.
+ */
 async function download(
   folder: string,
   files: Buffer,

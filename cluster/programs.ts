@@ -9,7 +9,10 @@ import { reasonOf } from '../host/main.ts'
 import type { Progress } from '../host/progress.ts'
 import { timeoutScale } from '../host/wait.ts'
 
-/** A program that is one static file: the release that is fetched if this system lacks it, with the published checksums. */
+/**
+ * A program that is one static file: the release that is fetched if this system lacks it, with the
+ * published checksums.
+ */
 interface OfficialProgram {
   name: string
   release: string
@@ -92,9 +95,9 @@ export const kindVersion = (text: string): string | undefined =>
 export const cachedKind = (cache = cacheFolder) => join(cache, 'bin', `kind-${kindRelease}`)
 
 /**
- * kind in the pinned release: the one on PATH if it has that release, else the one in the cache, which is fetched.
- * `KIND_MIRROR` replaces the address. Another release on PATH is used, with a note, only when the fetch fails. `place` is for
- * tests.
+ * kind in the pinned release: the one on PATH if it has that release, else the one in the cache,
+ * which is fetched. `KIND_MIRROR` replaces the address. Another release on PATH is used, with a
+ * note, only when the fetch fails. `place` is for tests.
  * @throws Error in one sentence when there is none and none can be fetched
  */
 export async function kindPath(
@@ -124,8 +127,9 @@ export const officialKubectl = (progress: Progress): Promise<string> =>
   fetchProgram(kubectl, join(cacheFolder, 'bin', 'kubectl'), progress)
 
 /**
- * kubectl: the one on PATH, else the official one in the cache, which is fetched, else Debian's. `KUBECTL_MIRROR` replaces the
- * address of the official one. Throws with the next command when none can be fetched.
+ * kubectl: the one on PATH, else the official one in the cache, which is fetched, else Debian's.
+ * `KUBECTL_MIRROR` replaces the address of the official one. Throws with the next command when none
+ * can be fetched.
  */
 export async function kubectlPath(progress: Progress): Promise<string> {
   const installed = await which('kubectl', { nothrow: true })

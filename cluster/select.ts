@@ -21,10 +21,11 @@ export interface Purpose {
 }
 
 /**
- * The cluster that `CLUSTER` selects: `embedded`, `kind`, `context:NAME` (a context of the user's kubeconfig), or `auto` (the
- * default, cluster/doctor/choose.ts): the one that exists, else kind if it is available, else embedded. The default in the
- * offline archive is `embedded`, because kind fetches images. Throws with the accepted values on any other, and in one sentence
- * if no cluster fits the purpose.
+ * The cluster that `CLUSTER` selects: `embedded`, `kind`, `context:NAME` (a context of the user's
+ * kubeconfig), or `auto` (the default, cluster/doctor/choose.ts): the one that exists, else kind if
+ * it is available, else embedded. The default in the offline archive is `embedded`, because kind
+ * fetches images. Throws with the accepted values on any other, and in one sentence if no cluster
+ * fits the purpose.
  */
 export async function selectCluster(
   requested = process.env.CLUSTER || (offlineRoot === undefined ? 'auto' : 'embedded'),
@@ -52,14 +53,20 @@ export function requireKnownCluster(requested: string): void {
   )
 }
 
-/** The selected cluster, for a command that needs it running. Throws one sentence with the reason if it is not. */
+/**
+ * The selected cluster, for a command that needs it running. Throws one sentence with the reason if
+ * it is not.
+ */
 export async function runningCluster(): Promise<Cluster> {
   const cluster = await selectCluster()
   await requireUp(cluster)
   return cluster
 }
 
-/** The machine that `NODE` names: a node, or the machine outside the cluster. Throws as chosenNode does. */
+/**
+ * The machine that `NODE` names: a node, or the machine outside the cluster. Throws as chosenNode
+ * does.
+ */
 export async function chosenMachine(cluster: Cluster): Promise<string> {
   return process.env.NODE === OUTSIDE && cluster.capabilities.hasOutside
     ? OUTSIDE
@@ -88,7 +95,10 @@ async function requireMeasurable(lab: LabNeeds): Promise<void> {
   }
 }
 
-/** In most cases an embedded cluster runs, or ended by itself, or there is no engine: then there is nothing to choose. */
+/**
+ * In most cases an embedded cluster runs, or ended by itself, or there is no engine: then there is
+ * nothing to choose.
+ */
 async function automatic(name: string, { creating, lab }: Purpose): Promise<Cluster> {
   const embedded = new EmbeddedCluster(name, lab)
   if ((await embedded.running()) || embedded.unexpectedEnd()) return embedded

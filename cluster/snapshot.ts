@@ -11,8 +11,8 @@ import { runOnNode } from './node-script.ts'
 const LOG_BYTES = 64 * 1024
 
 /**
- * Reads the whole cluster once: API objects, and one exec per node. A node that can't be read is kept with its `trouble`;
- * tools that a node lacks leave no file.
+ * Reads the whole cluster once: API objects, and one exec per node. A node that can't be read is
+ * kept with its `trouble`; tools that a node lacks leave no file.
  * @throws Refusal when the API server can't be read.
  */
 export async function takeCapture(
@@ -46,8 +46,8 @@ const troubleOf = (cluster: Cluster) => async (error: unknown) => {
 }
 
 /**
- * The state of one node, read with one exec, and the exit code of each command that failed (127: not installed). Rejects when
- * the node can't be reached.
+ * The state of one node, read with one exec, and the exit code of each command that failed (127:
+ * not installed). Rejects when the node can't be reached.
  */
 export async function readNode(
   cluster: NodeAccess,
@@ -72,7 +72,10 @@ async function tryReadNode(cluster: Cluster, name: string, depth: ReportDepth): 
   }
 }
 
-/** Every object that determines kube-proxy's rules, or that a lab stores. EndpointSlices are in v1beta1 before Kubernetes 1.21. */
+/**
+ * Every object that determines kube-proxy's rules, or that a lab stores. EndpointSlices are in
+ * v1beta1 before Kubernetes 1.21.
+ */
 async function allObjects(client: KubeClient): Promise<unknown[]> {
   const discovery = '/apis/discovery.k8s.io'
   const lists = await Promise.all([
@@ -91,8 +94,8 @@ async function allObjects(client: KubeClient): Promise<unknown[]> {
 }
 
 /**
- * kube-proxy's log per node, by the API. A Pod without a log (not started yet) adds none; a node that does not respond gets
- * `trouble`.
+ * kube-proxy's log per node, by the API. A Pod without a log (not started yet) adds none; a node
+ * that does not respond gets `trouble`.
  */
 async function addKubeProxyLogs(
   client: KubeClient,

@@ -1,4 +1,5 @@
-// What `make answer` does at a step: the prediction until one was given, then the question, or what it is for a learner who gives up.
+// What `make answer` does at a step: the prediction until one was given, then the question, or what
+// it is for a learner who gives up.
 
 import { consent } from '../cluster/consent.ts'
 import type { Cluster } from '../cluster/driver.ts'
@@ -29,8 +30,8 @@ export interface AnswerResult {
 }
 
 /**
- * Keeps the prediction of a step if it has one that was not given yet, else the answer to its question, and grades the
- * step. Throws Refusal for an answer that is not among the choices.
+ * Keeps the prediction of a step if it has one that was not given yet, else the answer to its
+ * question, and grades the step. Throws Refusal for an answer that is not among the choices.
  */
 export async function answerStep(
   spec: LabSpec,
@@ -67,7 +68,10 @@ export async function answerStep(
   return { lines, exitCode: exitCodeOf(outcome) }
 }
 
-/** Shows what a step's prediction and question come to, which costs its points for understanding if it had not been answered. */
+/**
+ * Shows what a step's prediction and question come to, which costs its points for understanding if
+ * it had not been answered.
+ */
 export async function showAnswer(
   spec: LabSpec,
   step: CheckedStep,
@@ -114,7 +118,10 @@ async function judgeStepOf(
   return outcome ?? { id, verdict: 'could not check', reason: 'the step was not judged' }
 }
 
-/** Judges a step without sending packets, which would be listed and counted beside the learner's own. */
+/**
+ * Judges a step without sending packets, which would be listed and counted beside the learner's
+ * own.
+ */
 export const judgeQuietly = (
   spec: LabSpec,
   { id }: CheckedStep,
@@ -122,7 +129,10 @@ export const judgeQuietly = (
   onWait?: JudgeOptions['onWait'],
 ): Promise<StepOutcome> => judgeStepOf(spec, id, { ...source, live: source.live.quietly() }, onWait)
 
-/** The verdict, what was learnt, and for an answer that is not right the failure. A first prediction is not told what else is open. */
+/**
+ * The verdict, what was learnt, and for an answer that is not right the failure. A first prediction
+ * is not told what else is open.
+ */
 function resultLines(
   lab: number,
   step: CheckedStep,
@@ -151,7 +161,10 @@ function resultLines(
   ]
 }
 
-/** Nothing is wrong with an answer to a step that this cluster can't have, such as one about nftables without it in the kernel. */
+/**
+ * Nothing is wrong with an answer to a step that this cluster can't have, such as one about
+ * nftables without it in the kernel.
+ */
 function exitCodeOf({ verdict }: StepOutcome): number {
   if (verdict === 'could not check') return ExitCode.trouble
   return verdict === 'passed' || verdict === 'not applicable' ? ExitCode.passed : ExitCode.notYet

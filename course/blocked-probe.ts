@@ -10,9 +10,10 @@ import { Refusal } from '../host/main.ts'
 import { readLiveNode } from './read-node.ts'
 
 /**
- * Why Pods of the default namespace don't become ready, if a rule on a node stops the probes that its kubelet sends, such as
- * one that a learner added to OUTPUT.
- * @throws Refusal that names the rule and the command that deletes it; resolves if no rule stops a probe
+ * Why Pods of the default namespace don't become ready, if a rule on a node stops the probes that
+ * its kubelet sends, such as one that a learner added to OUTPUT.
+ * @throws Refusal that names the rule and the command that deletes it; resolves if no rule stops a
+ * probe
  */
 export async function explainBlockedProbe(cluster: Cluster, { core }: KubeClient): Promise<void> {
   const { items } = await core.listNamespacedPod({ namespace: 'default' })
@@ -28,7 +29,10 @@ export async function explainBlockedProbe(cluster: Cluster, { core }: KubeClient
   }
 }
 
-/** The first packet of the readiness probe of a container that runs and is not ready; undefined if there is none. */
+/**
+ * The first packet of the readiness probe of a container that runs and is not ready; undefined if
+ * there is none.
+ */
 export function probeOf({ metadata, spec, status }: V1Pod): Packet | undefined {
   if (!status?.podIP || metadata?.deletionTimestamp) return undefined
   const unready = status.containerStatuses?.find(
@@ -45,7 +49,10 @@ function probedPort({ readinessProbe, ports }: Partial<V1Container> = {}): numbe
   return typeof port === 'number' ? port : ports?.find(({ name }) => name === port)?.containerPort
 }
 
-/** The message about the rule of the Pod's node that stops every probe; undefined if one may reach the Pod. */
+/**
+ * The message about the rule of the Pod's node that stops every probe; undefined if one may reach
+ * the Pod.
+ */
 export function blockedBy(
   state: NodeState,
   { metadata, spec }: V1Pod,

@@ -1,4 +1,5 @@
-// What the environment sets for every lab of a cluster, kept in ConfigMaps for the checks and later commands.
+// What the environment sets for every lab of a cluster, kept in ConfigMaps for the checks and later
+// commands.
 
 import type { KubeClient } from '../cluster/kube-client.ts'
 import { CLASS_MAP, learnerName, wordFromEnvironment } from '../grading/class-key.ts'
@@ -7,7 +8,8 @@ import { LEARNER_MAP, type Variant, variantFor } from '../grading/variant.ts'
 import type { Progress } from '../host/progress.ts'
 
 /**
- * The variant of this cluster's labs. The learner in LEARNER is stored in the cluster; without LEARNER, the stored one is used.
+ * The variant of this cluster's labs. The learner in LEARNER is stored in the cluster; without
+ * LEARNER, the stored one is used.
  * @throws Error when LEARNER is not a valid name
  */
 export async function ownVariant(
@@ -21,8 +23,8 @@ export async function ownVariant(
 }
 
 /**
- * Puts the class's word (CLASS, or CLASS_KEY_FILE's) into a ConfigMap of the cluster: a Service or a rule would change the
- * counts of the labs.
+ * Puts the class's word (CLASS, or CLASS_KEY_FILE's) into a ConfigMap of the cluster: a Service or
+ * a rule would change the counts of the labs.
  * @throws Error when the word is invalid
  */
 export async function putClassWord(client: KubeClient, progress: Progress): Promise<void> {

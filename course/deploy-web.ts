@@ -5,7 +5,10 @@ import type { LabBench } from './lab-bench.ts'
 
 const labels = { app: 'web' }
 
-/** The labs need Pods on two nodes, but without this constraint the scheduler may put all Pods on one. */
+/**
+ * The labs need Pods on two nodes, but without this constraint the scheduler may put all Pods on
+ * one.
+ */
 const spread = {
   maxSkew: 1,
   topologyKey: 'kubernetes.io/hostname',
@@ -16,7 +19,9 @@ const spread = {
 /** `make up` loads the image into the nodes, so no node contacts the registry. */
 const nginx = { name: 'nginx', image: 'nginx', imagePullPolicy: 'IfNotPresent' }
 
-/** The Deployment of `kubectl create deploy web --image=nginx --replicas=2`, spread over the nodes. */
+/**
+ * The Deployment of `kubectl create deploy web --image=nginx --replicas=2`, spread over the nodes.
+ */
 const deployment = ({ replicas }: Variant): V1DeploymentSpec => ({
   replicas,
   selector: { matchLabels: labels },
@@ -33,8 +38,9 @@ const service = ({ port }: Variant): V1ServiceSpec => ({
 })
 
 /**
- * `make web`: deploys `web` by the name of its variant, waits until every replica is ready, and returns a line for each Pod and one
- * for the Service. Existing objects are left unchanged. Throws DeadlineError if the Pods do not become ready.
+ * `make web`: deploys `web` by the name of its variant, waits until every replica is ready, and
+ * returns a line for each Pod and one for the Service. Existing objects are left unchanged. Throws
+ * DeadlineError if the Pods do not become ready.
  */
 export async function deployWeb(bench: LabBench): Promise<string[]> {
   const { progress, variant } = bench
@@ -59,8 +65,8 @@ export async function deployWeb(bench: LabBench): Promise<string[]> {
 }
 
 /**
- * If all Pods are on one node, for example after scaling down, deletes one, so that its replacement is placed on another
- * node.
+ * If all Pods are on one node, for example after scaling down, deletes one, so that its replacement
+ * is placed on another node.
  */
 async function spreadPods(bench: LabBench): Promise<boolean> {
   const pods = await bench.pods(labels.app)

@@ -52,7 +52,8 @@ type ExpectOptions = { [Name in Exclude<keyof typeof expectOptions, 'address'>]?
 }
 
 /**
- * Prints the state that kube-proxy programs on a node, or its differences from a recorded node. Returns the exit code.
+ * Prints the state that kube-proxy programs on a node, or its differences from a recorded node.
+ * Returns the exit code.
  * @throws Refusal with all errors of the options, or one in the input
  */
 export async function printExpected(options: ExpectOptions): Promise<number> {
@@ -124,7 +125,10 @@ function checked(options: ExpectOptions) {
   return { ...chosen, node: options.node ?? '' }
 }
 
-/** The version in the Node's status; for a version later than the modelled ones the newest, with a note. */
+/**
+ * The version in the Node's status; for a version later than the modelled ones the newest, with a
+ * note.
+ */
 function versionOf(objects: ClusterObjects, node: string): string {
   const own = objects.nodes.find(({ name }) => name === node)?.kubeProxyVersion
   if (own === undefined)
@@ -163,9 +167,10 @@ function report(differences: readonly Difference[]): string {
 }
 
 /**
- * The API objects of --objects, else those of the capture that is compared. An invalid object is reported on standard error,
- * and omitted.
- * @throws Refusal when there are none or they are not JSON, ObjectsError when they are not a list of objects.
+ * The API objects of --objects, else those of the capture that is compared. An invalid object is
+ * reported on standard error, and omitted.
+ * @throws Refusal when there are none or they are not JSON, ObjectsError when they are not a list
+ * of objects.
  */
 async function givenObjects({ objects, diff }: ExpectOptions): Promise<ClusterObjects> {
   const beside = diff === undefined ? undefined : join(diff, 'objects.json')

@@ -7,7 +7,9 @@ import { plainText } from '../host/plain-text.ts'
 
 const ADVICE = 'write it with: kubectl get nodes,services,endpointslices -A -o json'
 
-/** The text of a file, or of standard input for `-`. Throws Refusal for a file that can't be read. */
+/**
+ * The text of a file, or of standard input for `-`. Throws Refusal for a file that can't be read.
+ */
 export async function readInput(path: string): Promise<string> {
   // A stream waits for a slow pipe; a synchronous read of the descriptor does not.
   if (path === '-') return readAll(process.stdin)
@@ -23,9 +25,10 @@ export async function readInput(path: string): Promise<string> {
 }
 
 /**
- * The API objects of a file (`-`: standard input) that kubectl wrote as JSON, and one sentence for each that is left out because
- * it is invalid.
- * @throws Refusal when there are none or they are not JSON, ObjectsError when they are not a list of objects.
+ * The API objects of a file (`-`: standard input) that kubectl wrote as JSON, and one sentence for
+ * each that is left out because it is invalid.
+ * @throws Refusal when there are none or they are not JSON, ObjectsError when they are not a list
+ * of objects.
  */
 export async function readObjectsAt(
   path: string,

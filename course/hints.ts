@@ -23,7 +23,9 @@ export function shownHints(lab: number, cluster: string): Map<string, number> {
   return shown
 }
 
-/** Records that a hint was shown. On a disk that is full or read-only, it is shown without a record. */
+/**
+ * Records that a hint was shown. On a disk that is full or read-only, it is shown without a record.
+ */
 export function rememberHint(lab: number, cluster: string, step: string, tier: number): void {
   const file = memory(lab, cluster)
   try {

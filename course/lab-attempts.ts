@@ -2,7 +2,10 @@ import { attemptOf } from '../grading/attempt.ts'
 import type { LabDefinition } from '../grading/lab-definition.ts'
 import type { Snapshot } from '../grading/snapshot.ts'
 
-/** Which steps have begun again since the last read, because another incident was opened, by whichever command. */
+/**
+ * Which steps have begun again since the last read, because another incident was opened, by
+ * whichever command.
+ */
 export class LabAttempts {
   /** By `LAB/STEP`, the attempt to which a step belonged at the last read. */
   #latest: ReadonlyMap<string, string | undefined> = new Map()

@@ -36,7 +36,9 @@ export class LabBench extends LabObjects {
     this.variant = variant
   }
 
-  /** `purpose` describes the command, as in "reset lab 1"; omit it for a command that only reads. */
+  /**
+   * `purpose` describes the command, as in "reset lab 1"; omit it for a command that only reads.
+   */
   static async open(cluster: Cluster, progress: Progress, purpose?: string): Promise<LabBench> {
     if (purpose !== undefined) await consent(cluster, labChange(purpose))
     const client = await kubeClient(cluster)
@@ -53,8 +55,8 @@ export class LabBench extends LabObjects {
   }
 
   /**
-   * Brings the cluster into a lab's starting state: this mode with its default scheduler, in the cluster's own version, without
-   * leftovers or damage; fast if this is already the state.
+   * Brings the cluster into a lab's starting state: this mode with its default scheduler, in the
+   * cluster's own version, without leftovers or damage; fast if this is already the state.
    */
   async startIn(mode: SwitchedMode): Promise<void> {
     const configured = readMode((await readConfigConf(this.client)).text)
@@ -64,7 +66,8 @@ export class LabBench extends LabObjects {
     if (isConfigured && !isForeign && (await holdsOnly(mode, this, this.progress))) return
     await this.mode(mode, { ...(!isUsual && { scheduler: 'rr' }), version: OWN })
     await this.flush()
-    // Manually altered rules survive many syncs of iptables mode; a restarted kube-proxy writes all rules.
+    // Manually altered rules survive many syncs of iptables mode; a restarted kube-proxy writes all
+    // rules.
     if (!(await holdsOnly(mode, this, this.progress))) await this.mode(mode, { force: true })
   }
 
@@ -94,7 +97,10 @@ export class LabBench extends LabObjects {
     await keepPrediction(this.client, lab, findStep(readLab(lab), step), text)
   }
 
-  /** `make exec NODE=… CMD='…'`. Returns its output; throws Error with its standard error if it fails. */
+  /**
+   * `make exec NODE=… CMD='…'`. Returns its output; throws Error with its standard error if it
+   * fails.
+   */
   async onNode(node: string, script: string): Promise<string> {
     const { exitCode, stdout, stderr } = await runOnNode(this.cluster, node, script, {
       noted: true,
@@ -117,7 +123,10 @@ export class LabBench extends LabObjects {
     return stdout
   }
 
-  /** The client that Pods log for a request with this mark in its URL, as `kubectl logs -l app=…` shows it. */
+  /**
+   * The client that Pods log for a request with this mark in its URL, as `kubectl logs -l app=…`
+   * shows it.
+   */
   async clientInLogs(
     app: string,
     send: (mark: string) => Promise<unknown>,
@@ -128,7 +137,10 @@ export class LabBench extends LabObjects {
     return this.loggedClient(app, mark, container)
   }
 
-  /** The client of the first request with a mark in its URL in the logs of the Pods. Throws DeadlineError if there is none. */
+  /**
+   * The client of the first request with a mark in its URL in the logs of the Pods. Throws
+   * DeadlineError if there is none.
+   */
   async loggedClient(app: string, mark: string, container?: string): Promise<string> {
     const place = { namespace, ...(container !== undefined && { container }) }
     return waitFor('the request in the logs', 10_000, async () => {
@@ -157,7 +169,8 @@ export class LabBench extends LabObjects {
   }
 
   /**
-   * Deletes the kube-proxy of a node, as for a restart, and waits until the new Pod runs (or, for `in trouble`, has failed).
+   * Deletes the kube-proxy of a node, as for a restart, and waits until the new Pod runs (or, for
+   * `in trouble`, has failed).
    */
   async replaceKubeProxyPod(
     node: string,
@@ -179,6 +192,8 @@ export class LabBench extends LabObjects {
 
 const namespace = 'default'
 
-/** The changes of a command that plays or resets labs or starts incidents, for the consent question. */
+/**
+ * The changes of a command that plays or resets labs or starts incidents, for the consent question.
+ */
 export const labChange = (purpose: string) =>
   `${purpose}, which creates, changes and deletes objects of these labs in namespace "default" (those with the label ${ownSelector}), kube-proxy's ConfigMap, DaemonSet and Pods, and labels, rules, sets, packages and kernel modules of the nodes,`

@@ -34,7 +34,10 @@ export class LabObjects {
     await Promise.all(readManifest(file).map((object) => this.#createMissing(object)))
   }
 
-  /** `kubectl create` of an object in the default namespace; an existing one is not changed. Resolves to whether it is new. */
+  /**
+   * `kubectl create` of an object in the default namespace; an existing one is not changed.
+   * Resolves to whether it is new.
+   */
   async create(
     kind: string,
     name: string,
@@ -46,8 +49,9 @@ export class LabObjects {
   }
 
   /**
-   * Creates an object unless it exists; resolves to whether it is new. Of an object that exists, an API server reports first that its
-   * node port is allocated (422), and only then that it exists (409).
+   * Creates an object unless it exists; resolves to whether it is new. Of an object that exists, an
+   * API server reports first that its node port is allocated (422), and only then that it exists
+   * (409).
    */
   async #createMissing(
     object: KubernetesObject & { metadata: { name: string; namespace: string } },
@@ -70,8 +74,8 @@ export class LabObjects {
   }
 
   /**
-   * Deletes one object of the default namespace and waits until it is gone. An object of that name that is not ours is kept,
-   * with a note.
+   * Deletes one object of the default namespace and waits until it is gone. An object of that name
+   * that is not ours is kept, with a note.
    */
   async delete(kind: string, name: string): Promise<void> {
     const object = { ...typeOf(kind), metadata: { name, namespace } }
@@ -89,8 +93,9 @@ export class LabObjects {
   }
 
   /**
-   * Deletes all Services and Deployments with a label and waits until they are gone. In our own clusters this includes
-   * objects that a learner created by hand; in other clusters only those with our label.
+   * Deletes all Services and Deployments with a label and waits until they are gone. In our own
+   * clusters this includes objects that a learner created by hand; in other clusters only those
+   * with our label.
    */
   async deleteLabelled(label: string): Promise<void> {
     const labelSelector = this.cluster.capabilities.ownedByUser ? `${label},${ownSelector}` : label
@@ -105,7 +110,10 @@ export class LabObjects {
     ])
   }
 
-  /** `kubectl patch KIND NAME -p …`: a strategic merge patch of an object of the default namespace, or of a node. */
+  /**
+   * `kubectl patch KIND NAME -p …`: a strategic merge patch of an object of the default namespace,
+   * or of a node.
+   */
   async patch(kind: string, name: string, { metadata = {}, ...body }: ObjectPatch): Promise<void> {
     const place = kind === 'Node' ? { name } : { name, namespace }
     // A patch may contain null, which the types of objects do not know: it deletes a field.
@@ -176,8 +184,8 @@ export class LabObjects {
   }
 
   /**
-   * Waits for Pods. Throws Refusal after a few seconds if a rule stops their probes, and DeadlineError after two minutes, with what one of
-   * them waits for, which is told before.
+   * Waits for Pods. Throws Refusal after a few seconds if a rule stops their probes, and
+   * DeadlineError after two minutes, with what one of them waits for, which is told before.
    * @param name of the Pod, or of the workload that makes them
    */
   async #whenReady(what: string, name: string, areReady: () => Promise<boolean>): Promise<void> {
@@ -211,7 +219,10 @@ export class LabObjects {
 const sentenceOf = ({ name, reason, message }: StuckPod) =>
   `Pod ${name} does not start: ${reason}${message === '' ? '' : ` (${message})`}.`
 
-/** The time after which Pods that are not ready are examined, and examined again: an image in the node starts within it. */
+/**
+ * The time after which Pods that are not ready are examined, and examined again: an image in the
+ * node starts within it.
+ */
 const UNREADY_MS = 5000
 
 const typeOf = (kind: string) => ({

@@ -1,7 +1,10 @@
 import type { ApiObject } from '../grading/api-object.ts'
 import type { Variant } from '../grading/variant.ts'
 
-/** The packet that shows a lab's Service at work, in the form that `make trace` accepts: from the lab's client if there is one. */
+/**
+ * The packet that shows a lab's Service at work, in the form that `make trace` accepts: from the
+ * lab's client if there is one.
+ */
 export function labRoute(
   items: readonly ApiObject[],
   variant: Variant,

@@ -38,14 +38,19 @@ const guideNote = z.object({
   /** Id of the current step; empty before the first one. */
   at: z.string(),
   workedMs: z.number(),
-  /** Steps whose text was shown, steps that already passed at that time, and steps that have passed. */
+  /**
+   * Steps whose text was shown, steps that already passed at that time, and steps that have passed.
+   */
   shown: z.array(z.string()),
   held: z.array(z.string()),
   passed: z.array(z.string()),
 })
 export type GuideNote = z.infer<typeof guideNote>
 
-/** Reads the note of a guide; undefined if there is none yet, or it was edited: the guide begins at the first step. */
+/**
+ * Reads the note of a guide; undefined if there is none yet, or it was edited: the guide begins at
+ * the first step.
+ */
 export function readGuideNote(text = ''): GuideNote | undefined {
   try {
     return guideNote.parse(JSON.parse(text))
@@ -67,7 +72,10 @@ export interface LabProgress {
   passed: ReadonlySet<string>
   /** The outcome of each step at the latest observation of the nodes. */
   outcomes: ReadonlyMap<string, StepOutcome>
-  /** Whether it is decided if the current step was held: false until it is observed for the first time. */
+  /**
+   * Whether it is decided if the current step was held: false until it is observed for the first
+   * time.
+   */
   arrived: boolean
   hints: ReadonlyMap<string, number>
   /** The Markdown of the page after the last step: score, time, further reading. */
@@ -97,8 +105,9 @@ export function startProgress(
 }
 
 /**
- * The progress of a lab that was opened again because its nodes could not be read for a while: `begun` is that of its notes, which
- * name the last step only, so the end stays shown. A new cluster has no notes of the lab.
+ * The progress of a lab that was opened again because its nodes could not be read for a while:
+ * `begun` is that of its notes, which name the last step only, so the end stays shown. A new
+ * cluster has no notes of the lab.
  */
 export const reopened = ({ place, summary }: LabProgress, begun: LabProgress): LabProgress =>
   place === 'end' && begun.place === 'step' ? { ...begun, place, summary } : begun
@@ -121,7 +130,10 @@ export function showStep<P extends LabProgress>(progress: P, at: number): P {
   return { ...next, shown: new Set([...progress.shown, id]), held, arrived: outcome !== undefined }
 }
 
-/** The latest outcome of a step. A step whose requests succeeded once remains passed while its other conditions hold. */
+/**
+ * The latest outcome of a step. A step whose requests succeeded once remains passed while its other
+ * conditions hold.
+ */
 export function outcomeOf({ outcomes, passed }: LabProgress, id: string): StepOutcome | undefined {
   const outcome = outcomes.get(id)
   return outcome?.unsent && passed.has(id) ? { ...outcome, verdict: 'passed' } : outcome
@@ -131,8 +143,9 @@ export const isDone = (outcome: StepOutcome | undefined): boolean =>
   outcome?.verdict === 'passed' || outcome?.verdict === 'not applicable'
 
 /**
- * Applies an observation of the nodes, made without sending packets. Also returns the steps that passed for the first time. If
- * nothing was observed before and the shown step passes now, it is counted as held.
+ * Applies an observation of the nodes, made without sending packets. Also returns the steps that
+ * passed for the first time. If nothing was observed before and the shown step passes now, it is
+ * counted as held.
  */
 export function applyObservation<P extends LabProgress>(
   progress: P,

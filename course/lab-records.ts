@@ -11,7 +11,9 @@ import { readGuideNote } from './lab-progress.ts'
 export interface LabRecord {
   number: number
   isBegun: boolean
-  /** The points of steps that passed at some time on this cluster, which a submission is graded by. */
+  /**
+   * The points of steps that passed at some time on this cluster, which a submission is graded by.
+   */
   kept: number
   of: number
   /** Minutes that the lab was open in a guide; 0 if it was not, or was reset since. */

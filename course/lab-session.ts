@@ -1,4 +1,5 @@
-// One learner's work on one lab of a running cluster: what the terminal guide and the guide's page both do, and nothing of how it is shown.
+// One learner's work on one lab of a running cluster: what the terminal guide and the guide's page
+// both do, and nothing of how it is shown.
 
 import type { Cluster } from '../cluster/driver.ts'
 import type { ReportDepth } from '../cluster/node-report.ts'
@@ -58,8 +59,8 @@ export class LabSession {
   }
 
   /**
-   * Opens a lab at its saved state, or resets it to its starting state. Requires consent for a cluster of the user's kubeconfig.
-   * `depth` is that of each observation.
+   * Opens a lab at its saved state, or resets it to its starting state. Requires consent for a
+   * cluster of the user's kubeconfig. `depth` is that of each observation.
    */
   static async open(
     lab: LabDefinition,
@@ -79,8 +80,9 @@ export class LabSession {
   }
 
   /**
-   * Reads the nodes once and judges every step, without sending packets: a step that only packets can prove has the outcome of its
-   * latest complete check, by whichever program. Throws if the cluster can't be read.
+   * Reads the nodes once and judges every step, without sending packets: a step that only packets
+   * can prove has the outcome of its latest complete check, by whichever program. Throws if the
+   * cluster can't be read.
    */
   async observe(): Promise<{ snapshot: Snapshot; outcomes: StepOutcome[] }> {
     const snapshot = await this.source.snapshot()
@@ -105,7 +107,10 @@ export class LabSession {
     return outcome
   }
 
-  /** Checks a step completely, including its requests. `onWait` is told the pending changes of the cluster that it waits for. */
+  /**
+   * Checks a step completely, including its requests. `onWait` is told the pending changes of the
+   * cluster that it waits for.
+   */
   async check(step: string, onWait?: JudgeOptions['onWait']): Promise<StepOutcome> {
     const { outcomes } = await judge(this.#open.spec, this.source, {
       only: [step],
@@ -117,8 +122,8 @@ export class LabSession {
   }
 
   /**
-   * What a step comes to after an answer or a prediction was kept. After a prediction no packets are sent: those of the
-   * grader would be listed beside the learner's, which this step is about.
+   * What a step comes to after an answer or a prediction was kept. After a prediction no packets
+   * are sent: those of the grader would be listed beside the learner's, which this step is about.
    */
   async checkAnswered(
     kept: 'prediction' | 'answer',
@@ -133,8 +138,8 @@ export class LabSession {
   }
 
   /**
-   * Stores the prediction of a step in the cluster if it has one that was not given yet, else an answer. Throws Error with a
-   * sentence for the learner if it is not valid.
+   * Stores the prediction of a step in the cluster if it has one that was not given yet, else an
+   * answer. Throws Error with a sentence for the learner if it is not valid.
    */
   async answer(step: string, text: string): Promise<'prediction' | 'answer'> {
     const { number } = this.lab.definition
@@ -145,7 +150,10 @@ export class LabSession {
     return isPrediction ? 'prediction' : 'answer'
   }
 
-  /** Shows what a step asks for, which costs its points for understanding if it was not answered. Returns lines. */
+  /**
+   * Shows what a step asks for, which costs its points for understanding if it was not answered.
+   * Returns lines.
+   */
   async showAnswer(step: string): Promise<string[]> {
     const { spec } = this.#open
     const checked = spec.steps.find(({ id }) => id === step)
@@ -168,7 +176,8 @@ export class LabSession {
   }
 
   /**
-   * Grades every step. Returns the Markdown of the final page: score, time, open steps, and in the terminal how to hand in and go on.
+   * Grades every step. Returns the Markdown of the final page: score, time, open steps, and in the
+   * terminal how to hand in and go on.
    */
   async finish(progress: LabProgress, where: 'terminal' | 'page' = 'terminal'): Promise<string> {
     const report = await gradeLab(this.#open)
@@ -198,7 +207,10 @@ export class LabSession {
     this.#since = paused ? undefined : Date.now()
   }
 
-  /** Keeps in the cluster where the learner is. One write after the other; a cluster that is gone keeps nothing. */
+  /**
+   * Keeps in the cluster where the learner is. One write after the other; a cluster that is gone
+   * keeps nothing.
+   */
   save(progress: LabProgress): void {
     const { place, shown, held, passed } = progress
     const at = place === 'intro' ? '' : shownStepId(progress)

@@ -19,11 +19,19 @@ export type { SolutionStep } from './solution-step.ts'
 /** A lab's solution.ts: every step by its id, and the reset. */
 export interface LabSolution {
   steps: Record<string, SolutionStep>
-  /** Comments of the rules that learners add to nodes in the lab: leaving it deletes these rules. */
+  /**
+   * Comments of the rules that learners add to nodes in the lab: leaving it deletes these rules.
+   */
   comments?: readonly string[]
-  /** Removes other leftovers of the lab on machines and in the cluster that would disturb another lab. */
+  /**
+   * Removes other leftovers of the lab on machines and in the cluster that would disturb another
+   * lab.
+   */
   leave?(bench: LabBench): Promise<void>
-  /** Resets the lab to its starting state from any state; idempotent. Default: nothing of the lab and of web, in iptables mode. */
+  /**
+   * Resets the lab to its starting state from any state; idempotent. Default: nothing of the lab
+   * and of web, in iptables mode.
+   */
   reset?(bench: LabBench): Promise<void>
 }
 
@@ -34,15 +42,16 @@ export async function loadSolution(folder: string): Promise<LabSolution> {
 }
 
 /**
- * Deletes every rule whose comment matches $1, in all chains of both families; iptables-save prints quotes around a comment
- * with spaces. A learner adds rules through the node's own iptables or through one of its back ends, so all of them are read.
- * Legacy iptables is skipped if the kernel lists no table of its family; that list does not include nf_tables.
+ * Deletes every rule whose comment matches $1, in all chains of both families; iptables-save prints
+ * quotes around a comment with spaces. A learner adds rules through the node's own iptables or
+ * through one of its back ends, so all of them are read. Legacy iptables is skipped if the kernel
+ * lists no table of its family; that list does not include nf_tables.
  */
 const script = programText('course/remove-rules.sh')
 
 /**
- * Removes the rules that learners add in labs from every node: those whose comment is one of these words or begins with
- * `WORD-`.
+ * Removes the rules that learners add in labs from every node: those whose comment is one of these
+ * words or begins with `WORD-`.
  */
 export async function removeRules(cluster: Cluster, comments: readonly string[]): Promise<void> {
   if (comments.length === 0) return
@@ -53,8 +62,8 @@ export async function removeRules(cluster: Cluster, comments: readonly string[])
 }
 
 /**
- * Removes leftovers of all other labs on machines and in the cluster, and this lab's rules on the nodes. Notes in the cluster
- * show which labs were started; they are kept.
+ * Removes leftovers of all other labs on machines and in the cluster, and this lab's rules on the
+ * nodes. Notes in the cluster show which labs were started; they are kept.
  */
 export async function leaveOthers(number: number, bench: LabBench): Promise<void> {
   const others = (await begunLabs(bench.client)).filter((other) => other !== number)
@@ -69,8 +78,8 @@ export async function leaveOthers(number: number, bench: LabBench): Promise<void
 }
 
 /**
- * Removes leftovers of other labs, resets a lab to its starting state and runs its observers once, so that the state "before"
- * is recorded. Evidence and hints of earlier attempts are deleted.
+ * Removes leftovers of other labs, resets a lab to its starting state and runs its observers once,
+ * so that the state "before" is recorded. Evidence and hints of earlier attempts are deleted.
  */
 export function resetLab(lab: LabDefinition, bench: LabBench): Promise<void> {
   return changeCluster(bench.cluster, `resets lab ${lab.number} on`, bench.progress, () =>
@@ -92,7 +101,10 @@ async function resetAlone(lab: LabDefinition, bench: LabBench): Promise<void> {
   await judgeRound(await loadSpec(lab), await source.snapshot(), source.live, [])
 }
 
-/** Before work on a lab that continues: ends the incidents of other labs, and tells which were not repaired. */
+/**
+ * Before work on a lab that continues: ends the incidents of other labs, and tells which were not
+ * repaired.
+ */
 export function endIncidentsOfOthers(lab: LabDefinition, bench: LabBench): Promise<void> {
   return changeCluster(bench.cluster, 'ends an incident on', bench.progress, async () => {
     for (const of of await leaveIncidents(bench, lab.number)) tellUndone(bench, of, lab)

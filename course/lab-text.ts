@@ -12,7 +12,10 @@ export interface Fence {
   line: number
 }
 
-/** A blockquote in which the text asks: a prediction or question of its step, or a question about earlier labs. */
+/**
+ * A blockquote in which the text asks: a prediction or question of its step, or a question about
+ * earlier labs.
+ */
 export interface AskedQuote {
   kind: 'predict' | 'question' | 'recall'
   ask: string
@@ -25,8 +28,8 @@ export interface AskedQuote {
 }
 
 /**
- * The markdown of a step's section without the marker: the task, the explanation of its result, and what later steps need.
- * Empty where the section has no such part.
+ * The markdown of a step's section without the marker: the task, the explanation of its result, and
+ * what later steps need. Empty where the section has no such part.
  */
 export interface Section {
   task: string
@@ -56,8 +59,9 @@ const MARKER = /^<!-- step: ([a-z0-9-]+) -->$\n?/m
 const DEFAULT_TIMEOUT = 60
 
 /**
- * Reads `labs/NN-name/README.md`: a section `## …` with `<!-- step: id -->` under its heading is the text of that step, and
- * the reader types every ```bash fence. Throws Error for an unknown attribute of a fence.
+ * Reads `labs/NN-name/README.md`: a section `## …` with `<!-- step: id -->` under its heading is
+ * the text of that step, and the reader types every ```bash fence. Throws Error for an unknown
+ * attribute of a fence.
  */
 export function readLabText(folder: string): LabText {
   const file = join(projectRoot, 'labs', folder, 'README.md')
@@ -71,8 +75,8 @@ export function readLabText(folder: string): LabText {
 const FILE_LINK = /\[([^\]\n]+)\]\((?!\w+:)([^)\s#]+)(?:#[^)\s]*)?\)/g
 
 /**
- * A text of a lab with the paths of the files that it links to, from the root of the checkout: nothing follows a link in a terminal,
- * and on the guide's page it would lead away from the lab.
+ * A text of a lab with the paths of the files that it links to, from the root of the checkout:
+ * nothing follows a link in a terminal, and on the guide's page it would lead away from the lab.
  */
 export const withPaths = (text: string, folder: string): string =>
   text.replace(FILE_LINK, (_, words: string, target: string) => {
@@ -127,7 +131,10 @@ export function parseLabText(text: string, file: string): LabText {
 export const partsInOrder = ({ fences, quotes }: LabText): (Fence | AskedQuote)[] =>
   [...fences, ...quotes].sort((one, other) => one.line - other.line)
 
-/** `**Predict.** …?`, the choices after it, and the command that answers. Undefined for any other blockquote. */
+/**
+ * `**Predict.** …?`, the choices after it, and the command that answers. Undefined for any other
+ * blockquote.
+ */
 function readQuote(lines: readonly string[]): Omit<AskedQuote, 'step' | 'line'> | undefined {
   const text = lines.join(' ').trim()
   const kind = ASKED.exec(text)?.[1]?.toLowerCase()

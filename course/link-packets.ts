@@ -1,4 +1,5 @@
-// A real packet on each link that it passes: copies of the first packets of connections, from the interfaces of the nodes.
+// A real packet on each link that it passes: copies of the first packets of connections, from the
+// interfaces of the nodes.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -31,8 +32,9 @@ const READY_MS = 3000
 const PROGRAM = join(projectRoot, 'course/link-packets.pl')
 
 /**
- * Copies the packets of the nodes while `send` sends some. Returns what `send` does, and the packets, node by node;
- * none from a node without perl, or where the cluster forbids packet sockets.
+ * Copies the packets of the nodes while `send` sends some. Returns what `send` does, and the
+ * packets, node by node; none from a node without perl, or where the cluster forbids packet
+ * sockets.
  */
 export async function copyPackets<T>(
   cluster: Cluster,
@@ -69,7 +71,10 @@ export async function copyPackets<T>(
 
 const LINE = /^(\S+) (in|out) ([0-9a-f]{108,})$/
 
-/** Reads what link-packets.pl prints; lines of another form, as a broken program prints them, are left out. */
+/**
+ * Reads what link-packets.pl prints; lines of another form, as a broken program prints them, are
+ * left out.
+ */
 export function parseLinkPackets(node: string, text: string): LinkPacket[] {
   return text.split('\n').flatMap((line) => {
     const [, device, direction = 'in', hex = ''] = LINE.exec(line) ?? []
@@ -95,9 +100,9 @@ export function parseLinkPackets(node: string, text: string): LinkPacket[] {
 }
 
 /**
- * One packet on its way: the same sequence number on each link, node by node in the order of `nodes`, and on a node first where it
- * came in. Of several that go to one of the addresses (`10.96.0.10:53`), the one that passed the most links; a retransmission
- * counts once.
+ * One packet on its way: the same sequence number on each link, node by node in the order of
+ * `nodes`, and on a node first where it came in. Of several that go to one of the addresses
+ * (`10.96.0.10:53`), the one that passed the most links; a retransmission counts once.
  */
 export function packetOnItsWay(
   packets: readonly LinkPacket[],

@@ -48,8 +48,8 @@ interface GivenCluster {
 }
 
 /**
- * Prints what a change of kube-proxy's mode does to a cluster, given as objects or running. Returns the exit code: 1 if something
- * stops.
+ * Prints what a change of kube-proxy's mode does to a cluster, given as objects or running. Returns
+ * the exit code: 1 if something stops.
  * @param selected the running cluster, opened only if no objects are given
  * @throws Refusal with what is wrong with the options or the input
  */
@@ -136,7 +136,10 @@ function checkNodes({ nodes }: ClusterObjects, wanted: readonly string[] = []): 
     throw new Refusal(`Node "${unknown}" is not among the objects; they have ${names.join(', ')}.`)
 }
 
-/** The oldest version that the Nodes report; of one later than the modelled versions the newest, with a note. */
+/**
+ * The oldest version that the Nodes report; of one later than the modelled versions the newest,
+ * with a note.
+ */
 function versionIn({ nodes }: ClusterObjects, notes: string[]): string {
   const byNumber = (one: string, other: string) => one.localeCompare(other, 'en', { numeric: true })
   const [oldest] = nodes.flatMap(({ kubeProxyVersion }) => kubeProxyVersion ?? []).sort(byNumber)

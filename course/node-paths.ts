@@ -14,7 +14,10 @@ import { predictOptions } from '../grading/evaluate.ts'
 import { Trouble } from '../grading/failure.ts'
 import { modeOf, objectsOf, type Snapshot, stateOf } from '../grading/snapshot.ts'
 
-/** The path of a packet through a node of a snapshot with this state, in the node's own mode. `destination`: the endpoint of the journey. */
+/**
+ * The path of a packet through a node of a snapshot with this state, in the node's own mode.
+ * `destination`: the endpoint of the journey.
+ */
 export function pathOn(
   snapshot: Snapshot,
   node: string,
@@ -75,7 +78,10 @@ function surroundingsIn(snapshot: Snapshot): Surroundings {
   }
 }
 
-/** Whether the node is to take the packet to an endpoint: one to an address of a Service, or to a node port at its own address. */
+/**
+ * Whether the node is to take the packet to an endpoint: one to an address of a Service, or to a
+ * node port at its own address.
+ */
 function isOfService(snapshot: Snapshot, { destination, port }: Packet, node: string): boolean {
   const { services, nodes } = objectsOf(snapshot)
   const isOwn = nodes.some(

@@ -48,7 +48,9 @@ async function copyRepository(to: string): Promise<void> {
   }
 }
 
-/** Copies the installed packages that package-lock.json does not mark as development dependencies. */
+/**
+ * Copies the installed packages that package-lock.json does not mark as development dependencies.
+ */
 function copyPackages(to: string): void {
   const lock = 'node_modules/.package-lock.json'
   const { packages }: { packages: Record<string, { dev?: boolean }> } = JSON.parse(
@@ -68,7 +70,10 @@ function copyPackages(to: string): void {
   writeFileSync(join(to, lock), readFileSync(join(projectRoot, lock)))
 }
 
-/** Debian 12 has kubectl 1.20, which works in every lab but is older than the one that learners use elsewhere. */
+/**
+ * Debian 12 has kubectl 1.20, which works in every lab but is older than the one that learners use
+ * elsewhere.
+ */
 async function takeOfficialKubectl(offline: string, progress: Progress): Promise<void> {
   try {
     const official = await officialKubectl(progress)
@@ -83,9 +88,10 @@ async function takeOfficialKubectl(offline: string, progress: Progress): Promise
 }
 
 /**
- * Writes the offline archive into dist/: this repository, its runtime packages, Node.js, and a root file system with a kernel,
- * for processors like this one. Resolves to its path.
- * @throws Refusal in an unpacked archive, and outside a clone of the repository; SystemTrouble if the disk is full
+ * Writes the offline archive into dist/: this repository, its runtime packages, Node.js, and a root
+ * file system with a kernel, for processors like this one. Resolves to its path.
+ * @throws Refusal in an unpacked archive, and outside a clone of the repository; SystemTrouble if
+ * the disk is full
  */
 export async function writeOfflineArchive(progress: Progress): Promise<string> {
   if (offlineRoot !== undefined)

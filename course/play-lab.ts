@@ -24,7 +24,10 @@ import { LabBench } from './lab-bench.ts'
 import { type LabSolution, loadSolution, resetLab, type SolutionStep } from './lab-solution.ts'
 import { settled } from './settled.ts'
 
-/** A lab that is open on a cluster: its checks, its reference solution, the learner's commands, and what the nodes hold. */
+/**
+ * A lab that is open on a cluster: its checks, its reference solution, the learner's commands, and
+ * what the nodes hold.
+ */
 export interface OpenLab {
   spec: LabSpec
   solution: LabSolution
@@ -57,8 +60,8 @@ export function gradeLab({ spec, bench, source }: OpenLab): Promise<Report> {
 }
 
 /**
- * Plays the reference solution of steps in order, prints its commands, and grades each step on the nodes. Stops at the first
- * step that does not pass.
+ * Plays the reference solution of steps in order, prints its commands, and grades each step on the
+ * nodes. Stops at the first step that does not pass.
  */
 export function playSteps(lab: OpenLab, steps: readonly StepDefinition[]): Promise<StepOutcome[]> {
   const { cluster, progress } = lab.bench
@@ -93,7 +96,10 @@ async function playAlone(lab: OpenLab, steps: readonly StepDefinition[]): Promis
   return outcomes
 }
 
-/** Plays the words of a group. A failure does not count where the step that begins it can't be solved on this cluster at all. */
+/**
+ * Plays the words of a group. A failure does not count where the step that begins it can't be
+ * solved on this cluster at all.
+ */
 async function playGroup({ spec, source, bench }: OpenLab, group: PlayedGroup): Promise<void> {
   try {
     await playWords(
@@ -117,7 +123,10 @@ async function isOutOfReach(
   return outcome?.verdict === 'not applicable'
 }
 
-/** Why a step could not be played, if a step that it builds on has not passed: its own error says only what is missing then. */
+/**
+ * Why a step could not be played, if a step that it builds on has not passed: its own error says
+ * only what is missing then.
+ */
 async function openNeed(
   spec: LabSpec,
   source: OpenLab['source'],
@@ -135,7 +144,9 @@ async function openNeed(
   )
 }
 
-/** Plays words in order; those that read wait until the changes before them have reached the nodes. */
+/**
+ * Plays words in order; those that read wait until the changes before them have reached the nodes.
+ */
 async function playWords(actions: readonly SolutionStep[], bench: LabBench): Promise<void> {
   let isSettled = true
   for (const { play, reads } of actions) {
@@ -162,10 +173,16 @@ interface Played {
   entry: SolutionStep
 }
 
-/** A step that changes the cluster, and the following steps that only read, answer a question, or do not affect earlier steps. */
+/**
+ * A step that changes the cluster, and the following steps that only read, answer a question, or do
+ * not affect earlier steps.
+ */
 type PlayedGroup = [first: Played, ...others: Played[]]
 
-/** All steps of a group are judged on one snapshot: with one for each step, `make lab-2` takes 21.5 instead of 15.7 s. */
+/**
+ * All steps of a group are judged on one snapshot: with one for each step, `make lab-2` takes 21.5
+ * instead of 15.7 s.
+ */
 function playedGroups(steps: readonly StepDefinition[], solution: LabSolution): PlayedGroup[] {
   const groups: PlayedGroup[] = []
   for (const step of steps) {
@@ -201,7 +218,9 @@ function printSentence(sentence: string, before: string): void {
   for (const line of linesFor(process.stdout, sentence, before)) console.log(line)
 }
 
-/** Plays a lab without a terminal: the reference solution from start to end, graded after each step. */
+/**
+ * Plays a lab without a terminal: the reference solution from start to end, graded after each step.
+ */
 export async function play(
   lab: LabDefinition,
   cluster: Cluster,

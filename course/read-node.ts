@@ -26,9 +26,10 @@ const serviceName =
   /^svc\/(?:([a-z0-9.-]+)\/(?!(?:tcp|udp|sctp)$))?([a-z0-9.-]+)(?::(\d+))?(?:\/(\w+))?$/
 
 /**
- * Looks up `pod/[NAMESPACE/]NAME` and `svc/[NAMESPACE/]NAME[:PORT][/udp]`; anything else is unchanged. The node is the
- * requested one, else the Pod's, else the first worker. Throws Refusal for a Pod or Service that does not exist or has no
- * address, and for a port that the Service does not have.
+ * Looks up `pod/[NAMESPACE/]NAME` and `svc/[NAMESPACE/]NAME[:PORT][/udp]`; anything else is
+ * unchanged. The node is the requested one, else the Pod's, else the first worker. Throws Refusal
+ * for a Pod or Service that does not exist or has no address, and for a port that the Service does
+ * not have.
  */
 export async function resolveRoute(
   cluster: Cluster,
@@ -80,8 +81,8 @@ async function resolveDestination({ core }: KubeClient, to: string): Promise<str
 }
 
 /**
- * `80/tcp`, the port of a Service with that number and protocol; without a number its first port of the protocol. Throws
- * Refusal with the ports that the Service has.
+ * `80/tcp`, the port of a Service with that number and protocol; without a number its first port of
+ * the protocol. Throws Refusal with the ports that the Service has.
  */
 function chosenPort(
   service: string,
@@ -103,7 +104,10 @@ function chosenPort(
   )
 }
 
-/** The files and the state of a node of a live cluster, read with one exec. Throws Refusal with every error in its output. */
+/**
+ * The files and the state of a node of a live cluster, read with one exec. Throws Refusal with
+ * every error in its output.
+ */
 export async function readLiveNode(cluster: Cluster, node: string, destination: string) {
   const { files } = await readNode(cluster, node, 'with routes')
   return { files, state: readable(node, files, familyOf(destination)) }
@@ -115,7 +119,10 @@ interface PacketOnNode {
   state: NodeState
 }
 
-/** A packet of a running cluster, with the name of its node. Throws Refusal as resolveRoute and readLiveNode do. */
+/**
+ * A packet of a running cluster, with the name of its node. Throws Refusal as resolveRoute and
+ * readLiveNode do.
+ */
 export async function livePacket(
   cluster: Cluster,
   from: string,
@@ -139,7 +146,10 @@ export function recordedPacket(
   return { packet, node, state: recordedNode(capture, requested, familyOf(packet.destination)) }
 }
 
-/** A running cluster with what determines a packet's path: routes choose interfaces and addresses. Throws as takeCapture does. */
+/**
+ * A running cluster with what determines a packet's path: routes choose interfaces and addresses.
+ * Throws as takeCapture does.
+ */
 export async function snapshotWithRoutes(cluster: Cluster): Promise<Snapshot> {
   return new Snapshot(await takeCapture(cluster, await kubeClient(cluster), 'with routes'))
 }
@@ -155,9 +165,10 @@ function readable(
 }
 
 /**
- * The state of a node in a capture, with the rules of one address family. `capture` may also be the folder of one node's files;
- * `node` may be empty if there is only one.
- * @throws Refusal with every error in the node's files, or with the names of the nodes that the capture has
+ * The state of a node in a capture, with the rules of one address family. `capture` may also be the
+ * folder of one node's files; `node` may be empty if there is only one.
+ * @throws Refusal with every error in the node's files, or with the names of the nodes that the
+ * capture has
  */
 export function recordedNode(capture: string, node: string, family: Family | undefined): NodeState {
   const folder = nodeFolder(capture, node)

@@ -48,7 +48,10 @@ export interface RoomSeat {
   leave(): void
   raiseHand(raised: boolean): void
   vote(poll: string, text: string): void
-  /** Answers a task of the room from what the node holds. Throws Error with a sentence if it is not open, or the node can't be read. */
+  /**
+   * Answers a task of the room from what the node holds. Throws Error with a sentence if it is not
+   * open, or the node can't be read.
+   */
   answerTask(task: string, text: string): Promise<{ isRight: boolean; found: string }>
   /** Sends what waits, for a moment, and ends the connection. */
   end(): Promise<void>

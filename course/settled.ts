@@ -1,5 +1,5 @@
-// Waiting until the nodes have what kube-proxy programs: a node that is read earlier is incomplete. After a deadline the checks
-// report the problem.
+// Waiting until the nodes have what kube-proxy programs: a node that is read earlier is incomplete.
+// After a deadline the checks report the problem.
 
 import type { Cluster } from '../cluster/driver.ts'
 import type { KubeClient } from '../cluster/kube-client.ts'
@@ -13,9 +13,15 @@ import { modeOf, type NodeView, Snapshot, stateOf } from '../grading/snapshot.ts
 import type { Progress } from '../host/progress.ts'
 import { isMetWithin } from '../host/wait.ts'
 
-/** The time limit if the nodes are read: a genuine kube-proxy needs one second, and more on a busy machine. */
+/**
+ * The time limit if the nodes are read: a genuine kube-proxy needs one second, and more on a busy
+ * machine.
+ */
 const READ_MS = 10_000
-/** The age below which an object is not yet programmed, if the driver does not report when kube-proxy has synced. */
+/**
+ * The age below which an object is not yet programmed, if the driver does not report when
+ * kube-proxy has synced.
+ */
 const FRESH_MS = 1000
 /** The time limit for a running kube-proxy to sync after a change, and after a reset or a start. */
 const SYNC_MS = 3000
@@ -28,8 +34,8 @@ interface WithCluster {
 }
 
 /**
- * Resolves when every kube-proxy has programmed the current API objects, or after the deadline. If the cluster does not report
- * it (`synced`), the nodes are compared with the prediction.
+ * Resolves when every kube-proxy has programmed the current API objects, or after the deadline. If
+ * the cluster does not report it (`synced`), the nodes are compared with the prediction.
  */
 export async function programmed(
   { cluster, client }: WithCluster,
@@ -42,7 +48,10 @@ export async function programmed(
     )
 }
 
-/** Resolves when the API shows no pending change and every kube-proxy has synced, or after the deadline. */
+/**
+ * Resolves when the API shows no pending change and every kube-proxy has synced, or after the
+ * deadline.
+ */
 export async function settled({ cluster, client }: WithCluster): Promise<void> {
   const fresh = cluster.capabilities.reportsSync ? 0 : FRESH_MS
   await isMetWithin(10_000, async () => {
@@ -54,8 +63,9 @@ export async function settled({ cluster, client }: WithCluster): Promise<void> {
 }
 
 /**
- * True if the state of every node equals the prediction for its kube-proxy. A node whose mode could not be read has not been seen
- * with its rules: it is read again. One that can't be judged, for example because of its version, is ignored.
+ * True if the state of every node equals the prediction for its kube-proxy. A node whose mode could
+ * not be read has not been seen with its rules: it is read again. One that can't be judged, for
+ * example because of its version, is ignored.
  */
 export const isProgrammed = ({ nodes }: Snapshot): boolean => nodes.every(holdsPrediction)
 
@@ -72,8 +82,8 @@ function holdsPrediction(node: NodeView): boolean {
 }
 
 /**
- * True as soon as every node is in that mode, has exactly its predicted state, and no leftovers of another mode; false after the
- * deadline, or at once if another mode runs.
+ * True as soon as every node is in that mode, has exactly its predicted state, and no leftovers of
+ * another mode; false after the deadline, or at once if another mode runs.
  */
 export async function holdsOnly(
   mode: SwitchedMode,

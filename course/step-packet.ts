@@ -17,7 +17,10 @@ export const stepPacketSchema = z.strictObject({
   from: z.string().regex(/^[a-z][a-z0-9-]*$/),
   /** The name of a Service, or an address with its port. */
   to: z.string().regex(/^(?:[a-z][a-z0-9-]*|\d+(?:\.\d+){3}:\d+)$/),
-  /** Where a packet of a process, or from outside, is looked at: the first worker, or the control plane. */
+  /**
+   * Where a packet of a process, or from outside, is looked at: the first worker, or the control
+   * plane.
+   */
   on: z.enum(['worker', 'control-plane']).default('worker'),
   /** To the Service's node port at the node's own address. */
   'node-port': z.boolean().default(false),
@@ -44,8 +47,8 @@ export interface StepRoute {
 }
 
 /**
- * The route of a step's packet, or of one from `from` to the same destination; undefined while its Pod or Service does not exist,
- * or no node could be read.
+ * The route of a step's packet, or of one from `from` to the same destination; undefined while its
+ * Pod or Service does not exist, or no node could be read.
  */
 export function routeOf(
   packet: StepPacket,
@@ -77,7 +80,10 @@ export function routeOf(
 const serviceName = (to: string, snapshot: Snapshot): string =>
   to.replace(/^web(?=$|-)/, variantIn(snapshot).name)
 
-/** Where a packet goes; undefined while its Service has no such port. `own` is the address of the node for a node port. */
+/**
+ * Where a packet goes; undefined while its Service has no such port. `own` is the address of the
+ * node for a node port.
+ */
 function destinationOf(packet: StepPacket, snapshot: Snapshot, own = ''): string | undefined {
   if (packet.to.includes(':')) return packet.to
   const name = serviceName(packet.to, snapshot)
@@ -92,8 +98,9 @@ function destinationOf(packet: StepPacket, snapshot: Snapshot, own = ''): string
 }
 
 /**
- * The Pod of that name. For `pod` it is the labs' client, else another one that is ready, before those of the system; none of the
- * destination's own Pods, whose packets may come back to themselves.
+ * The Pod of that name. For `pod` it is the labs' client, else another one that is ready, before
+ * those of the system; none of the destination's own Pods, whose packets may come back to
+ * themselves.
  */
 function podFor(name: string, to: string, snapshot: Snapshot): ApiObject | undefined {
   const pods = snapshot.items.filter(

@@ -11,7 +11,10 @@ export interface StuckPod {
   message: string
 }
 
-/** The first of these Pods that waits for something that does not come by itself; deleted ones are left out. */
+/**
+ * The first of these Pods that waits for something that does not come by itself; deleted ones are
+ * left out.
+ */
 export function stuckPod(pods: readonly V1Pod[]): StuckPod | undefined {
   for (const { metadata, status } of pods) {
     if (metadata?.deletionTimestamp) continue

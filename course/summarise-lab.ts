@@ -15,8 +15,8 @@ export interface LabWork {
 }
 
 /**
- * The summary in the words of a guide: in the terminal steps have ids, as `STEP=` takes them; on the page the number and title that its
- * list of steps shows.
+ * The summary in the words of a guide: in the terminal steps have ids, as `STEP=` takes them; on
+ * the page the number and title that its list of steps shows.
  */
 export function summariseLab(work: LabWork, where: 'terminal' | 'page'): string {
   const { progress, report, uncounted, minutes } = work

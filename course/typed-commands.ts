@@ -1,4 +1,5 @@
-// The learner's commands as words of reference solutions. Each word is what `make solve-N` prints, and what it does.
+// The learner's commands as words of reference solutions. Each word is what `make solve-N` prints,
+// and what it does.
 
 import { installToolsEverywhere } from '../cluster/node-tools.ts'
 import { chosenNode } from '../cluster/select.ts'
@@ -160,8 +161,8 @@ export const answers =
   })
 
 /**
- * The word for a lab's predictions, which comes before the commands of the step: the step, the prediction as typed, and
- * what it is on this cluster before these commands.
+ * The word for a lab's predictions, which comes before the commands of the step: the step, the
+ * prediction as typed, and what it is on this cluster before these commands.
  */
 export const predictions =
   (lab: number, written = `make answer LAB=${lab}`): QuestionStep =>
@@ -175,7 +176,10 @@ export const predictions =
 /** The values of a lab's shell variables on a cluster. */
 type ShellVariables = Readonly<Record<string, string>>
 
-/** A word as a shell reads it: between single quotes as it is; else with the variables, and `\$` for a dollar sign. */
+/**
+ * A word as a shell reads it: between single quotes as it is; else with the variables, and `\$` for
+ * a dollar sign.
+ */
 const expandWord = (word: string, known: ShellVariables): string =>
   word.startsWith("'")
     ? word.slice(1, -1)
@@ -185,10 +189,16 @@ const expandWord = (word: string, known: ShellVariables): string =>
           name ? (known[name] ?? all) : '$',
         )
 
-/** A command on a machine as typed in `make exec NODE=… CMD=…`: the machine, and the command with its quotes. */
+/**
+ * A command on a machine as typed in `make exec NODE=… CMD=…`: the machine, and the command with
+ * its quotes.
+ */
 export type OnMachine = readonly [node: string, command: string]
 
-/** Words for commands on machines, in which the variables that the lab's README sets are replaced by what `read` returns. */
+/**
+ * Words for commands on machines, in which the variables that the lab's README sets are replaced by
+ * what `read` returns.
+ */
 export function withVariables(
   read: (bench: LabBench) => Promise<ShellVariables> = async () => ({}),
 ) {

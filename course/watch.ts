@@ -1,5 +1,5 @@
-// When a guide reads the nodes: immediately and often during activity, rarely otherwise. Reading them takes 0.25 s of CPU on the
-// embedded cluster's own kernel.
+// When a guide reads the nodes: immediately and often during activity, rarely otherwise. Reading
+// them takes 0.25 s of CPU on the embedded cluster's own kernel.
 
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Cluster } from '../cluster/driver.ts'
@@ -9,14 +9,21 @@ import { programText } from '../host/program-text.ts'
 
 /** The shortest pause between two reads during activity. */
 const BUSY_PAUSE_MS = 200
-/** Longer reads are followed by a longer pause: this part of their time, so that a third of all time is for other work. */
+/**
+ * Longer reads are followed by a longer pause: this part of their time, so that a third of all time
+ * is for other work.
+ */
 const BUSY_PAUSE_PART = 0.5
-/** The duration of activity after its last sign: the time in which a program on a node has its effect. */
+/**
+ * The duration of activity after its last sign: the time in which a program on a node has its
+ * effect.
+ */
 const BUSY_MS = 700
 /**
- * The longest pause between two reads without activity: where started programs are reported, and where they are not. There (kind,
- * a context) one read is an exec on each node through the container engine or the API server, so an idle page that read every
- * second would keep a part of a core busy; a command of a terminal and an event of the API still are signs.
+ * The longest pause between two reads without activity: where started programs are reported, and
+ * where they are not. There (kind, a context) one read is an exec on each node through the
+ * container engine or the API server, so an idle page that read every second would keep a part of a
+ * core busy; a command of a terminal and an event of the API still are signs.
  */
 const IDLE_PAUSE_MS = 20_000
 const BLIND_PAUSE_MS = 5000
@@ -88,7 +95,8 @@ export class Watch {
   /** Waits until a sign, until a program is started on a node that reports it, or for `ms`. */
   async #untilProgram(ms: number): Promise<void> {
     const waiting = this.#waiting
-    // kube-proxy starts programs every 30 s: unless one changes something, it is no sign of activity.
+    // kube-proxy starts programs every 30 s: unless one changes something, it is no sign of
+    // activity.
     const onProgram = () => {
       if (waiting.signal.aborted) return
       this.#programAt = Date.now()
@@ -104,17 +112,23 @@ export class Watch {
 }
 
 /**
- * The pause after a read that took so long, during activity. A change that a read has just missed waits for the rest of it, this pause
- * and the next read: with reads of 0.7 s 1.75 s.
+ * The pause after a read that took so long, during activity. A change that a read has just missed
+ * waits for the rest of it, this pause and the next read: with reads of 0.7 s 1.75 s.
  */
 export const busyPauseMs = (readMs: number): number =>
   Math.max(BUSY_PAUSE_MS, readMs * BUSY_PAUSE_PART)
 
-/** The pause after so long without a sign. It grows: what a program does long after it was started is no further sign. */
+/**
+ * The pause after so long without a sign. It grows: what a program does long after it was started
+ * is no further sign.
+ */
 export const quietPauseMs = (quietMs: number, reportsPrograms: boolean): number =>
   Math.min(reportsPrograms ? IDLE_PAUSE_MS : BLIND_PAUSE_MS, Math.max(BUSY_PAUSE_MS, quietMs / 2))
 
-/** The interval of the test whether a program was started on a node, and the number of tests in one run of the script. */
+/**
+ * The interval of the test whether a program was started on a node, and the number of tests in one
+ * run of the script.
+ */
 const STEP_SECONDS = 0.25
 const STEPS = 80
 /** The pause before a watch that ended is started again. */
@@ -130,15 +144,22 @@ const WATCHED = [
 ]
 
 /**
- * Ends when a program was started: the last field of /proc/loadavg is the process ID that was given last in this PID namespace
- * (proc(5)). One bash that only uses builtins: it starts nothing itself, and waits by reading from a pipe that nobody writes to.
+ * Ends when a program was started: the last field of /proc/loadavg is the process ID that was given
+ * last in this PID namespace (proc(5)). One bash that only uses builtins: it starts nothing itself,
+ * and waits by reading from a pipe that nobody writes to.
  */
 const UNTIL_PROGRAM = programText('course/until-program.sh')
 
-/** Whether a cluster can report cheaply that programs are started: where all nodes are one kernel and nothing runs by itself. */
+/**
+ * Whether a cluster can report cheaply that programs are started: where all nodes are one kernel
+ * and nothing runs by itself.
+ */
 const reportsPrograms = ({ capabilities }: Cluster): boolean => capabilities.sharedKernel
 
-/** Calls `onSign` when a program is started on any node of such a cluster, until `signal` aborts. Rejects if the cluster can't be reached. */
+/**
+ * Calls `onSign` when a program is started on any node of such a cluster, until `signal` aborts.
+ * Rejects if the cluster can't be reached.
+ */
 async function watchPrograms(
   cluster: Cluster,
   onSign: () => void,
@@ -164,7 +185,8 @@ export async function watchObjects(
   signal: AbortSignal,
 ): Promise<void> {
   const { Watch: ApiWatch } = await import('../cluster/kubernetes.ts')
-  // One listener for all watches: each of them ends and begins again as often as the cluster goes down.
+  // One listener for all watches: each of them ends and begins again as often as the cluster goes
+  // down.
   const open = new Map<string, AbortController>()
   signal.addEventListener('abort', () => {
     for (const request of open.values()) request.abort()

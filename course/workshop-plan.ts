@@ -1,6 +1,9 @@
 // How a workshop uses the labs: three hours, one day, two days, an afternoon more. Pure.
 
-/** A part of a plan. `lab` is one of the labs; with `part` only what it names, else all of it with its slides. */
+/**
+ * A part of a plan. `lab` is one of the labs; with `part` only what it names, else all of it with
+ * its slides.
+ */
 interface PlanBlock {
   minutes: number
   what: string
@@ -108,7 +111,10 @@ export function workshopPlanOf(name: string): WorkshopPlan {
 const clock = (minutes: number) =>
   `${String(Math.floor(minutes / 60)).padStart(2, '0')}:${String(minutes % 60).padStart(2, '0')}`
 
-/** A plan as rows of a Markdown table: when, what, minutes; `dayOf` numbers the days where there are several. */
+/**
+ * A plan as rows of a Markdown table: when, what, minutes; `dayOf` numbers the days where there are
+ * several.
+ */
 function workshopRows({ beginsAt, days }: WorkshopPlan): string[] {
   return days.flatMap((blocks, day) => {
     let at = beginsAt

@@ -1,4 +1,6 @@
-/** Caches values that are computed from a text. Values are shared, so callers must not change them. */
+/**
+ * Caches values that are computed from a text. Values are shared, so callers must not change them.
+ */
 export class BoundedCache<Value> {
   readonly #values = new Map<string, Value>()
   readonly #limit: number
@@ -8,7 +10,9 @@ export class BoundedCache<Value> {
     this.#limit = limit
   }
 
-  /** The value of a text, created if it is not in the cache; if `create` throws, nothing is stored. */
+  /**
+   * The value of a text, created if it is not in the cache; if `create` throws, nothing is stored.
+   */
   getOrCreate(text: string, create: (text: string) => Value): Value {
     const known = this.#values.get(text)
     if (known !== undefined || this.#values.has(text)) return known as Value

@@ -8,20 +8,29 @@ import { parseNftList } from './nft-list.ts'
 import type { NodeState } from './node-state.ts'
 import { ParseError } from './program-output.ts'
 
-/** A part of a capture's file that could not be read. `line` is absent if the file itself is missing. */
+/**
+ * A part of a capture's file that could not be read. `line` is absent if the file itself is
+ * missing.
+ */
 export interface CaptureFault {
   file: string
   line?: number
   message: string
 }
 
-/** A node read from its files. If there are faults, the state contains the content of the other files. */
+/**
+ * A node read from its files. If there are faults, the state contains the content of the other
+ * files.
+ */
 export interface CapturedNode {
   state: NodeState
   faults: CaptureFault[]
 }
 
-/** The files of one node's capture; iptables-save and ip-addr.json are required; a node without IPVS has no others. */
+/**
+ * The files of one node's capture; iptables-save and ip-addr.json are required; a node without IPVS
+ * has no others.
+ */
 export const CAPTURE_FILES = [
   'iptables-save',
   'ip6tables-save',
@@ -43,8 +52,9 @@ const REQUIRED: ReadonlySet<CaptureFile> = new Set<CaptureFile>([
 ])
 
 /**
- * Reads one node's files (name → text) into its state, with every fault. The rules are those of one IP family (`ipv4` by default,
- * with those of IPv6 beside them if they were recorded); `ip-route` contains IPv4 routes only.
+ * Reads one node's files (name → text) into its state, with every fault. The rules are those of one
+ * IP family (`ipv4` by default, with those of IPv6 beside them if they were recorded); `ip-route`
+ * contains IPv4 routes only.
  */
 export function readCapturedNode(
   files: ReadonlyMap<string, string>,

@@ -23,7 +23,10 @@ interface KeyedPair<Value> {
   found: Value | undefined
 }
 
-/** The values of two maps by key, one pair at a time: first the keys of `expected`, then those only `actual` has. */
+/**
+ * The values of two maps by key, one pair at a time: first the keys of `expected`, then those only
+ * `actual` has.
+ */
 export function* pairsOf<Value>(
   expected: ReadonlyMap<string, Value>,
   actual: ReadonlyMap<string, Value>,
@@ -66,8 +69,9 @@ export function multisetDifference(
 }
 
 /**
- * The smallest number of texts of `actual` that must be moved to get the order of `expected`: those outside the longest
- * increasing subsequence of expected positions. Both must contain the same texts. O(n log n).
+ * The smallest number of texts of `actual` that must be moved to get the order of `expected`: those
+ * outside the longest increasing subsequence of expected positions. Both must contain the same
+ * texts. O(n log n).
  */
 export function misplaced(expected: readonly string[], actual: readonly string[]): string[] {
   const positions = new Map<string, number[]>()

@@ -9,11 +9,11 @@ import type { NodeState } from './node-state.ts'
 export type { CompareOptions, Difference, DifferenceText, Where } from './compare/difference.ts'
 
 /**
- * Compares the predicted state of a node with its actual state in both directions, limited to the objects that
- * kube-proxy owns: KUBE-* chains and the jumps to them, KUBE-* sets, virtual servers, kube-ipvs0, and its
- * nf_tables tables. Counters, comment lines, hash sizes, the order of sets and Services, and the ports that the kernel
- * assigned to listeners of userspace mode are ignored. The IPv6 rules are compared if both states have them. An empty list
- * means that they are equal.
+ * Compares the predicted state of a node with its actual state in both directions, limited to the
+ * objects that kube-proxy owns: KUBE-* chains and the jumps to them, KUBE-* sets, virtual servers,
+ * kube-ipvs0, and its nf_tables tables. Counters, comment lines, hash sizes, the order of sets and
+ * Services, and the ports that the kernel assigned to listeners of userspace mode are ignored. The
+ * IPv6 rules are compared if both states have them. An empty list means that they are equal.
  */
 export function compareNodeState(
   expected: NodeState,

@@ -1,4 +1,5 @@
-// Output of `conntrack -L`:  tcp 6 98 TIME_WAIT src=… dst=… sport=… dport=… src=… … [ASSURED] mark=0 use=1
+// Output of `conntrack -L`: tcp 6 98 TIME_WAIT src=… dst=… sport=… dport=… src=… … [ASSURED] mark=0
+// use=1
 
 import { LineError, readLines } from './program-output.ts'
 
@@ -21,8 +22,9 @@ const TUPLE = / src=(\S+) dst=(\S+)(?: sport=(\d+) dport=(\d+))?/g
 const PROTOCOL = /^(ipv[46] +\d+ +)?\w+ +\d+ /
 
 /**
- * Reads the tuples in the output of `conntrack -L` or of /proc/net/nf_conntrack (whose lines begin with `ipv4 2`). The summary line
- * that conntrack prints is skipped. Throws ParseError for a line without both directions.
+ * Reads the tuples in the output of `conntrack -L` or of /proc/net/nf_conntrack (whose lines begin
+ * with `ipv4 2`). The summary line that conntrack prints is skipped. Throws ParseError for a line
+ * without both directions.
  */
 export function parseConntrack(text: string): ConntrackEntry[] {
   const connections: ConntrackEntry[] = []

@@ -1,4 +1,7 @@
-/** The ids of entries of a node, for views, traces and origins. Names become one segment of the id each, whatever they contain. */
+/**
+ * The ids of entries of a node, for views, traces and origins. Names become one segment of the id
+ * each, whatever they contain.
+ */
 export const idOf = {
   table: (table: string): string => childId('iptables', table),
   chain: (table: string, chain: string): string => childId(`iptables/${segment(table)}`, chain),
@@ -19,7 +22,10 @@ export const idOf = {
   nftTable: (table: string): string => childId('nftables', table),
 }
 
-/** The name in the last segment of an id: not of a rule, an element or an address, which are their text. */
+/**
+ * The name in the last segment of an id: not of a rule, an element or an address, which are their
+ * text.
+ */
 export const entryName = (id: string): string =>
   decodeURIComponent(id.slice(id.lastIndexOf('/') + 1))
 

@@ -39,8 +39,9 @@ const linkSchema = z.object({
 const outputSchema = z.array(linkSchema)
 
 /**
- * Reads the output of `ip -j addr` or `ip -j -d addr`. Empty objects, which `ip` prints for filtered links, are skipped. Throws
- * ParseError if it is not JSON or has another structure; the error names the path (`2.addr_info.0.local`).
+ * Reads the output of `ip -j addr` or `ip -j -d addr`. Empty objects, which `ip` prints for
+ * filtered links, are skipped. Throws ParseError if it is not JSON or has another structure; the
+ * error names the path (`2.addr_info.0.local`).
  */
 export function parseIpAddr(text: string): Link[] {
   return parseJson(SOURCE, text, outputSchema, SOURCE).flatMap((link) =>

@@ -31,7 +31,10 @@ export interface Prefix {
 // A capture repeats the same addresses in thousands of rules.
 const prefixes = new BoundedCache<Prefix | undefined>(100_000)
 
-/** Reads `10.0.0.1`, `10.0.0.0/8`, `10.0.0.0/255.0.0.0`, `fd00::1` or `fd00::/64`; undefined for other text. */
+/**
+ * Reads `10.0.0.1`, `10.0.0.0/8`, `10.0.0.0/255.0.0.0`, `fd00::1` or `fd00::/64`; undefined for
+ * other text.
+ */
 export function parsePrefix(text: string): Prefix | undefined {
   return prefixes.getOrCreate(text, readPrefix)
 }
@@ -75,7 +78,10 @@ export const parseRange = (text: string): AddressRange | undefined =>
     return first > last ? undefined : { family: start.family, first, last }
   })
 
-/** Whether `range` (as parseRange reads it) contains `address`; false if either is invalid or the families differ. */
+/**
+ * Whether `range` (as parseRange reads it) contains `address`; false if either is invalid or the
+ * families differ.
+ */
 export function contains(range: string, address: string): boolean {
   const [within, host] = [parseRange(range), parsePrefix(address)]
   return (
@@ -86,7 +92,10 @@ export function contains(range: string, address: string): boolean {
   )
 }
 
-/** The address `offset` behind the first one of a range, or behind its last one if it is negative; the nearest one of a smaller range. */
+/**
+ * The address `offset` behind the first one of a range, or behind its last one if it is negative;
+ * the nearest one of a smaller range.
+ */
 export function addressIn({ family, first, last }: AddressRange, offset: number): string {
   const wanted = (offset < 0 ? last : first) + BigInt(offset)
   const bits = wanted < first ? first : wanted > last ? last : wanted
@@ -97,7 +106,10 @@ export function addressIn({ family, first, last }: AddressRange, offset: number)
   return canonicalAddress(ipaddr.fromByteArray(octets).toString())
 }
 
-/** An address of a range that probably no Pod and no Service has: the 250th, or the last but five of a smaller range; undefined for other text. */
+/**
+ * An address of a range that probably no Pod and no Service has: the 250th, or the last but five of
+ * a smaller range; undefined for other text.
+ */
 export function quietAddress(text: string): string | undefined {
   const range = parseRange(text)
   if (!range) return undefined
@@ -116,11 +128,17 @@ export function commonBits(one: string, other: string): number {
 /** The family of an address or prefix; undefined for other text. */
 export const familyOf = (text: string): Family | undefined => parsePrefix(text)?.family
 
-/** kube-proxy reads numbers with leading zeros as decimal (Go's net.ParseIP before 1.17, kept as ParseIPSloppy in k8s.io/utils/net). */
+/**
+ * kube-proxy reads numbers with leading zeros as decimal (Go's net.ParseIP before 1.17, kept as
+ * ParseIPSloppy in k8s.io/utils/net).
+ */
 const OCTET = '0{0,8}(?:25[0-5]|2[0-4]\\d|1\\d\\d|\\d?\\d)'
 const SLOPPY_IPV4 = new RegExp(`^(?:${OCTET}\\.){3}${OCTET}$`)
 
-/** The family of an address as kube-proxy accepts it in an object (dotted quad, or IPv6 without a zone), or undefined. */
+/**
+ * The family of an address as kube-proxy accepts it in an object (dotted quad, or IPv6 without a
+ * zone), or undefined.
+ */
 export function acceptedFamily(address: string): Family | undefined {
   if (SLOPPY_IPV4.test(address)) return 'ipv4'
   return address.includes(':') && !address.includes('%') && ipaddr.IPv6.isValid(address)
@@ -128,7 +146,10 @@ export function acceptedFamily(address: string): Family | undefined {
     : undefined
 }
 
-/** True for `address/length` with an address that kube-proxy accepts and a length that fits its family. */
+/**
+ * True for `address/length` with an address that kube-proxy accepts and a length that fits its
+ * family.
+ */
 export function isCidr(text: string): boolean {
   const match = /^([^/]+)\/0{0,8}(\d{1,3})$/.exec(text)
   const family = acceptedFamily(match?.[1] ?? '')
@@ -137,7 +158,10 @@ export function isCidr(text: string): boolean {
 
 const canonicalIPv6 = new BoundedCache<string>(100_000)
 
-/** An address in the spelling of the kernel's tools (no leading zeros, RFC 5952); other text is unchanged. */
+/**
+ * An address in the spelling of the kernel's tools (no leading zeros, RFC 5952); other text is
+ * unchanged.
+ */
 export function canonicalAddress(address: string): string {
   if (address.includes(':'))
     return canonicalIPv6.getOrCreate(address, (text) =>
@@ -147,8 +171,9 @@ export function canonicalAddress(address: string): string {
 }
 
 /**
- * `10.0.0.1` for the IPv4-mapped address `::ffff:10.0.0.1`, `10.0.0.0/8` for the range `::ffff:10.0.0.0/104`; other text is
- * unchanged. Go's net.IP has both in one form, so that kube-proxy and the API server count them as IPv4 (IP.To4, IPNet.String).
+ * `10.0.0.1` for the IPv4-mapped address `::ffff:10.0.0.1`, `10.0.0.0/8` for the range
+ * `::ffff:10.0.0.0/104`; other text is unchanged. Go's net.IP has both in one form, so that
+ * kube-proxy and the API server count them as IPv4 (IP.To4, IPNet.String).
  */
 export function unmapped(text: string): string {
   if (!text.includes(':')) return text

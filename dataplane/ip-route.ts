@@ -1,11 +1,18 @@
-// Output of `ip route`:  default via 172.18.0.1 dev eth0 / 10.244.1.0/24 dev cni0 proto kernel scope link src 10.244.1.1
+// Output of `ip route`: default via 172.18.0.1 dev eth0 / 10.244.1.0/24 dev cni0 proto kernel scope
+// link src 10.244.1.1
 
 import { familyOf, parsePrefix } from './ip-address.ts'
 import { LineError, readLines } from './program-output.ts'
 
-/** One route. `destination` is a prefix (`default` is read as 0.0.0.0/0 or ::/0); of several next hops the first is kept. */
+/**
+ * One route. `destination` is a prefix (`default` is read as 0.0.0.0/0 or ::/0); of several next
+ * hops the first is kept.
+ */
 export interface Route {
-  /** `unicast`, or the type at the start of the line: `local`, `broadcast`, `blackhole`, `unreachable`, `prohibit`, `throw`. */
+  /**
+   * `unicast`, or the type at the start of the line: `local`, `broadcast`, `blackhole`,
+   * `unreachable`, `prohibit`, `throw`.
+   */
   type: string
   destination: string
   via?: string
@@ -20,8 +27,8 @@ const TYPES = new Set(
 const NEXT_HOP = /^\s+nexthop\s/
 
 /**
- * Reads the text of `ip route` or `ip route show table all` (v4 or v6). Throws ParseError for a line without a
- * destination. Attributes that do not determine the next hop are skipped.
+ * Reads the text of `ip route` or `ip route show table all` (v4 or v6). Throws ParseError for a
+ * line without a destination. Attributes that do not determine the next hop are skipped.
  */
 export function parseIpRoute(text: string): Route[] {
   const routes: Route[] = []

@@ -1,9 +1,13 @@
-// Output of `ipset save`:  create KUBE-CLUSTER-IP hash:ip,port family inet … / add KUBE-CLUSTER-IP 10.96.0.1,tcp:443
+// Output of `ipset save`: create KUBE-CLUSTER-IP hash:ip,port family inet … / add KUBE-CLUSTER-IP
+// 10.96.0.1,tcp:443
 
 import { PROTOCOL_NUMBERS } from './ip-address.ts'
 import { LineError, quoteWord, readLines, splitWords } from './program-output.ts'
 
-/** One set. `members` contains the text after `add NAME ` (see readElement), `options` the options of the create line. */
+/**
+ * One set. `members` contains the text after `add NAME ` (see readElement), `options` the options
+ * of the create line.
+ */
 export interface IpSet {
   name: string
   type: string
@@ -21,7 +25,10 @@ const EXTENSIONS = new Set(
   'timeout packets bytes comment skbmark skbprio skbqueue before after'.split(' '),
 )
 
-/** Reads the output of `ipset save`. Throws ParseError for any other line, a member of a set not created above it, and a set created twice. */
+/**
+ * Reads the output of `ipset save`. Throws ParseError for any other line, a member of a set not
+ * created above it, and a set created twice.
+ */
 export function parseIpsetSave(text: string): IpSets {
   const sets: IpSets = new Map()
   readLines('ipset save', text, (line) => {
@@ -57,13 +64,18 @@ function parseSetMember(line: string, sets: IpSets): void {
   set.members.add(member)
 }
 
-/** `,6:80`: on a node without /etc/protocols, ipset prints numbers of protocols (ipset_print_proto). */
+/**
+ * `,6:80`: on a node without /etc/protocols, ipset prints numbers of protocols (ipset_print_proto).
+ */
 const PROTOCOL_NUMBER = /,(6|17|132)(?=:\d+(?:,|$))/
 
 const withProtocolName = (element: string): string =>
   element.replace(PROTOCOL_NUMBER, (_, number: string) => `,${PROTOCOL_NUMBERS[number]}`)
 
-/** A member without counters, timeouts and comments; `nomatch` is kept. Undefined if the text is not a member. */
+/**
+ * A member without counters, timeouts and comments; `nomatch` is kept. Undefined if the text is not
+ * a member.
+ */
 function readElement(text: string): string | undefined {
   if (!text.includes(' ')) return withProtocolName(text)
   const [element, ...tokens] = splitWords(text) ?? []
@@ -76,7 +88,10 @@ function readElement(text: string): string | undefined {
   return element && `${withProtocolName(element)}${nomatch}`
 }
 
-/** Prints sets as `ipset save` does; `ipset restore` reads it. Lists of sets follow the sets that they may contain. */
+/**
+ * Prints sets as `ipset save` does; `ipset restore` reads it. Lists of sets follow the sets that
+ * they may contain.
+ */
 export function printIpsetSave(sets: IpSets): string {
   const lines: string[] = []
   const ordered = [...sets.values()].sort(

@@ -2,7 +2,9 @@
 
 import { LineError, ParseError, readLines } from './program-output.ts'
 
-/** One rule. `spec` is the text after `-A CHAIN `, exactly as iptables-save prints it (no counters). */
+/**
+ * One rule. `spec` is the text after `-A CHAIN `, exactly as iptables-save prints it (no counters).
+ */
 export interface Rule {
   spec: string
   packets?: number
@@ -30,10 +32,12 @@ const COUNTERS = /^\[(\d+):(\d+)\] /
 const APPEND = '-A '
 
 /**
- * Reads the output of `iptables-save` or `iptables-save -c` (legacy or nf_tables, v4 or v6). Rules keep their raw text (see
- * parseRule). If a table is listed twice, the later one replaces the earlier: when another table is first used while the kernel's
- * list of tables (/proc/net/ip_tables_names) is read, iptables-save prints a table again. Throws ParseError for any other line,
- * an undeclared or twice declared chain, and for text that ends before COMMIT (a truncated capture).
+ * Reads the output of `iptables-save` or `iptables-save -c` (legacy or nf_tables, v4 or v6). Rules
+ * keep their raw text (see parseRule). If a table is listed twice, the later one replaces the
+ * earlier: when another table is first used while the kernel's list of tables
+ * (/proc/net/ip_tables_names) is read, iptables-save prints a table again. Throws ParseError for
+ * any other line, an undeclared or twice declared chain, and for text that ends before COMMIT (a
+ * truncated capture).
  */
 export function parseIptablesSave(text: string): Ruleset {
   const ruleset: Ruleset = new Map()
@@ -78,7 +82,8 @@ function readChain(line: string, table: Table): void {
   if (name === undefined)
     throw new LineError('not a chain line of the form ":NAME POLICY [packets:bytes]"')
   if (table.has(name)) throw new LineError('this chain is declared twice')
-  // Not spread: fields that are added to a copied object take V8 more time and memory than all others.
+  // Not spread: fields that are added to a copied object take V8 more time and memory than all
+  // others.
   if (packets === undefined) table.set(name, { name, policy, rules: [] })
   else table.set(name, { name, policy, packets: Number(packets), bytes: Number(bytes), rules: [] })
 }
@@ -105,8 +110,9 @@ const counters = (packets: string | undefined, bytes: string | undefined) =>
   packets === undefined ? {} : { packets: Number(packets), bytes: Number(bytes) }
 
 /**
- * Prints a ruleset as `iptables-save` does, without its dated comment lines; with `counters` as `iptables-save -c` does.
- * The text is also what `iptables-restore` reads. Unknown counters print as 0.
+ * Prints a ruleset as `iptables-save` does, without its dated comment lines; with `counters` as
+ * `iptables-save -c` does. The text is also what `iptables-restore` reads. Unknown counters print
+ * as 0.
  */
 export function printIptablesSave(ruleset: Ruleset, options: { counters?: boolean } = {}): string {
   const lines: string[] = []

@@ -1,4 +1,5 @@
-// Output of `ipvsadm -Sn`:  -A -t 10.96.0.1:443 -s rr / -a -t 10.96.0.1:443 -r 172.18.0.2:6443 -m -w 1
+// Output of `ipvsadm -Sn`: -A -t 10.96.0.1:443 -s rr / -a -t 10.96.0.1:443 -r 172.18.0.2:6443 -m -w
+// 1
 
 import { parseEndpoint, printEndpoint } from './ip-address.ts'
 import { LineError, readLines } from './program-output.ts'
@@ -12,7 +13,10 @@ export interface RealServer {
   weight: number
 }
 
-/** One virtual server. For FWM `address` is the firewall mark and `port` 0; `persistent` is in seconds. */
+/**
+ * One virtual server. For FWM `address` is the firewall mark and `port` 0; `persistent` is in
+ * seconds.
+ */
 export interface VirtualServer {
   protocol: IpvsProtocol
   address: string
@@ -20,7 +24,10 @@ export interface VirtualServer {
   scheduler: string
   persistent?: number
   netmask?: string
-  /** Scheduler flags (`mh-port`), `ops` for one-packet scheduling, `pe=sip`, `inet6` for a firewall mark of IPv6. */
+  /**
+   * Scheduler flags (`mh-port`), `ops` for one-packet scheduling, `pe=sip`, `inet6` for a firewall
+   * mark of IPv6.
+   */
   flags: string[]
   realServers: RealServer[]
 }
@@ -66,11 +73,17 @@ export function virtualServerKey(
 /** Live connections by real server: `TCP 10.96.0.1:443 172.18.0.2:6443`. */
 export type LiveConnections = ReadonlyMap<string, { active: number; inactive: number }>
 
-/** Reads the connections that the kernel counts for each real server from the output of `ipvsadm -Ln`. */
+/**
+ * Reads the connections that the kernel counts for each real server from the output of
+ * `ipvsadm -Ln`.
+ */
 export const parseIpvsadmList = (text: string): LiveConnections =>
   readRealServers(text, /^ +-> (\S+) +\S+ +\d+ +(\d+) +(\d+) *$/)
 
-/** The same from `ipvsadm -Ln --stats --exact`, which counts every connection since the real server was added; none is inactive. */
+/**
+ * The same from `ipvsadm -Ln --stats --exact`, which counts every connection since the real server
+ * was added; none is inactive.
+ */
 export const parseIpvsadmStats = (text: string): LiveConnections =>
   readRealServers(text, /^ +-> (\S+) +(\d+)/)
 
@@ -87,8 +100,9 @@ function readRealServers(text: string, pattern: RegExp): LiveConnections {
 }
 
 /**
- * Reads the output of `ipvsadm -Sn` (`ipvsadm-save -n`) and keeps its order. Throws ParseError for any other line, a real server whose
- * virtual server is not listed before it, and for names instead of numbers (`ipvsadm -S` without -n).
+ * Reads the output of `ipvsadm -Sn` (`ipvsadm-save -n`) and keeps its order. Throws ParseError for
+ * any other line, a real server whose virtual server is not listed before it, and for names instead
+ * of numbers (`ipvsadm -S` without -n).
  */
 export function parseIpvsadmSave(text: string): VirtualServer[] {
   const servers = new Map<string, VirtualServer>()

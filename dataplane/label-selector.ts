@@ -13,14 +13,18 @@ export interface LabelSelector {
   matchExpressions?: readonly LabelRequirement[]
 }
 
-/** True when `labels` has every pair of `selector` (a Service's, a nodeSelector). An empty selector matches all. */
+/**
+ * True when `labels` has every pair of `selector` (a Service's, a nodeSelector). An empty selector
+ * matches all.
+ */
 export function hasLabels(labels: Labels = {}, selector: Labels): boolean {
   return Object.entries(selector).every(([key, value]) => labelOf(labels, key) === value)
 }
 
 /**
- * Whether a LabelSelector matches. As in apimachinery: absent matches nothing, empty matches everything, requirements
- * are ANDed, `NotIn` also matches objects without the key. An unknown operator matches nothing.
+ * Whether a LabelSelector matches. As in apimachinery: absent matches nothing, empty matches
+ * everything, requirements are ANDed, `NotIn` also matches objects without the key. An unknown
+ * operator matches nothing.
  */
 export function matchesSelector(selector: LabelSelector | undefined, labels: Labels = {}): boolean {
   if (!selector || !hasLabels(labels, selector.matchLabels ?? {})) return false

@@ -36,8 +36,9 @@ function print({ family, first, last }: AddressRange): string {
 }
 
 /**
- * Addresses, prefixes and ranges as nft lists a set of intervals: without overlaps, adjacent ones joined, in ascending order.
- * Two sets contain the same addresses if the results are equal. Undefined if a member is not an address.
+ * Addresses, prefixes and ranges as nft lists a set of intervals: without overlaps, adjacent ones
+ * joined, in ascending order. Two sets contain the same addresses if the results are equal.
+ * Undefined if a member is not an address.
  */
 export function mergeAddresses(members: readonly string[]): string[] | undefined {
   const ranges = members.flatMap((member) => parseRange(member) ?? [])
@@ -46,18 +47,24 @@ export function mergeAddresses(members: readonly string[]): string[] | undefined
   return isComplete && ranges.length > 0 ? merge(ranges).map(print) : undefined
 }
 
-/** An anonymous set in braces, as nft lists the set of a rule that was written with several members. */
+/**
+ * An anonymous set in braces, as nft lists the set of a rule that was written with several members.
+ */
 export const anonymousSetText = (members: readonly string[]): string =>
   `{ ${(mergeAddresses(members) ?? [...members].sort()).join(', ')} }`
 
 /**
- * The right side of a match that is written as a set with these members. nft makes a comparison of a set with one member when it reads
- * the rule, before it joins ranges: a set that becomes one range later keeps its braces.
+ * The right side of a match that is written as a set with these members. nft makes a comparison of
+ * a set with one member when it reads the rule, before it joins ranges: a set that becomes one
+ * range later keeps its braces.
  */
 export const writtenSetText = (members: readonly string[]): string =>
   members.length === 1 ? `${mergeAddresses(members)?.[0] ?? members[0]}` : anonymousSetText(members)
 
-/** A rule with its sets of addresses in one spelling: joined or not, with braces or not, the same addresses have the same text. */
+/**
+ * A rule with its sets of addresses in one spelling: joined or not, with braces or not, the same
+ * addresses have the same text.
+ */
 export const withSameAddresses = (rule: string): string =>
   rule.replace(/\{ ([^{}]*) \}/g, (set, list: string) => {
     const merged = list.includes(' : ') ? undefined : mergeAddresses(list.split(', '))

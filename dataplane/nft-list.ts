@@ -1,6 +1,7 @@
-// Output of `nft -j list ruleset` and `nft -j list table …` (libnftables-json(5)). Rules and elements are converted to the syntax of
-// `nft list`, for the statements and expressions that kube-proxy writes; others are printed as JSON, because such a rule must differ
-// from every predicted one.
+// Output of `nft -j list ruleset` and `nft -j list table …` (libnftables-json(5)). Rules and
+// elements are converted to the syntax of `nft list`, for the statements and expressions that
+// kube-proxy writes; others are printed as JSON, because such a rule must differ from every
+// predicted one.
 
 import * as z from 'zod'
 import { PROTOCOL_NUMBERS } from './ip-address.ts'
@@ -60,8 +61,9 @@ const list = (value: string | string[] | undefined): string[] =>
   Array.isArray(value) ? value : value ? [value] : []
 
 /**
- * Reads the tables of families ip, ip6 and inet from a JSON listing of nft, with rules in nft syntax. Other families and unknown
- * objects are ignored. Throws ParseError if the text is not such a listing.
+ * Reads the tables of families ip, ip6 and inet from a JSON listing of nft, with rules in nft
+ * syntax. Other families and unknown objects are ignored. Throws ParseError if the text is not such
+ * a listing.
  */
 export function parseNftList(text: string): NftTable[] {
   const { nftables } = parseJson(SOURCE, text, listingSchema, 'nft -j list table ip kube-proxy')
@@ -147,7 +149,10 @@ function element(key: unknown, types: readonly string[]): string {
     .join(' . ')
 }
 
-/** nft prints marks with eight hexadecimal digits, and protocols by name; in JSON by number on a node without /etc/protocols. */
+/**
+ * nft prints marks with eight hexadecimal digits, and protocols by name; in JSON by number on a
+ * node without /etc/protocols.
+ */
 type Radix = 'decimal' | 'mark' | 'protocol'
 
 type NftObject = Record<string, unknown>
@@ -233,13 +238,19 @@ function nat(kind: string, { family, addr, port, flags }: NftObject): string {
     .join(' ')
 }
 
-/** `reject`, or with another reply to the sender than the default, which some versions of nft print and others leave out. */
+/**
+ * `reject`, or with another reply to the sender than the default, which some versions of nft print
+ * and others leave out.
+ */
 function reject({ type, expr }: NftObject): string {
   if (type === undefined || expr === 'port-unreachable') return 'reject'
   return ['reject with', String(type), expr === undefined ? [] : expression(expr)].flat().join(' ')
 }
 
-/** `log prefix "x" group 2`, with its options in the order of nft, which leaves out the default level. */
+/**
+ * `log prefix "x" group 2`, with its options in the order of nft, which leaves out the default
+ * level.
+ */
 function log({
   prefix,
   group,
@@ -260,7 +271,10 @@ function log({
   return ['log', ...shown.map(([option, value]) => `${option} ${value}`)].join(' ')
 }
 
-/** Without the burst that is the default, as nft prints it; rates and bursts of packets have no unit in JSON. */
+/**
+ * Without the burst that is the default, as nft prints it; rates and bursts of packets have no unit
+ * in JSON.
+ */
 function limit({
   inv,
   rate,
@@ -278,7 +292,10 @@ function limit({
   return [...tokens, isDefault ? [] : `burst ${burst} ${burstUnit ?? 'packets'}`].flat().join(' ')
 }
 
-/** `update @seen { ip saddr timeout 5s limit rate over 10/second }`; an element without its own timeout has the set's. */
+/**
+ * `update @seen { ip saddr timeout 5s limit rate over 10/second }`; an element without its own
+ * timeout has the set's.
+ */
 function updateStatement({ op, elem, set, stmt = [] }: NftObject): string {
   const { timeout } = (isNftObject(elem) && isNftObject(elem.elem) && elem.elem) || {}
   const tokens = [
@@ -326,7 +343,10 @@ function statement(value: unknown): string {
   }
 }
 
-/** The statements of a rule as one line of `nft list`, without counters, which do not affect packets. */
+/**
+ * The statements of a rule as one line of `nft list`, without counters, which do not affect
+ * packets.
+ */
 const ruleText = (statements: unknown): string =>
   (Array.isArray(statements) ? statements : [statements])
     .filter((one) => !(isNftObject(one) && 'counter' in one))

@@ -1,23 +1,31 @@
-// Parses a rule in the syntax of `nft list` (nft(8)) into typed statements: those that kube-proxy writes, and common manual
-// additions.
+// Parses a rule in the syntax of `nft list` (nft(8)) into typed statements: those that kube-proxy
+// writes, and common manual additions.
 
 import { BoundedCache } from './bounded-cache.ts'
 
 /** A property of a packet, or a constant value. */
 export type NftExpression =
   | { kind: 'literal'; text: string }
-  /** As printed: `ip saddr`, `th dport`, `meta l4proto`, `ct state`, `fib daddr type`, `iifname`. */
+  /**
+   * As printed: `ip saddr`, `th dport`, `meta l4proto`, `ct state`, `fib daddr type`, `iifname`.
+   */
   | { kind: 'selector'; text: string }
   | { kind: 'concat'; parts: NftExpression[] }
   | { kind: 'binary'; operator: BinaryOperator; left: NftExpression; right: NftExpression }
-  /** `numgen`, `jhash`, `symhash`: a number below `modulus`; for an unknown client all are equally likely. */
+  /**
+   * `numgen`, `jhash`, `symhash`: a number below `modulus`; for an unknown client all are equally
+   * likely.
+   */
   | { kind: 'number'; modulus: number; offset: number }
   | { kind: 'map'; key: NftExpression; data: NftElements }
 
 type BinaryOperator = '&' | '|' | '^'
 type NatType = 'dnat' | 'snat' | 'redirect' | 'masquerade'
 
-/** A named set or map (`@name`), or an anonymous one; elements without a value have an empty verdict. */
+/**
+ * A named set or map (`@name`), or an anonymous one; elements without a value have an empty
+ * verdict.
+ */
 export type NftElements = { name: string } | { elements: [key: string, value: string][] }
 
 /** Where a packet goes; only `jump` and `goto` have a chain. */
@@ -44,7 +52,10 @@ const VERDICT = new RegExp(
   // After `with`, the reply to the sender: `icmp type port-unreachable`, `tcp reset`.
   `^(?:(accept|drop|return|continue)|(jump|goto) ([^\\s{},]+)|(reject)(?: with \\S+(?: type)? \\S+)?)${END}`,
 )
-/** Of a limit, the first packets match; from which one on it is different depends on those before. `limit rate over` is not modelled. */
+/**
+ * Of a limit, the first packets match; from which one on it is different depends on those before.
+ * `limit rate over` is not modelled.
+ */
 const NOTE = new RegExp(
   `^(?:${[
     'counter(?: packets \\d+ bytes \\d+)?',
@@ -76,7 +87,10 @@ class UnknownStatement extends Error {}
 
 const known = new BoundedCache<readonly NftStatement[] | undefined>(5000)
 
-/** The statements of a rule; undefined if one of them is unknown. The result is shared for equal texts and must not be changed. */
+/**
+ * The statements of a rule; undefined if one of them is unknown. The result is shared for equal
+ * texts and must not be changed.
+ */
 export const parseNftRule = (text: string): readonly NftStatement[] | undefined =>
   known.getOrCreate(text, () => {
     try {
@@ -135,7 +149,10 @@ class NftRuleReader {
     return nat
   }
 
-  /** The key between the braces; a limit for each element, which follows it, is a condition of the rule. */
+  /**
+   * The key between the braces; a limit for each element, which follows it, is a condition of the
+   * rule.
+   */
   #update(set: string): NftStatement {
     const key = this.#expression()
     this.#next(/^timeout \S+/)

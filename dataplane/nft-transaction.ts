@@ -32,8 +32,9 @@ const framesOf = ({ sets, maps }: Pick<NftTable, 'sets' | 'maps'>) =>
   new Map<string, NftSet | NftMap>([...sets, ...maps])
 
 /**
- * The lines of a script that changes the table `current` into `wanted`. Only differences are changed, so that connections continue and
- * dynamic sets keep their elements. Empty if there is no difference.
+ * The lines of a script that changes the table `current` into `wanted`. Only differences are
+ * changed, so that connections continue and dynamic sets keep their elements. Empty if there is no
+ * difference.
  * @param rewrite rewrites every chain, even if it is unchanged
  */
 function changesOf(current: NftTable, wanted: NftTable, rewrite = false): string[] {
@@ -43,7 +44,10 @@ function changesOf(current: NftTable, wanted: NftTable, rewrite = false): string
   return phases.flatMap((phase) => [...chains[phase], ...elements[phase]])
 }
 
-/** Lines by the phase of a transaction: what is referred to must exist, what is deleted must be referred to by nothing. */
+/**
+ * Lines by the phase of a transaction: what is referred to must exist, what is deleted must be
+ * referred to by nothing.
+ */
 interface PhasedLines {
   make: string[]
   empty: string[]
@@ -119,14 +123,16 @@ const inGroups = (items: readonly string[]): string[] =>
   )
 
 /**
- * Characters of a script whose transaction fits into the send buffer of a netlink socket (twice net.core.wmem_max, 416 KiB by default).
- * Only root of the machine can enlarge it (SO_SNDBUFFORCE), not root of a user namespace. A rule takes five times its text.
+ * Characters of a script whose transaction fits into the send buffer of a netlink socket (twice
+ * net.core.wmem_max, 416 KiB by default). Only root of the machine can enlarge it (SO_SNDBUFFORCE),
+ * not root of a user namespace. A rule takes five times its text.
  */
 const TRANSACTION_LENGTH = 40_000
 
 /**
- * Prints the scripts for `nft -f` that change `current` into `wanted`: one, unless its transaction would be too large for the kernel.
- * Chains, sets and maps come first, so that later scripts refer only to what exists.
+ * Prints the scripts for `nft -f` that change `current` into `wanted`: one, unless its transaction
+ * would be too large for the kernel. Chains, sets and maps come first, so that later scripts refer
+ * only to what exists.
  * @param current undefined if the table does not exist, or is to be replaced
  */
 export function printNftTransactions(
@@ -157,7 +163,10 @@ export function printNftTransactions(
 export const printNftTable = (table: NftTable): string =>
   printNftTransactions(undefined, table).join('')
 
-/** Whether the properties that a transaction can't change are equal: hooks of chains, types of sets and maps. */
+/**
+ * Whether the properties that a transaction can't change are equal: hooks of chains, types of sets
+ * and maps.
+ */
 function isSameFrame(current: NftTable, wanted: NftTable): boolean {
   const declarations = ({ chains, ...table }: NftTable) =>
     new Map([

@@ -10,14 +10,18 @@ import { servicePackets } from './trace/service-packets.ts'
 /** A node's prediction, and everything in which its state differs. */
 export interface NodeDifferences {
   expected: NodeState
-  /** Differences in both directions, and what is not kube-proxy's but affects Service packets (`interferes`). */
+  /**
+   * Differences in both directions, and what is not kube-proxy's but affects Service packets
+   * (`interferes`).
+   */
   differences: Difference[]
 }
 
 /**
  * Predicts a node and compares its state, for the grader as for scripts/expect.ts.
  * @param options of `observedOptions`
- * @param untouched one kube-proxy in one mode wrote the node's state: the order of its jumps is compared too
+ * @param untouched one kube-proxy in one mode wrote the node's state: the order of its jumps is
+ * compared too
  * @throws VersionError and PredictError as predict does
  */
 export function differencesOn(

@@ -15,7 +15,10 @@ export interface NodeState {
   links: Link[]
   /** kube-proxy's own tables, if they were read or mode nftables was predicted. */
   nftables?: NftTable[]
-  /** Tables of other programs, where they were read; what iptables keeps in nf_tables is in `iptables`. */
+  /**
+   * Tables of other programs, where they were read; what iptables keeps in nf_tables is in
+   * `iptables`.
+   */
   foreignNftables?: NftTable[]
   /** The main routing table, if it was read; a prediction has none. */
   routes?: Route[]

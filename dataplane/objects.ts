@@ -1,4 +1,5 @@
-// Output of `kubectl get nodes,services,endpointslices,configmaps -A -o json`: a v1 List of API objects.
+// Output of `kubectl get nodes,services,endpointslices,configmaps -A -o json`: a v1 List of API
+// objects.
 
 import {
   FieldReader,
@@ -124,8 +125,9 @@ function flattenItems(
 }
 
 /**
- * Reads the JSON of a v1 List (untrusted) into typed objects; kinds that are unrelated to Services are ignored. EndpointSlices may be
- * discovery.k8s.io/v1 or v1beta1. An object with a fault is left out.
+ * Reads the JSON of a v1 List (untrusted) into typed objects; kinds that are unrelated to Services
+ * are ignored. EndpointSlices may be discovery.k8s.io/v1 or v1beta1. An object with a fault is left
+ * out.
  * @returns the valid objects, and every fault of the others
  * @throws ObjectsError if the input contains no API object
  */

@@ -19,11 +19,19 @@ export interface PredictOptions {
   mode: KubeProxyMode
   /** `v1.30.3`, `1.20`, … */
   version: string
-  /** Default: from the objects' ConfigMap; without one, the defaults and the Pod range inferred from the nodes. */
+  /**
+   * Default: from the objects' ConfigMap; without one, the defaults and the Pod range inferred from
+   * the nodes.
+   */
   config?: KubeProxyConfig
-  /** All of the node's own addresses, without those of kube-ipvs0; default: from the Node object. */
+  /**
+   * All of the node's own addresses, without those of kube-ipvs0; default: from the Node object.
+   */
   nodeAddresses?: string[]
-  /** The family of the iptables rules; sets, virtual servers and addresses are always those of the whole node. */
+  /**
+   * The family of the iptables rules; sets, virtual servers and addresses are always those of the
+   * whole node.
+   */
   family?: Family
   /** Also predicts the IPv6 rules, beside those of IPv4. */
   ip6tables?: boolean
@@ -52,8 +60,9 @@ function checkOptions(objects: ClusterObjects, options: PredictOptions, features
 }
 
 /**
- * nft refuses `iif "veth*"`, because iif compares an interface's index: before kube-proxy wrote iifname (1.33.6, 1.34.2), every
- * sync failed in this configuration (recorded with genuine 1.32.5 and 1.33.5).
+ * nft refuses `iif "veth*"`, because iif compares an interface's index: before kube-proxy wrote
+ * iifname (1.33.6, 1.34.2), every sync failed in this configuration (recorded with genuine 1.32.5
+ * and 1.33.5).
  */
 function requireLoadable(version: string, features: Features, config: KubeProxyConfig): void {
   if (features.nftInterfaceName || config.detectLocalMode !== 'InterfaceNamePrefix') return
@@ -64,8 +73,9 @@ function requireLoadable(version: string, features: Features, config: KubeProxyC
 }
 
 /**
- * Before 1.31 kube-proxy writes an endpoint's address as the slice spells it, so that rules for IPv4 have `[::ffff:10.244.1.5]:80`,
- * and iptables-restore refuses all of them. The API server takes such an address for IPv4 (until StrictIPCIDRValidation).
+ * Before 1.31 kube-proxy writes an endpoint's address as the slice spells it, so that rules for
+ * IPv4 have `[::ffff:10.244.1.5]:80`, and iptables-restore refuses all of them. The API server
+ * takes such an address for IPv4 (until StrictIPCIDRValidation).
  */
 function requireUnmapped(objects: ClusterObjects, version: string): void {
   for (const { namespace, name, addressType, endpoints } of objects.endpointSlices)
@@ -135,10 +145,10 @@ export function writeState(
 }
 
 /**
- * Predicts the state that a genuine kube-proxy of this version and mode programs on an empty node. Rules are in
- * the syntax and order of iptables-save, Services in the order of the objects.
- * @throws VersionError for a version that is not modelled, PredictError for an unknown node or mode,
- * or where kube-proxy can program nothing.
+ * Predicts the state that a genuine kube-proxy of this version and mode programs on an empty node.
+ * Rules are in the syntax and order of iptables-save, Services in the order of the objects.
+ * @throws VersionError for a version that is not modelled, PredictError for an unknown node or
+ * mode, or where kube-proxy can program nothing.
  */
 export function predict(objects: ClusterObjects, options: PredictOptions): NodeState {
   const state = writeState(proxiersOf(objects, options), options)

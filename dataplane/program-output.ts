@@ -1,7 +1,10 @@
 import type { z } from 'zod'
 import { Refusal } from './refusal.ts'
 
-/** The text is not output of the named program; the message quotes the invalid line, which is counted from 1. */
+/**
+ * The text is not output of the named program; the message quotes the invalid line, which is
+ * counted from 1.
+ */
 export class ParseError extends Refusal {
   override name = 'ParseError'
   readonly line: number
@@ -14,7 +17,10 @@ export class ParseError extends Refusal {
 
 const LONGEST_QUOTE = 200
 
-/** One line of untrusted text for printing: control characters are escaped, and it is truncated to 200 characters. */
+/**
+ * One line of untrusted text for printing: control characters are escaped, and it is truncated to
+ * 200 characters.
+ */
 function readable(text: string): string {
   const cut = text.length > LONGEST_QUOTE ? `${text.slice(0, LONGEST_QUOTE)}…` : text
   return cut.replace(
@@ -24,7 +30,8 @@ function readable(text: string): string {
 }
 
 /**
- * The JSON that a program printed. Throws ParseError if it is not JSON or does not fit the schema, with the path of the misfit.
+ * The JSON that a program printed. Throws ParseError if it is not JSON or does not fit the schema,
+ * with the path of the misfit.
  * @param hint how to take the output
  */
 export function parseJson<Schema extends z.ZodType>(
@@ -52,8 +59,9 @@ export function parseJson<Schema extends z.ZodType>(
 export class LineError extends Error {}
 
 /**
- * Reads each line of `text`, without its line end (LF or CRLF); the last one counts only if it is not empty. Throws a LineError of
- * `read` as a ParseError with the line. Returns the number of lines.
+ * Reads each line of `text`, without its line end (LF or CRLF); the last one counts only if it is
+ * not empty. Throws a LineError of `read` as a ParseError with the line. Returns the number of
+ * lines.
  */
 export function readLines(source: string, text: string, read: (line: string) => void): number {
   let count = 0
@@ -75,8 +83,9 @@ export function readLines(source: string, text: string, read: (line: string) => 
 }
 
 /**
- * Splits a command line as iptables-restore and `ipset restore` do: words are separated by spaces; double quotes
- * enclose a word, and a backslash in them escapes the next character. Undefined if a quote is not closed.
+ * Splits a command line as iptables-restore and `ipset restore` do: words are separated by spaces;
+ * double quotes enclose a word, and a backslash in them escapes the next character. Undefined if a
+ * quote is not closed.
  */
 export function splitWords(line: string): string[] | undefined {
   if (!line.includes('"')) return line.split(/[ \t]+/).filter((word) => word !== '')
@@ -90,7 +99,10 @@ const QUOTED = /"(?:[^"\\]|\\.)*"/gs
 const WORD = /(?:[^ \t"]|"(?:[^"\\]|\\.)*")+/gs
 const CLOSED = /^(?:[^"]|"(?:[^"\\]|\\.)*")*$/s
 
-/** A word in double quotes, with `"`, `\` and `'` escaped as iptables-save (xtables_save_string) escapes them. */
+/**
+ * A word in double quotes, with `"`, `\` and `'` escaped as iptables-save (xtables_save_string)
+ * escapes them.
+ */
 export function quoteWord(word: string): string {
   return `"${word.replace(/["\\']/g, '\\$&')}"`
 }

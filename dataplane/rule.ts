@@ -23,7 +23,9 @@ export interface Target {
   options: RuleOptions
 }
 
-/** One rule in typed fields; absent fields match anything. Addresses are prefixes (`10.0.0.1/32`). */
+/**
+ * One rule in typed fields; absent fields match anything. Addresses are prefixes (`10.0.0.1/32`).
+ */
 export interface ParsedRule {
   source?: Negatable<string>
   destination?: Negatable<string>
@@ -39,7 +41,10 @@ class NotARule extends Error {}
 
 const PROTOCOL_MATCHES = new Set(['tcp', 'udp', 'sctp', 'icmp'])
 const PROTOCOL_OPTION = /^--([sd]port|syn|tcp-flags|tcp-option|chunk-types|icmp-type)$/
-/** Options with any text as their one value, which iptables-save quotes unless it contains only letters, digits, `-` and `_`. */
+/**
+ * Options with any text as their one value, which iptables-save quotes unless it contains only
+ * letters, digits, `-` and `_`.
+ */
 const TEXT_OPTIONS = new Set([
   '--comment',
   '--log-prefix',
@@ -57,8 +62,9 @@ const FIELDS = new Map([
 ] as const)
 
 /**
- * Reads the text after `-A CHAIN ` into typed fields, whatever the modules and targets are. Undefined if the text is not a rule: a
- * field without its value, an open quote, a word that belongs to no option.
+ * Reads the text after `-A CHAIN ` into typed fields, whatever the modules and targets are.
+ * Undefined if the text is not a rule: a field without its value, an open quote, a word that
+ * belongs to no option.
  */
 export function parseRule(spec: string): ParsedRule | undefined {
   const tokens = splitWords(spec)
@@ -106,7 +112,9 @@ class RuleReader {
     this.#rule.matches.push(this.#holder)
   }
 
-  /** An option belongs to the match or target before it; `-p tcp --dport 80` has an implicit match. */
+  /**
+   * An option belongs to the match or target before it; `-p tcp --dport 80` has an implicit match.
+   */
   #extension(option: string, negated: boolean): void {
     const protocol = this.#rule.protocol?.value ?? ''
     if (
@@ -134,7 +142,10 @@ class RuleReader {
   }
 }
 
-/** Prints a rule as iptables-save does: addresses, interfaces, protocol, matches in their order, target last. */
+/**
+ * Prints a rule as iptables-save does: addresses, interfaces, protocol, matches in their order,
+ * target last.
+ */
 export function printRule(rule: ParsedRule): string {
   const tokens: string[] = []
   for (const [option, field] of FIELDS) {
@@ -185,7 +196,10 @@ export function targetOf(spec: string): string | undefined {
   return TARGET.exec(unquoted)?.[1]
 }
 
-/** The canonical text of a rule, so that different spellings are equal; text that is not a rule is unchanged. */
+/**
+ * The canonical text of a rule, so that different spellings are equal; text that is not a rule is
+ * unchanged.
+ */
 export function normaliseSpec(spec: string): string {
   const rule = knownRule(spec)
   return rule ? printRule(rule) : spec

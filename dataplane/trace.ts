@@ -9,7 +9,10 @@ export { type Packet, PacketError, parsePacket } from './trace/flow.ts'
 export type { TraceStep } from './trace/step.ts'
 export { CircleError } from './trace/walk-chain.ts'
 
-/** A rule that matched, as listed in the JSON of a trace; the counters of these rules would show a real packet. */
+/**
+ * A rule that matched, as listed in the JSON of a trace; the counters of these rules would show a
+ * real packet.
+ */
 export type Hop = Pick<
   TraceStep,
   'hook' | 'table' | 'chain' | 'rule' | 'verdict' | 'reason' | 'probability'
@@ -31,8 +34,9 @@ export type Loss = Pick<
 }
 
 /**
- * The probabilities of `outcomes` and `lost` add up to 1. `accept` means that the packet passes to its original destination without
- * a translation. `steps` contains every evaluated rule, matching or not.
+ * The probabilities of `outcomes` and `lost` add up to 1. `accept` means that the packet passes to
+ * its original destination without a translation. `steps` contains every evaluated rule, matching
+ * or not.
  */
 export interface Trace {
   hops: Hop[]
@@ -43,7 +47,10 @@ export interface Trace {
   /** The hooks that the packet reached, in order. */
   hooks: Hook[]
   steps: TraceStep[]
-  /** The packets at their ends, the most probable one first, delivered before stopped; with `sightings` only. */
+  /**
+   * The packets at their ends, the most probable one first, delivered before stopped; with
+   * `sightings` only.
+   */
   flows?: readonly EndedFlow[]
 }
 
@@ -58,13 +65,17 @@ export interface TraceOptions {
   matchingOnly?: boolean
   /** Record how each delivered or stopped packet left every place. */
   sightings?: boolean
-  /** The network of the state, for callers that trace many packets through one; by default it is made from its links and routes. */
+  /**
+   * The network of the state, for callers that trace many packets through one; by default it is
+   * made from its links and routes.
+   */
   network?: NodeNetwork
 }
 
 /**
- * Traces the first packet of a connection through a node's state, as its kernel would process it. Throws PacketError for
- * a packet that the node cannot have (no source address) and CircleError for chains that jump to each other in a cycle.
+ * Traces the first packet of a connection through a node's state, as its kernel would process it.
+ * Throws PacketError for a packet that the node cannot have (no source address) and CircleError for
+ * chains that jump to each other in a cycle.
  */
 export function tracePacket(state: NodeState, packet: Packet, options: TraceOptions = {}): Trace {
   const { network = new NodeNetwork(state.links, state.routes) } = options
@@ -148,7 +159,9 @@ function traceVerdict({ delivered, lost }: KernelPath): Trace['verdict'] {
   return lost.some(({ verdict }) => verdict === 'reject') ? 'reject' : 'drop'
 }
 
-/** The JSON form: hops, outcomes and verdict; `lost` only if a part of the connections is stopped. */
+/**
+ * The JSON form: hops, outcomes and verdict; `lost` only if a part of the connections is stopped.
+ */
 export function traceToJson(trace: Trace): object {
   const { hops, outcomes, verdict } = trace
   if (outcomes.length === 0 || trace.lost.length === 0) return { hops, outcomes, verdict }

@@ -34,7 +34,10 @@ export interface ControlPlaneOptions extends Pick<DaemonOptions, 'name' | 'kubeP
 
 const readyDeadlineMs = 30_000
 
-/** Starts on a booted kernel: the network, kubelets, API server, controllers and kubeadm's add-ons. Resolves when the nodes are ready. */
+/**
+ * Starts on a booted kernel: the network, kubelets, API server, controllers and kubeadm's add-ons.
+ * Resolves when the nodes are ready.
+ */
 export async function startControlPlane(
   options: ControlPlaneOptions,
 ): Promise<Pick<DaemonState, 'port' | 'token' | 'nodes'>> {

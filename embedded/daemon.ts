@@ -1,5 +1,5 @@
-// The process of the embedded cluster on the host: API server, controllers and kubelets, with the kernel as its
-// child.
+// The process of the embedded cluster on the host: API server, controllers and kubelets, with the
+// kernel as its child.
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { clusterFolder } from '../host/layout.ts'
@@ -40,7 +40,10 @@ async function step<T>(text: string, work: () => Promise<T>): Promise<T> {
 }
 
 let ending: Promise<never> | undefined
-/** Components end with the help of the kernel: one that hangs is ended after this time, so that none of them waits for it. */
+/**
+ * Components end with the help of the kernel: one that hangs is ended after this time, so that none
+ * of them waits for it.
+ */
 const kernelMs = 3000
 let endKernel = () => {}
 /** Ends everything that was started, last first, and this process; the first reason is recorded. */
@@ -67,7 +70,10 @@ function endForMemory(reason: string): void {
   shutDown(1, `the kernel ${reason}`)
 }
 
-/** No command can find a daemon whose folder was removed or belongs to another one, so it ends by itself; so it does with its owner. */
+/**
+ * No command can find a daemon whose folder was removed or belongs to another one, so it ends by
+ * itself; so it does with its owner.
+ */
 const checkIntervalMs = 3000
 function endWithFolder({ name, owner }: DaemonOptions): void {
   setInterval(() => {
@@ -82,7 +88,8 @@ async function start(options: DaemonOptions): Promise<void> {
   const directory = clusterFolder(name)
   becomeDaemon(name)
   endWithFolder(options)
-  // Last, so that the next command finds this process until it has ended. A failed start keeps its log.
+  // Last, so that the next command finds this process until it has ended. A failed start keeps its
+  // log.
   endings.push(() => {
     if (ready && death !== undefined && daemonOf(name) === process.pid) noteEnd(name, death)
     else if (ready) removeClusterFolder(name, process.pid)
@@ -120,7 +127,10 @@ async function start(options: DaemonOptions): Promise<void> {
 }
 
 const startDeadlineMs = 180_000
-/** Rejects if the cluster is not ready by then: a kernel that hangs after its agent's first answer ends no command. */
+/**
+ * Rejects if the cluster is not ready by then: a kernel that hangs after its agent's first answer
+ * ends no command.
+ */
 async function notInTime({ name }: DaemonOptions): Promise<void> {
   const timeoutMs = startDeadlineMs * timeoutScale()
   await once(AbortSignal.timeout(timeoutMs), 'abort')

@@ -1,4 +1,5 @@
-// The public interface of the embedded cluster; no other file of this folder may be imported. See README.md.
+// The public interface of the embedded cluster; no other file of this folder may be imported. See
+// README.md.
 
 export type { NodeObject, ServiceObject } from './controllers/resources.ts'
 export { leakingDescriptors } from './inherited-descriptors.ts'
@@ -41,7 +42,10 @@ export {
   unexpectedEnd,
 } from './state-file.ts'
 
-/** What kube-proxy writes for a change; loaded when it is used, because every command imports this file, and few need the proxiers. */
+/**
+ * What kube-proxy writes for a change; loaded when it is used, because every command imports this
+ * file, and few need the proxiers.
+ */
 export async function proxierInputs() {
   const { restoreCommand } = await import('./kube-proxy/guest-node.ts')
   const { tableInput } = await import('./kube-proxy/iptables-proxier.ts')
@@ -49,7 +53,10 @@ export async function proxierInputs() {
   return { restoreCommand, tableInput, addressInputs, ipsetInput, serverInputs }
 }
 
-/** A certificate that is signed by itself, with its key, for these names and addresses; loaded when it is used, as above. */
+/**
+ * A certificate that is signed by itself, with its key, for these names and addresses; loaded when
+ * it is used, as above.
+ */
 export async function selfSignedTls(names: readonly string[]) {
   const { createServerTls } = await import('./apiserver/certificate.ts')
   return createServerTls(names)

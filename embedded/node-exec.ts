@@ -29,7 +29,10 @@ interface NodeInput {
   resize(columns: number, rows: number): void
 }
 
-/** Exit code in a Status of the error channel (metav1.Status, cause ExitCode). Throws the Status' message on any other failure. */
+/**
+ * Exit code in a Status of the error channel (metav1.Status, cause ExitCode). Throws the Status'
+ * message on any other failure.
+ */
 function exitCodeOf(outcome: string): number {
   const status: V1Status = JSON.parse(outcome)
   if (status.status === 'Success') return 0
@@ -39,7 +42,10 @@ function exitCodeOf(outcome: string): number {
   return Number(cause.message)
 }
 
-/** Runs a command through the API server's `nodes/NAME/exec`, the subresource that only the embedded cluster has. */
+/**
+ * Runs a command through the API server's `nodes/NAME/exec`, the subresource that only the embedded
+ * cluster has.
+ */
 async function connectExec(
   endpoint: ExecEndpoint,
   node: string,
@@ -101,7 +107,10 @@ async function connectExec(
   return exitCodeOf(outcome)
 }
 
-/** Runs a command to its end. Rejects when the node can't be reached, the program does not exist there, or time is up. */
+/**
+ * Runs a command to its end. Rejects when the node can't be reached, the program does not exist
+ * there, or time is up.
+ */
 export async function execOnNode(
   endpoint: ExecEndpoint,
   node: string,
@@ -126,7 +135,10 @@ export async function execOnNode(
   }
 }
 
-/** Joins this terminal with a command on a node (a pseudo terminal there when this is one); resolves to its exit code. */
+/**
+ * Joins this terminal with a command on a node (a pseudo terminal there when this is one); resolves
+ * to its exit code.
+ */
 export async function shellOnNode(
   endpoint: ExecEndpoint,
   node: string,
@@ -160,15 +172,19 @@ export async function shellOnNode(
 }
 
 /**
- * Connections to the API server that stay open between two scripts, but keep no process from ending. Closed long before the server closes
- * an idle one (90 s): a script that is sent at that moment gets no answer.
+ * Connections to the API server that stay open between two scripts, but keep no process from
+ * ending. Closed long before the server closes an idle one (90 s): a script that is sent at that
+ * moment gets no answer.
  */
 const agent = new Agent({ keepAlive: true, timeout: 30_000 })
 
 /** There was no answer in time. */
 class LateAnswer extends Error {}
 
-/** Asks the API server for a subresource of a node. Rejects when the node can't be reached or time is up. */
+/**
+ * Asks the API server for a subresource of a node. Rejects when the node can't be reached or time
+ * is up.
+ */
 async function askNode(
   { port, token, ca }: ExecEndpoint,
   node: string,
@@ -207,7 +223,10 @@ async function askNode(
   }
 }
 
-/** Runs a shell script through the API server's `nodes/NAME/script`. Rejects when the node can't be reached, time is up or `signal` aborts. */
+/**
+ * Runs a shell script through the API server's `nodes/NAME/script`. Rejects when the node can't be
+ * reached, time is up or `signal` aborts.
+ */
 export async function scriptOnNode(
   endpoint: ExecEndpoint,
   node: string,
@@ -220,7 +239,10 @@ export async function scriptOnNode(
   ) as ExecResult
 }
 
-/** Resolves to true when a node's kube-proxy has nothing left to program, to false when time is up. Rejects when the node can't be asked. */
+/**
+ * Resolves to true when a node's kube-proxy has nothing left to program, to false when time is up.
+ * Rejects when the node can't be asked.
+ */
 export async function syncedOnNode(
   endpoint: ExecEndpoint,
   node: string,

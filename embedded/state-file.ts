@@ -5,7 +5,10 @@ import { isLive, type NotedProcess, notedProcess, noteProcess } from '../host/li
 import type { InheritedDescriptor } from './inherited-descriptors.ts'
 import type { KernelName } from './machine/kernel.ts'
 
-/** What the daemon notes in its folder so that commands find it. A cache: the process itself is the truth. */
+/**
+ * What the daemon notes in its folder so that commands find it. A cache: the process itself is the
+ * truth.
+ */
 export interface DaemonState extends NotedProcess {
   port: number
   token: string
@@ -14,13 +17,19 @@ export interface DaemonState extends NotedProcess {
   kernel: KernelName
 }
 
-/** Until the daemon is ready, it names only its process: it is found and ended though it never gets ready. */
+/**
+ * Until the daemon is ready, it names only its process: it is found and ended though it never gets
+ * ready.
+ */
 const stateFile = (name: string) => join(clusterFolder(name), 'daemon.json')
 
 const isDaemonReady = (state: Partial<DaemonState> | undefined): state is DaemonState =>
   state?.port !== undefined
 
-/** The daemon's state, or undefined when it is not ready or does not run (a file that a dead daemon left is no state). */
+/**
+ * The daemon's state, or undefined when it is not ready or does not run (a file that a dead daemon
+ * left is no state).
+ */
 export function readDaemonState(name: string): DaemonState | undefined {
   const state = readJson<Partial<DaemonState>>(stateFile(name))
   return isDaemonReady(state) && isLive(state) ? state : undefined
@@ -86,7 +95,10 @@ export function unexpectedEnd(name: string): UnexpectedEnd | undefined {
   return { reason: 'its daemon was killed, or this machine was restarted', log: logFile(name) }
 }
 
-/** What this program wrote into a file; undefined when there is none, or it was not written to its end. */
+/**
+ * What this program wrote into a file; undefined when there is none, or it was not written to its
+ * end.
+ */
 function readJson<T>(file: string): T | undefined {
   try {
     return JSON.parse(readFileSync(file, 'utf8')) as T
@@ -102,7 +114,10 @@ export function removeClusterFolder(name: string, owner?: number): void {
     rmSync(clusterFolder(name), { recursive: true, force: true })
 }
 
-/** Annotation of kube-proxy's DaemonSet in an embedded cluster that runs a genuine program, which has only one version. */
+/**
+ * Annotation of kube-proxy's DaemonSet in an embedded cluster that runs a genuine program, which
+ * has only one version.
+ */
 export const genuineAnnotation = 'kube-service-labs/genuine'
 
 /** What the daemon is told when it starts. */

@@ -11,8 +11,9 @@ export interface Advice {
 }
 
 /**
- * When kube-proxy writes what is missing. Its full sync is hourly in iptables and nftables mode (FullSyncPeriod; syncPeriod sets retries
- * and the check of the chain KUBE-PROXY-CANARY only). IPVS mode writes everything every syncPeriod, but hourly in a few versions.
+ * When kube-proxy writes what is missing. Its full sync is hourly in iptables and nftables mode
+ * (FullSyncPeriod; syncPeriod sets retries and the check of the chain KUBE-PROXY-CANARY only). IPVS
+ * mode writes everything every syncPeriod, but hourly in a few versions.
  */
 const RESTORES: Partial<Record<KubeProxyMode, string>> = {
   ipvs: 'at its next periodic sync, after 30 seconds (in some versions of 1.34 and 1.35: after an hour)',
@@ -20,7 +21,9 @@ const RESTORES: Partial<Record<KubeProxyMode, string>> = {
   iptables: 'only when what it belongs to changes, in its hourly full sync, or when it starts',
 }
 
-/** Advice for missing state that kube-proxy of that mode restores periodically or at its restart. */
+/**
+ * Advice for missing state that kube-proxy of that mode restores periodically or at its restart.
+ */
 export function restoredBySync(mode: KubeProxyMode): Advice {
   return {
     hint: `kube-proxy corrects it ${RESTORES[mode] ?? 'when it starts'}. To correct it now, restart every kube-proxy:`,
@@ -40,7 +43,10 @@ export const LEFT_BY_OTHER_MODE: Advice = {
   next: 'make flush-nat',
 }
 
-/** Advice for the differences between a node and the prediction for a mode. It depends on the kinds of difference, not on the step. */
+/**
+ * Advice for the differences between a node and the prediction for a mode. It depends on the kinds
+ * of difference, not on the step.
+ */
 export function adviceFor(
   node: NodeView,
   mode: KubeProxyMode,
@@ -65,7 +71,10 @@ export function adviceFor(
   return restoredBySync(mode)
 }
 
-/** Only IPVS mode has sets, virtual servers and addresses: what is too much of them there, a Service or a person left. */
+/**
+ * Only IPVS mode has sets, virtual servers and addresses: what is too much of them there, a Service
+ * or a person left.
+ */
 const isOfOtherMode = ({ kind, where }: Difference, mode: KubeProxyMode) =>
   kind === 'stale' && (mode !== 'ipvs' || 'chain' in where || 'nft' in where)
 

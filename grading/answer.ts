@@ -15,7 +15,10 @@ const HEXADECIMAL = /^0x[0-9a-f]{1,12}$/
 /** One digit of a fraction, 0.3, matches many values; two digits are required. */
 const FEWEST_DIGITS = 2
 
-/** The learner's answer, trimmed: one plain line of text. Throws Error with a sentence for the learner for anything else. */
+/**
+ * The learner's answer, trimmed: one plain line of text. Throws Error with a sentence for the
+ * learner for anything else.
+ */
 export function readAnswer(typed: string): string {
   // Cut before searching, which bounds the cost of very long text.
   const text = typed.slice(0, 4 * MOST_CHARACTERS).trim()
@@ -34,8 +37,9 @@ export function readAnswer(typed: string): string {
 const visible = (text: string) => text.slice(0, 20).replace(new RegExp(CONTROL, 'g'), ' ')
 
 /**
- * True when an answer equals an accepted one: text without regard to case, quotes and spaces around it, numbers by value (0.5
- * = 0,5 = 50% = 1/2 = 0.50000000000). A number that is not an integer may be rounded to two digits or more.
+ * True when an answer equals an accepted one: text without regard to case, quotes and spaces around
+ * it, numbers by value (0.5 = 0,5 = 50% = 1/2 = 0.50000000000). A number that is not an integer may
+ * be rounded to two digits or more.
  */
 export function sameAnswer(answer: string, accepted: string): boolean {
   const [a, b] = [plain(answer), plain(accepted)]
@@ -54,7 +58,10 @@ export function sameAnswer(answer: string, accepted: string): boolean {
 
 const isNumber = (text: string) => numberIn(text) !== undefined
 
-/** The forms of answers, told by the accepted ones (`is`), and what is taken as one. The examples are not the answer to any question. */
+/**
+ * The forms of answers, told by the accepted ones (`is`), and what is taken as one. The examples
+ * are not the answer to any question.
+ */
 const FORMS: readonly {
   description: string
   is(text: string): boolean
@@ -67,7 +74,10 @@ const FORMS: readonly {
   { description: 'a name that begins with KUBE-', is: (text) => CHAIN_OR_SET.test(text) },
 ]
 
-/** The form that an answer must have, derived from the accepted ones; undefined if any text may be correct. */
+/**
+ * The form that an answer must have, derived from the accepted ones; undefined if any text may be
+ * correct.
+ */
 export function answerForm(
   accepts: readonly string[],
 ): { description: string; fits(answer: string): boolean } | undefined {

@@ -68,7 +68,9 @@ export type ApiObject = z.infer<typeof apiObjectSchema>
 /** The items of a v1 List that have the form of API objects; others are omitted. */
 export const asApiObjects = (items: readonly unknown[]): ApiObject[] => items.filter(isApiObject)
 
-/** The object itself instead of zod's copy: copying unknown fields took longer than everything else. */
+/**
+ * The object itself instead of zod's copy: copying unknown fields took longer than everything else.
+ */
 const isApiObject = (item: unknown): item is ApiObject => apiObjectSchema.safeParse(item).success
 
 /** True when a condition of that type is "True". */
@@ -108,7 +110,10 @@ function markOf(item: Record<string, unknown>, metadata: Record<string, unknown>
   }
 }
 
-/** The identity of a cluster: a digest of the UIDs of its nodes and its first Service. Empty if the objects have no UID. */
+/**
+ * The identity of a cluster: a digest of the UIDs of its nodes and its first Service. Empty if the
+ * objects have no UID.
+ */
 export function clusterIdentity(marks: readonly BirthMark[]): string {
   const uids = marks.filter((mark) => mark.uid !== '' && isFounding(mark)).map(({ uid }) => uid)
   if (uids.length === 0) return ''

@@ -40,7 +40,10 @@ export function countAnswers({ choices, many }: AskedText): number | undefined {
   return many ? 2 ** choices.length : choices.length
 }
 
-/** How the choices are listed beside the question: "`a` · `b`, any number of them or `none`"; empty without choices. */
+/**
+ * How the choices are listed beside the question: "`a` · `b`, any number of them or `none`"; empty
+ * without choices.
+ */
 export function describeChoices({ choices, many }: AskedText): string {
   if (choices.length === 0) return ''
   const listed = choices.map((name) => `\`${name}\``).join(' · ')
@@ -48,9 +51,9 @@ export function describeChoices({ choices, many }: AskedText): string {
 }
 
 /**
- * An answer in the form in which it is kept and compared: trimmed; of a closed set as the set writes it, several names in
- * the order of the set, joined by ", ". Throws Refusal for an answer that is not in the set, Error for text that can't
- * be an answer.
+ * An answer in the form in which it is kept and compared: trimmed; of a closed set as the set
+ * writes it, several names in the order of the set, joined by ", ". Throws Refusal for an answer
+ * that is not in the set, Error for text that can't be an answer.
  */
 export function normalAnswer(asked: AskedText, typed: string): string {
   const text = readAnswer(typed)

@@ -1,4 +1,5 @@
-// A check of a state beside which the step predicts, asks and wants evidence of the learner's own work.
+// A check of a state beside which the step predicts, asks and wants evidence of the learner's own
+// work.
 
 import * as z from 'zod'
 import { describeChoices } from './asked-text.ts'
@@ -19,9 +20,9 @@ import {
 const evidenceNote = z.looseObject({})
 
 /**
- * The check of a step with a state: passes when the state holds, the prediction was given (right or wrong), the learner's
- * own work was seen, and the question was answered right, or all of it was given up. Where nobody worked on the lab, only
- * the state is judged.
+ * The check of a step with a state: passes when the state holds, the prediction was given (right or
+ * wrong), the learner's own work was seen, and the question was answered right, or all of it was
+ * given up. Where nobody worked on the lab, only the state is judged.
  */
 export function askingCheck(
   asking: AskedStep,
@@ -54,7 +55,10 @@ function expectPrediction(
   })
 }
 
-/** What was seen once stays proven. Only a running cluster can show it: a capture has the note, or no proof. */
+/**
+ * What was seen once stays proven. Only a running cluster can show it: a capture has the note, or
+ * no proof.
+ */
 async function expectEvidence(
   { lab, step: { id } }: AskedStep,
   evidence: NonNullable<StepQuestions['evidence']>,
@@ -71,7 +75,10 @@ async function expectEvidence(
   notes.keep(evidenceKey(id), await evidence({ ...context, live }))
 }
 
-/** Keeps what the nodes show beside the first prediction. If that can no longer be seen, the prediction stays without it. */
+/**
+ * Keeps what the nodes show beside the first prediction. If that can no longer be seen, the
+ * prediction stays without it.
+ */
 async function comparePrediction(
   { step }: AskedStep,
   ask: Question,

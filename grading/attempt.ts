@@ -5,7 +5,10 @@ import type { Snapshot } from './snapshot.ts'
 /** Key of the note with the current attempt. */
 export const ATTEMPT_KEY = 'attempt'
 
-/** The attempt at a task that a learner can have several times, each time another one, such as an incident. */
+/**
+ * The attempt at a task that a learner can have several times, each time another one, such as an
+ * incident.
+ */
 const attemptNote = z.object({ id: z.string(), steps: z.array(z.string()) })
 export type AttemptNote = z.infer<typeof attemptNote>
 
@@ -19,8 +22,8 @@ export function stepsOfAttempt(notes: Readonly<Record<string, string>>): string[
 }
 
 /**
- * The attempt to which a step of a capture belongs, read from the lab's notes; undefined if the step has no attempts, or
- * none was begun. What one attempt shows earns no points for another one.
+ * The attempt to which a step of a capture belongs, read from the lab's notes; undefined if the
+ * step has no attempts, or none was begun. What one attempt shows earns no points for another one.
  */
 export function attemptOf(snapshot: Snapshot, lab: number, step: string): string | undefined {
   const current = new LabNotes(lab, snapshot).read(ATTEMPT_KEY, attemptNote)

@@ -5,14 +5,20 @@ import type { LabNotes } from './lab-notes.ts'
 import type { LiveCluster } from './live-cluster.ts'
 import type { NodeView, Snapshot } from './snapshot.ts'
 
-/** The input of a check. Everything except `live` is one snapshot, the same for every step of a round. */
+/**
+ * The input of a check. Everything except `live` is one snapshot, the same for every step of a
+ * round.
+ */
 export interface CheckContext {
   snapshot: Snapshot
   nodes: readonly NodeView[]
   notes: LabNotes
   /** For real requests; absent when a capture is judged. */
   live: LiveCluster | undefined
-  /** False if predictions and questions beside a state are not asked: nobody worked on the lab where this capture was taken. */
+  /**
+   * False if predictions and questions beside a state are not asked: nobody worked on the lab where
+   * this capture was taken.
+   */
   asks: boolean
   /** Adds lines of measured values (bars of shares, times) to the report, for any verdict. */
   show(lines: readonly string[]): void
@@ -24,9 +30,15 @@ export interface Truth {
   accepts: readonly string[]
   /** A read-only command to find it. */
   inspect: string
-  /** Typical wrong answers: the misconception behind each in one or two sentences, and where to look. */
+  /**
+   * Typical wrong answers: the misconception behind each in one or two sentences, and where to
+   * look.
+   */
   wrong?: readonly WrongAnswer[]
-  /** What really happens and why: shown with a right answer, and beside a prediction once the state holds. */
+  /**
+   * What really happens and why: shown with a right answer, and beside a prediction once the state
+   * holds.
+   */
   because?: string
 }
 
@@ -36,12 +48,15 @@ export interface WrongAnswer {
   because: string
 }
 
-/** Computes the correct answer from the snapshot. Throws Failure, NotApplicable or Trouble like a check. */
+/**
+ * Computes the correct answer from the snapshot. Throws Failure, NotApplicable or Trouble like a
+ * check.
+ */
 export type Question = (context: CheckContext) => Truth | Promise<Truth>
 
 /**
- * Proves the learner's own work on a running cluster, and returns what is kept of it in the lab's notes; of a capture, these notes
- * are the proof. Throws like a check.
+ * Proves the learner's own work on a running cluster, and returns what is kept of it in the lab's
+ * notes; of a capture, these notes are the proof. Throws like a check.
  */
 export type EvidenceCheck = (context: LiveContext) => object | Promise<object>
 
@@ -57,7 +72,10 @@ export interface LiveContext extends CheckContext {
   live: LiveCluster
 }
 
-/** Returns if the step passed. Otherwise throws Failure, NotApplicable or Trouble; any other error counts as Trouble. */
+/**
+ * Returns if the step passed. Otherwise throws Failure, NotApplicable or Trouble; any other error
+ * counts as Trouble.
+ */
 export type Check<Context = CheckContext> = (context: Context) => unknown
 
 /** Runs in every round on a live cluster, before the steps, and records moments in the notes. */
@@ -95,7 +113,10 @@ export const onCluster =
     return check({ ...context, live })
   }
 
-/** The check of a step about an earlier moment: with a valid note it passed, also in a capture. `prove` returns the note. */
+/**
+ * The check of a step about an earlier moment: with a valid note it passed, also in a capture.
+ * `prove` returns the note.
+ */
 export const onceNoted =
   <Note>(
     note: string,
@@ -114,8 +135,8 @@ const seenBefore = (at: string | undefined): string =>
   `It was seen ${at === undefined ? 'before' : `at ${at.slice(0, 19)}Z`}; what the nodes hold now is not judged here.`
 
 /**
- * The check of a step about a temporary state. Once it passed on the live cluster it remains passed; a capture is always judged, and is
- * not applicable if it was recorded at another moment.
+ * The check of a step about a temporary state. Once it passed on the live cluster it remains
+ * passed; a capture is always judged, and is not applicable if it was recorded at another moment.
  * @param prove throws as a check does, and returns what to keep in the cluster's notes
  */
 export const onceSeen =

@@ -30,7 +30,10 @@ export type ClassKey =
 const LEARNER_KEY = /^labgrade-learner-key (\S+) ([0-9a-f]{64})$/
 const LEAST_BYTES = 16
 
-/** Reads CLASS_KEY_FILE: the output of `class-key.ts --learner`, else any text of 16 or more bytes as a class's. Throws Error otherwise. */
+/**
+ * Reads CLASS_KEY_FILE: the output of `class-key.ts --learner`, else any text of 16 or more bytes
+ * as a class's. Throws Error otherwise.
+ */
 export function readClassKey(file: string): ClassKey {
   let text: string
   try {
@@ -55,7 +58,9 @@ export function learnerKeyLine(key: ClassKey, learner: string): string {
   return `labgrade-learner-key ${learner} ${learnerSecret(key, learner).toString('hex')}`
 }
 
-/** HMAC-SHA256 (RFC 2104) of a manifest's bytes under the learner's part of the key, in hexadecimal. */
+/**
+ * HMAC-SHA256 (RFC 2104) of a manifest's bytes under the learner's part of the key, in hexadecimal.
+ */
 export function signatureOf(key: ClassKey, learner: string, manifest: Buffer): string {
   return createHmac('sha256', learnerSecret(key, learner))
     .update('kube-service-labs/submission/v1\n')
@@ -100,7 +105,10 @@ export function classWord(text: string): string {
   )
 }
 
-/** The word for a learner's cluster: CLASS, or from the key in CLASS_KEY_FILE; undefined without either. Throws if it is invalid. */
+/**
+ * The word for a learner's cluster: CLASS, or from the key in CLASS_KEY_FILE; undefined without
+ * either. Throws if it is invalid.
+ */
 export function wordFromEnvironment(
   { CLASS, CLASS_KEY_FILE, LEARNER } = process.env,
 ): string | undefined {

@@ -1,4 +1,5 @@
-// The latest complete check of each step, with its requests: what one command or guide found, every other one shows.
+// The latest complete check of each step, with its requests: what one command or guide found, every
+// other one shows.
 
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -29,7 +30,10 @@ export interface CompleteCheck {
   outcome: StepOutcome
 }
 
-/** A folder in `.cache/` for each cluster, with a file for each lab; `make reset-N` deletes the file. */
+/**
+ * A folder in `.cache/` for each cluster, with a file for each lab; `make reset-N` deletes the
+ * file.
+ */
 export class CompleteChecks {
   readonly folder: string
 
@@ -37,7 +41,10 @@ export class CompleteChecks {
     this.folder = join(root, 'checks', `${driver}-${cluster}`)
   }
 
-  /** Stores the outcomes of a check that may send packets. On a disk that is full or read-only, other programs do not see them. */
+  /**
+   * Stores the outcomes of a check that may send packets. On a disk that is full or read-only,
+   * other programs do not see them.
+   */
   keep(lab: number, snapshot: Snapshot, outcomes: readonly StepOutcome[], at = Date.now()): void {
     const identity = clusterIdentity(birthMarks(snapshot.items))
     const before = this.#read(lab)

@@ -16,16 +16,24 @@ import { learningCost, learningOf, understandingPoints } from './learning-notes.
 import { questionCheck } from './question.ts'
 import { registerSteps } from './steps-as-tests.ts'
 
-/** Only in a worker of vitest (its environment variables reach child processes, too); scripts import the specs without it. */
+/**
+ * Only in a worker of vitest (its environment variables reach child processes, too); scripts import
+ * the specs without it.
+ */
 const vitest = '__vitest_worker__' in globalThis ? await import('vitest') : undefined
 
 /** The functions of a lab's spec. */
 export interface SpecFunctions {
-  /** Defines the check of the step with that id in lab.yaml, and the truth of what is predicted and asked beside its state. */
+  /**
+   * Defines the check of the step with that id in lab.yaml, and the truth of what is predicted and
+   * asked beside its state.
+   */
   step(id: string, check: Check, asked?: StepQuestions): void
   /** The same for a step that consists of real requests: not applicable to a capture. */
   liveStep(id: string, check: Check<LiveContext>, asked?: StepQuestions): void
-  /** Defines the correct answer of a step that only asks, and a further deduction from its points. */
+  /**
+   * Defines the correct answer of a step that only asks, and a further deduction from its points.
+   */
   question(id: string, ask: Question, cost?: CheckedStep['cost']): void
   /** Registers an observer that runs at every live round. */
   observe(observer: Observer): void
@@ -35,8 +43,9 @@ export interface SpecFunctions {
 type Defined = Pick<CheckedStep, 'check' | 'needsCluster' | 'onlyAsks' | 'asked' | 'cost'>
 
 /**
- * Joins the steps of `labs/NN-name/lab.yaml` with their checks. In vitest's project `checks` each step becomes one test;
- * elsewhere (`make check-N`, tests of the labs) the result is judged directly.
+ * Joins the steps of `labs/NN-name/lab.yaml` with their checks. In vitest's project `checks` each
+ * step becomes one test; elsewhere (`make check-N`, tests of the labs) the result is judged
+ * directly.
  * @throws Error when a step has no check, or a check no step
  */
 export function defineLab(number: number, define: (functions: SpecFunctions) => void): LabSpec {
@@ -133,7 +142,9 @@ export function checkedStep(lab: number, step: StepDefinition, defined: Defined)
   }
 }
 
-/** Puts the kernel features that a step needs before its check, or before the truth of what it asks. */
+/**
+ * Puts the kernel features that a step needs before its check, or before the truth of what it asks.
+ */
 const whereKernelHas =
   (needs: StepDefinition['kernel']) =>
   <Result>(judge: (context: CheckContext) => Result | Promise<Result>) =>

@@ -14,17 +14,25 @@ import { kubeProxyVersionOf, type NodeView, objectsOf, type Snapshot, stateOf } 
 
 /** One node's state and the prediction for it. */
 export interface Evaluation {
-  /** The state that kube-proxy of the node's version programs, from the objects and its configuration. */
+  /**
+   * The state that kube-proxy of the node's version programs, from the objects and its
+   * configuration.
+   */
   expected: NodeState
   actual: NodeState
-  /** Their differences in both directions, and other rules on the node that affect Service packets. */
+  /**
+   * Their differences in both directions, and other rules on the node that affect Service packets.
+   */
   differences: readonly Difference[]
 }
 
 /** Evaluations are cached per NodeView: the steps of a round use parts of the same one. */
 const evaluations = new WeakMap<NodeView, Map<KubeProxyMode, Evaluation>>()
 
-/** Predicts and compares one node, for one mode. Throws Trouble if it can't be read or predicted, Failure for a rejected configuration. */
+/**
+ * Predicts and compares one node, for one mode. Throws Trouble if it can't be read or predicted,
+ * Failure for a rejected configuration.
+ */
 export function evaluate(node: NodeView, mode: KubeProxyMode): Evaluation {
   const known = evaluations.get(node) ?? new Map<KubeProxyMode, Evaluation>()
   const before = known.get(mode)
@@ -38,7 +46,9 @@ export function evaluate(node: NodeView, mode: KubeProxyMode): Evaluation {
   return evaluation
 }
 
-/** kube-proxy's configuration. Fails when kube-proxy rejects it, because the learner can repair it. */
+/**
+ * kube-proxy's configuration. Fails when kube-proxy rejects it, because the learner can repair it.
+ */
 export function configOf({ config }: Snapshot): KubeProxyConfig {
   if (config instanceof Trouble) throw config
   if (!(config instanceof ConfigError)) return config

@@ -8,8 +8,9 @@ import { inChain, type Mismatch, PredictedPart } from './predicted-part.ts'
 import { modeOf, type NodeView, stateOf } from './snapshot.ts'
 
 /**
- * Chains whose owners deliberately put their jumps on top, and which let Service packets pass: network plugins, CNI's portmap
- * (with its own marks), firewalld, libvirt, Tailscale (with its own mark).
+ * Chains whose owners deliberately put their jumps on top, and which let Service packets pass:
+ * network plugins, CNI's portmap (with its own marks), firewalld, libvirt, Tailscale (with its own
+ * mark).
  */
 const MAY_PRECEDE =
   /^(?:cali-|CILIUM_|CNI-HOSTPORT-|(?:PREROUTING|OUTPUT|POSTROUTING)_|LIBVIRT_|ts-)/
@@ -66,7 +67,10 @@ export class ChainExpectation extends PredictedPart {
     this.each(this.inspect, `${target} as the first jump of ${chain}`, mismatchOf)
   }
 
-  /** One of its rules contains this text, as printed by `iptables -S`; `missing` is the sentence if there is none. */
+  /**
+   * One of its rules contains this text, as printed by `iptables -S`; `missing` is the sentence if
+   * there is none.
+   */
   hasRule(spec: string, { missing, ...texts }: Words & { missing: string }): void {
     const expected = `-A ${this.#chain} … ${spec} …`
     const mismatchOf = (node: NodeView): Mismatch | undefined =>
@@ -84,7 +88,10 @@ export class ChainExpectation extends PredictedPart {
     return stateOf(node).iptables.get(this.#table)?.get(this.#chain)?.rules ?? []
   }
 
-  /** What is missing in a chain of kube-proxy's own comes back with its mode; other chains are not its matter. */
+  /**
+   * What is missing in a chain of kube-proxy's own comes back with its mode; other chains are not
+   * its matter.
+   */
   #restored(): Pick<Words, 'hint' | 'next'> {
     const mode = this.nodes[0] && modeOf(this.nodes[0])
     const isOwn = this.#chain.startsWith('KUBE-') && (mode === 'ipvs' || mode === 'iptables')

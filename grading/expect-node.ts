@@ -1,5 +1,5 @@
-// Assertions about a node, for checks. Each throws a failure with the node, the command to inspect it, the expected and the
-// actual state, or returns if it holds.
+// Assertions about a node, for checks. Each throws a failure with the node, the command to inspect
+// it, the expected and the actual state, or returns if it holds.
 
 import type { Link } from '../dataplane/ip-addr.ts'
 import type { Rule } from '../dataplane/iptables-save.ts'
@@ -35,7 +35,10 @@ export const expectNodes = (nodes: readonly NodeView[]): NodeExpectation =>
 /** Expectations of one node. */
 export const expectNode = (node: NodeView): NodeExpectation => new NodeExpectation([node])
 
-/** kube-proxy runs in that mode on every node. A capture in another mode was recorded at another moment: the step is not applicable. */
+/**
+ * kube-proxy runs in that mode on every node. A capture in another mode was recorded at another
+ * moment: the step is not applicable.
+ */
 export function expectMode(
   { nodes, live }: Pick<CheckContext, 'nodes' | 'live'>,
   mode: KubeProxyMode,
@@ -126,7 +129,10 @@ export class NodeExpectation extends OnNodes {
     return this.where((where) => 'set' in where && !inSet(...names)(where), `ipset list ${inspect}`)
   }
 
-  /** Virtual servers with their real servers; only those whose key, such as `TCP 10.96.0.1:443`, ends with this text. */
+  /**
+   * Virtual servers with their real servers; only those whose key, such as `TCP 10.96.0.1:443`,
+   * ends with this text.
+   */
   virtualServers(end = ''): PredictedPart {
     return this.where(
       (where) => 'virtualServer' in where && where.virtualServer.endsWith(end),
@@ -144,7 +150,10 @@ export class NodeExpectation extends OnNodes {
     )
   }
 
-  /** There are no leftovers of kube-proxy's other modes: chains, sets, virtual servers, addresses, tables. */
+  /**
+   * There are no leftovers of kube-proxy's other modes: chains, sets, virtual servers, addresses,
+   * tables.
+   */
   nothingOfOtherModes(mode: KernelMode, { inspect, ...texts }: Words & { inspect: string }): void {
     const mismatchOf = (node: NodeView): Mismatch | undefined => {
       const plan = planFlush(mode, stateOf(node))
@@ -185,8 +194,8 @@ export class NodeExpectation extends OnNodes {
   }
 
   /**
-   * An address that a learner adds by hand, on any interface; the next command adds it to lo. Addresses that kube-proxy adds are
-   * part of the prediction: `link('kube-ipvs0')`.
+   * An address that a learner adds by hand, on any interface; the next command adds it to lo.
+   * Addresses that kube-proxy adds are part of the prediction: `link('kube-ipvs0')`.
    */
   hasAddress(address: string, texts: Words): void {
     this.each(
@@ -233,8 +242,9 @@ export class NodeExpectation extends OnNodes {
   }
 
   /**
-   * By rules, sets and virtual servers of the node, a packet of this sender reaches exactly these backends (by default: any), with its
-   * source replaced or kept (by default: either); with no backends, it is dropped.
+   * By rules, sets and virtual servers of the node, a packet of this sender reaches exactly these
+   * backends (by default: any), with its source replaced or kept (by default: either); with no
+   * backends, it is dropped.
    */
   packetReaches(
     sender: Sender,

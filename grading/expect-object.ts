@@ -4,8 +4,8 @@ import { type Expected, expectThat, type FailureDetail } from './failure.ts'
 import { objectsOf, type Snapshot } from './snapshot.ts'
 import { variantIn } from './variant.ts'
 
-// Assertions about API objects, for checks. Each throws a failure with the kubectl command to inspect it, or returns if it
-// holds.
+// Assertions about API objects, for checks. Each throws a failure with the kubectl command to
+// inspect it, or returns if it holds.
 
 /** The Pod exists, is ready, and has an address and a node. Returns them. */
 export function expectReadyPod(pod: ApiObject | undefined, name: string, details: Expected) {
@@ -54,7 +54,10 @@ export function webService(snapshot: Snapshot): WebService {
   return { ...found, name, backends: readyBackends(snapshot, name) }
 }
 
-/** A Service of the default namespace with its IPv4 ClusterIP and first port; fails when it lacks one of them, or has too few ports. */
+/**
+ * A Service of the default namespace with its IPv4 ClusterIP and first port; fails when it lacks
+ * one of them, or has too few ports.
+ */
 export function clusterService(
   snapshot: Snapshot,
   name: string,

@@ -27,7 +27,10 @@ export interface StepOutcome {
   reason?: string
   /** Not yet passed, only because this round sends no packets: all other conditions are met. */
   unsent?: true
-  /** Not yet passed, only because the learner has not predicted or answered: the state that the step is about holds. */
+  /**
+   * Not yet passed, only because the learner has not predicted or answered: the state that the step
+   * is about holds.
+   */
   unanswered?: 'prediction' | 'answer'
   /** What the learner predicted and answered; absent for a step that does neither. */
   learning?: StepLearning
@@ -91,14 +94,17 @@ export function expectFound<Found>(found: Found | undefined, details: Expected):
   return found
 }
 
-/** The learner's command for running something on a node, as a shell and then make read it: in make, `$$` is a dollar sign. */
+/**
+ * The learner's command for running something on a node, as a shell and then make read it: in make,
+ * `$$` is a dollar sign.
+ */
 export function onNode(node: string, command: string): string {
   return `make exec NODE=${node} CMD=${shellWord(command.replaceAll('$', '$$$$'))}`
 }
 
 /**
- * A rule as iptables-save prints it, in a command. In its double quotes, a shell would replace a dollar sign and a backtick, and keep
- * the backslash of an escaped apostrophe.
+ * A rule as iptables-save prints it, in a command. In its double quotes, a shell would replace a
+ * dollar sign and a backtick, and keep the backslash of an escaped apostrophe.
  */
 export function ruleInShell(rule: string): string {
   return rule.replace(/\\(.)|[$`]/g, (found, escaped) => {

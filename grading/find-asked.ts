@@ -20,8 +20,9 @@ export type AskedPlace = { lab: LabDefinition } & (
 const idIn = (place: AskedPlace) => ('step' in place ? place.step.id : place.recall.id)
 
 /**
- * The only step of that id with a prediction or a question, or the recall question, in that lab or in all; in one lab
- * `requested` may also be the step's number. Throws Refusal with the existing questions.
+ * The only step of that id with a prediction or a question, or the recall question, in that lab or
+ * in all; in one lab `requested` may also be the step's number. Throws Refusal with the existing
+ * questions.
  */
 export function findAsked(requested: string, number?: number): AskedPlace {
   const id = number && /^\d+$/.test(requested) ? findStep(readLab(number), requested).id : requested

@@ -10,7 +10,10 @@ import { openSource, type SnapshotSource } from './live-cluster.ts'
 import { type GradingRequest, reportOf } from './report.ts'
 import type { Finding, Report, StepReport } from './report-schema.ts'
 
-/** Grades a lab once, and writes the evidence of failures. Throws only for an unknown lab or step; other problems are in the report. */
+/**
+ * Grades a lab once, and writes the evidence of failures. Throws only for an unknown lab or step;
+ * other problems are in the report.
+ */
 export async function grade(asked: GradingRequest, options: JudgeOptions = {}): Promise<Report> {
   const spec = await loadSpec(readLab(asked.lab))
   const step = asked.step === undefined ? undefined : findStep(spec.lab, asked.step).id
@@ -51,7 +54,10 @@ export function evidenceFolder(lab: number, cluster?: string): string {
   return join('.evidence', ...(cluster === undefined ? [] : [cluster]), `lab-${lab}`)
 }
 
-/** Writes a file per failing step (`.evidence/k8s-guide/lab-2/flush.txt`), removes those of passed ones, and adds their names to the report. */
+/**
+ * Writes a file per failing step (`.evidence/k8s-guide/lab-2/flush.txt`), removes those of passed
+ * ones, and adds their names to the report.
+ */
 export function keepEvidence(report: Report, root = projectRoot): Report {
   const { lab, source } = report
   const folder = evidenceFolder(lab, source.kind === 'cluster' ? source.name : undefined)

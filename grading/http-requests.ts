@@ -30,7 +30,9 @@ export interface HttpReply {
   port: number
   /** Number of new connections: 0 if it used an existing one. */
   connects: number
-  /** curl's exit code, see libcurl-errors(3): 0, 7 if there was no connection, 28 after the timeout. */
+  /**
+   * curl's exit code, see libcurl-errors(3): 0, 7 if there was no connection, 28 after the timeout.
+   */
   code: number
   /** The error text of the system or of curl; empty if there was an answer. */
   error: string
@@ -40,12 +42,17 @@ export interface HttpReply {
   resent: number
 }
 
-/** A request on a connection of its own, which is closed after the answer, or stays open (`hold`). */
+/**
+ * A request on a connection of its own, which is closed after the answer, or stays open (`hold`).
+ */
 export interface OrderedRequest extends Pick<HttpRequests, 'address' | 'port' | 'source'> {
   hold?: boolean
 }
 
-/** A request, or the end of the connections that are held: those that were answered by `NAME:PORT`, or all of them. */
+/**
+ * A request, or the end of the connections that are held: those that were answered by `NAME:PORT`,
+ * or all of them.
+ */
 export type ClientAction = OrderedRequest | { release: string } | 'release all'
 
 type Complete = Required<HttpRequests>
@@ -56,18 +63,22 @@ const withDefaults = ({ times = 1, ...request }: HttpRequests): Complete => {
 }
 
 /**
- * All series in parallel, each sequentially, with perl's built-in functions: no module is loaded, because each program and
- * library costs the embedded kernel more than the requests do. Time is measured by select(2). 2049 is SOCK_STREAM |
- * SOCK_NONBLOCK, 115 EINPROGRESS, 1, 4 and 13 are SOL_SOCKET, SO_ERROR and SO_LINGER, 6 and 11 IPPROTO_TCP and TCP_INFO, on
- * every architecture that clusters run on; byte 100 and following of its result are tcpi_total_retrans
- * (include/uapi/linux/tcp.h). Connections end with a reset: conntrack and IPVS list them for 10 s, but regularly closed ones
- * for two minutes, which would disturb the learner's counts.
+ * All series in parallel, each sequentially, with perl's built-in functions: no module is loaded,
+ * because each program and library costs the embedded kernel more than the requests do. Time is
+ * measured by select(2). 2049 is SOCK_STREAM | SOCK_NONBLOCK, 115 EINPROGRESS, 1, 4 and 13 are
+ * SOL_SOCKET, SO_ERROR and SO_LINGER, 6 and 11 IPPROTO_TCP and TCP_INFO, on every architecture that
+ * clusters run on; byte 100 and following of its result are tcpi_total_retrans
+ * (include/uapi/linux/tcp.h). Connections end with a reset: conntrack and IPVS list them for 10 s,
+ * but regularly closed ones for two minutes, which would disturb the learner's counts.
  */
 const PERL = programText('grading/http-requests.pl')
 
 const CURL_PRINT = String.raw`\t%{http_code}\t%{local_port}\t%{num_connects}\t%{exitcode}\t%{errormsg}\t\n`
 
-/** The same with curl, if there is no perl. Bodies are printed first, and sed prefixes all lines, because series run in parallel. */
+/**
+ * The same with curl, if there is no perl. Bodies are printed first, and sed prefixes all lines,
+ * because series run in parallel.
+ */
 function asCurl(
   { address, port, path, times, source, seconds, keep, insist }: Complete,
   index: number,
@@ -83,7 +94,10 @@ function asCurl(
   return `curl -s ${options.join(' ')} ${shellWord(url)} | sed 's/^/#curl /' &`
 }
 
-/** Shell text for a node or a Pod: sends all requests, the series in parallel, and prints the results. */
+/**
+ * Shell text for a node or a Pod: sends all requests, the series in parallel, and prints the
+ * results.
+ */
 export function httpRequests(requests: readonly HttpRequests[]): string {
   const complete = requests.map(withDefaults)
   const lines = complete.map(({ address, port, path, times, source, seconds, keep, insist }) =>
@@ -96,7 +110,10 @@ else ${complete.map(asCurl).join('\n')}
 wait; fi`
 }
 
-/** The longest wait for each connection and answer of requests in order: all of them are on the network of the nodes. */
+/**
+ * The longest wait for each connection and answer of requests in order: all of them are on the
+ * network of the nodes.
+ */
 const ORDERED_SECONDS = 0.5
 
 function asWords(action: ClientAction): string {
@@ -107,13 +124,17 @@ function asWords(action: ClientAction): string {
 }
 
 /**
- * Shell text for a machine with perl: performs actions one after the other, until a request has no answer, and prints the results; the
- * index of a result is that of its action. Connections end with a reset, those that are held at the latest with the program.
+ * Shell text for a machine with perl: performs actions one after the other, until a request has no
+ * answer, and prints the results; the index of a result is that of its action. Connections end with
+ * a reset, those that are held at the latest with the program.
  */
 export const requestsInOrder = (actions: readonly ClientAction[]): string =>
   `perl -e ${shellWord(PERL)} -- in-order ${actions.map(asWords).map(shellWord).join(' ')}`
 
-/** Reads the results of requests from an output, in the order in which they ended; other lines are ignored. */
+/**
+ * Reads the results of requests from an output, in the order in which they ended; other lines are
+ * ignored.
+ */
 export function readReplies(stdout: string): HttpReply[] {
   const replies: HttpReply[] = []
   let body = ''

@@ -36,8 +36,9 @@ const PATIENCE_MS = 20_000
 const PAUSE_MS = 400
 
 /**
- * Judges a lab. Each round takes one snapshot and judges every step on it. While a step fails and the cluster has pending
- * changes, rounds repeat until the deadline; steps that fail then are `not yet`.
+ * Judges a lab. Each round takes one snapshot and judges every step on it. While a step fails and
+ * the cluster has pending changes, rounds repeat until the deadline; steps that fail then are
+ * `not yet`.
  * @throws what `source.snapshot` throws when the cluster can't be read at all
  */
 export async function judge(
@@ -68,8 +69,8 @@ const stillMoving = (outcome: StepOutcome, reason: string): StepOutcome =>
   outcome.verdict === 'failed' ? { ...outcome, verdict: 'not yet', reason } : outcome
 
 /**
- * The input of the checks of one round. Predictions and questions beside a state are asked on a running cluster, and of a
- * capture with notes of the lab; `asks` says otherwise.
+ * The input of the checks of one round. Predictions and questions beside a state are asked on a
+ * running cluster, and of a capture with notes of the lab; `asks` says otherwise.
  */
 export const contextOf = (
   snapshot: Snapshot,
@@ -103,7 +104,10 @@ export async function judgeRound(
   return judgedNow
 }
 
-/** A step that fails while a machine of the cluster is down could not be checked: lost requests are not the learner's fault. */
+/**
+ * A step that fails while a machine of the cluster is down could not be checked: lost requests are
+ * not the learner's fault.
+ */
 async function withMachines(
   outcomes: StepOutcome[],
   live: LiveCluster | undefined,

@@ -7,7 +7,9 @@ import { OutOfReach, Trouble } from './failure.ts'
 import type { LiveCluster } from './live-cluster.ts'
 import { filesOf, type NodeView } from './snapshot.ts'
 
-/** What was found out about each cluster: a kernel's features do not change while a cluster runs. */
+/**
+ * What was found out about each cluster: a kernel's features do not change while a cluster runs.
+ */
 const known = new WeakMap<LiveCluster['cluster'], Map<string, string | undefined>>()
 
 /** Asks once for each cluster. Throws Trouble if no node can be probed. */
@@ -26,7 +28,10 @@ async function askOnce(
   }
 }
 
-/** The features of a mode that the nodes' kernel lacks, as a clause; undefined if none. Throws Trouble if no node can be probed. */
+/**
+ * The features of a mode that the nodes' kernel lacks, as a clause; undefined if none. Throws
+ * Trouble if no node can be probed.
+ */
 export function missingKernelFeatures(
   live: LiveCluster,
   nodes: readonly NodeView[],
@@ -37,8 +42,9 @@ export function missingKernelFeatures(
 }
 
 /**
- * The same from a thorough capture of each node (`kernel-modes`: "nftables: runs", "nftables: no NAT in nf_tables"). `lacks`
- * is undefined if the kernel has all features; the result is undefined if the capture does not contain it.
+ * The same from a thorough capture of each node (`kernel-modes`: "nftables: runs", "nftables: no
+ * NAT in nf_tables"). `lacks` is undefined if the kernel has all features; the result is undefined
+ * if the capture does not contain it.
  */
 export function recordedLack(
   nodes: readonly NodeView[],
@@ -67,8 +73,8 @@ interface KernelLack {
 }
 
 /**
- * Ends a check that needs features which the nodes' kernel does not have. A capture is judged by its files unless it states that
- * a feature is missing.
+ * Ends a check that needs features which the nodes' kernel does not have. A capture is judged by
+ * its files unless it states that a feature is missing.
  * @throws OutOfReach with the reason, or Trouble if no node can be probed
  */
 export async function requireKernel(
@@ -82,7 +88,10 @@ export async function requireKernel(
   }
 }
 
-/** NAT in nf_tables is tested on every node with a table as kube-proxy writes it; the test adds nothing. */
+/**
+ * NAT in nf_tables is tested on every node with a table as kube-proxy writes it; the test adds
+ * nothing.
+ */
 async function lackOfNftables({ live, nodes }: CheckContext): Promise<KernelLack | undefined> {
   const lacks = live
     ? await missingKernelFeatures(live, nodes, 'nftables')
@@ -91,7 +100,10 @@ async function lackOfNftables({ live, nodes }: CheckContext): Promise<KernelLack
   return lacks === undefined ? undefined : { subject: 'mode nftables', lacks, elsewhere }
 }
 
-/** The other features are known of User-Mode Linux; on a context's nodes their modules are looked for, and none is loaded. */
+/**
+ * The other features are known of User-Mode Linux; on a context's nodes their modules are looked
+ * for, and none is loaded.
+ */
 async function lackOf(
   need: Exclude<KernelNeed, 'nft'>,
   { live, nodes }: CheckContext,

@@ -15,16 +15,25 @@ const kernelNeed = z.enum(['ipvs', 'ipset', 'recent', 'nft'])
 const stepDefinitionSchema = z.strictObject({
   id: z.string().regex(/^[a-z][a-z0-9-]*$/),
   title: sentence,
-  /** Asked before the step's commands: the first answer is kept and compared with what the nodes show; wrong costs nothing. */
+  /**
+   * Asked before the step's commands: the first answer is kept and compared with what the nodes
+   * show; wrong costs nothing.
+   */
   predict: askedTextSchema.optional(),
   /** A question, answered with `make answer`; the correct answer is computed from the cluster. */
   question: askedTextSchema.optional(),
   points: z.number().int().min(1).max(20),
-  /** Those of its points that are earned by prediction and question; `understandingPoints` has the default. */
+  /**
+   * Those of its points that are earned by prediction and question; `understandingPoints` has the
+   * default.
+   */
   understanding: z.number().int().min(0).optional(),
   /** Steps that must pass before this one is judged. */
   needs: z.array(z.string()).default([]),
-  /** The kernel features that only this step requires: on a cluster without them the judge calls it not applicable. */
+  /**
+   * The kernel features that only this step requires: on a cluster without them the judge calls it
+   * not applicable.
+   */
   kernel: z.array(kernelNeed).default([]),
   /** About a temporary state: the step is recorded when it passes, and remains passed. */
   moment: z.boolean().default(false),
@@ -52,13 +61,21 @@ const partSchema = z.strictObject({
 const labSchema = z.strictObject({
   id: z.number().int().positive(),
   title: sentence,
-  /** The one place for a lab's duration: the text and the README's table are compared with it, it with `effortOf`. */
+  /**
+   * The one place for a lab's duration: the text and the README's table are compared with it, it
+   * with `effortOf`.
+   */
   minutes: z.number().int().positive(),
   /** Those of its minutes for work without instructions, such as incidents. */
   unguided: z.number().int().min(0).default(0),
-  /** The kernel features that the lab requires in addition to iptables; `make doctor` shows which clusters have them. */
+  /**
+   * The kernel features that the lab requires in addition to iptables; `make doctor` shows which
+   * clusters have them.
+   */
   kernel: z.array(kernelNeed).default([]),
-  /** Its steps judge a measurement, which `make measure` takes in User-Mode Linux on this machine. */
+  /**
+   * Its steps judge a measurement, which `make measure` takes in User-Mode Linux on this machine.
+   */
   measures: z.boolean().default(false),
   recall: z.array(recallSchema).default([]),
   parts: z.array(partSchema).default([]),
@@ -88,7 +105,10 @@ export type LabPart = z.infer<typeof partSchema>
 /** The content of lab.yaml, without labs/claims.yaml. */
 export type WrittenLab = z.infer<typeof labSchema>
 
-/** Reads the text of a lab.yaml. Throws Error with every fault against the schema, or the first step that does not precede its need. */
+/**
+ * Reads the text of a lab.yaml. Throws Error with every fault against the schema, or the first step
+ * that does not precede its need.
+ */
 export function parseLab(text: string, file: string): WrittenLab {
   const read = labSchema.safeParse(parse(text))
   if (!read.success) throw new Error(`${file} is not a lab: ${z.prettifyError(read.error)}`)
@@ -129,7 +149,10 @@ function* stepFaults(
     yield `step "${id}" has understanding, but neither predicts nor asks`
 }
 
-/** Reads `labs/NN-name/lab.yaml`, and its steps' claims from `labs/claims.yaml`. Throws Error with the existing labs, or as `parseLab`. */
+/**
+ * Reads `labs/NN-name/lab.yaml`, and its steps' claims from `labs/claims.yaml`. Throws Error with
+ * the existing labs, or as `parseLab`.
+ */
 export function readLab(number: number): LabDefinition {
   const folder = labFolder(number)
   const file = join(labsFolder, folder, 'lab.yaml')
@@ -172,7 +195,10 @@ export function neededSteps({ steps }: Pick<WrittenLab, 'steps'>, id: string): s
   return steps.map((step) => step.id).filter((one) => needed.has(one))
 }
 
-/** Throws Trouble if the kernel of a running cluster lacks a feature that a lab needs, which is not the learner's fault. */
+/**
+ * Throws Trouble if the kernel of a running cluster lacks a feature that a lab needs, which is not
+ * the learner's fault.
+ */
 export async function mustRunHere(cluster: Cluster, lab: LabDefinition): Promise<void> {
   // Most labs need no special kernel feature.
   if (!lab.kernel?.length) return

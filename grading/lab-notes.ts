@@ -10,7 +10,10 @@ import type { Snapshot } from './snapshot.ts'
 const NOTES_NAMESPACE = 'default'
 export const notesName = (lab: number) => `lab-${lab}`
 
-/** A ConfigMap of the notes' namespace, among the objects of a cluster; undefined if it is missing or invalid. */
+/**
+ * A ConfigMap of the notes' namespace, among the objects of a cluster; undefined if it is missing
+ * or invalid.
+ */
 export function configMapIn(items: readonly unknown[], name: string): ApiObject | undefined {
   // Only ConfigMaps are validated: a class's captures have many other objects.
   const maps = items.filter((item) => (item as { kind?: unknown } | null)?.kind === 'ConfigMap')
@@ -23,7 +26,10 @@ export function configMapIn(items: readonly unknown[], name: string): ApiObject 
 export const notesOf = (items: readonly unknown[], lab: number): ApiObject | undefined =>
   configMapIn(items, notesName(lab))
 
-/** A lab's notes about moments (counts before and after, chains before the flush), as JSON in a ConfigMap. Each is written once. */
+/**
+ * A lab's notes about moments (counts before and after, chains before the flush), as JSON in a
+ * ConfigMap. Each is written once.
+ */
 export class LabNotes {
   readonly lab: number
   readonly #written: Record<string, string>
@@ -64,7 +70,10 @@ export class LabNotes {
     return Object.keys(this.#fresh).length > 0
   }
 
-  /** Writes new notes to the cluster. Without consent, grading continues with a message that nothing was written. */
+  /**
+   * Writes new notes to the cluster. Without consent, grading continues with a message that nothing
+   * was written.
+   */
   async save(client: KubeClient): Promise<void> {
     try {
       await writeNotes(client, this.lab, this.#fresh)
@@ -86,7 +95,10 @@ function tellUnwritten(): void {
   warned = true
 }
 
-/** Adds or replaces a lab's notes; those of other processes stay: the guide grades while its learner answers in another terminal. */
+/**
+ * Adds or replaces a lab's notes; those of other processes stay: the guide grades while its learner
+ * answers in another terminal.
+ */
 export const writeNotes = (
   client: KubeClient,
   lab: number,

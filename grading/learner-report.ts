@@ -23,7 +23,10 @@ const TEXT_INDENT = 14
 const NOTE_WIDTH = 300
 const WIDEST_MEASURED = 136
 
-/** A report as text: a line per step, the first failure in full, the score. Works without colour and without a terminal. */
+/**
+ * A report as text: a line per step, the first failure in full, the score. Works without colour and
+ * without a terminal.
+ */
 export function learnerReport(report: Report): string {
   const lines = [chalk.bold(`Lab ${report.lab}: ${report.title}`), ...circumstances(report), '']
   if (report.trouble !== undefined)
@@ -70,7 +73,10 @@ export function outcomeLine(outcome: StepOutcome, { points }: StepDefinition): s
   return colour(verdict, `${MARKS[verdict]} ${verdictText}`)
 }
 
-/** The finding of a step that was just judged and failed, as the report shows it; empty for any other. */
+/**
+ * The finding of a step that was just judged and failed, as the report shows it; empty for any
+ * other.
+ */
 export function failureLines(
   lab: number,
   step: StepDefinition,

@@ -6,7 +6,10 @@ import type { CheckedStep } from './check-context.ts'
 import { costOfTries, guessableAnswers } from './learning-notes.ts'
 import type { StepLearning } from './report-schema.ts'
 
-/** The prediction beside what the nodes showed, the explanation of the right answer, and what help cost. */
+/**
+ * The prediction beside what the nodes showed, the explanation of the right answer, and what help
+ * cost.
+ */
 export function learningLines(learning: StepLearning | undefined): string[] {
   if (!learning) return []
   const { prediction, answered, gaveUp } = learning

@@ -41,7 +41,10 @@ const wrongTryPrefix = (step: string) => `wrong-try.${step}.`
 export const wrongTryKey = (step: string, text: string) =>
   `${wrongTryPrefix(step)}${createHash('sha256').update(text.toLowerCase()).digest('hex').slice(0, 8)}`
 
-/** True for the key of a note about what a learner predicted, answered and did, not about the cluster's state. */
+/**
+ * True for the key of a note about what a learner predicted, answered and did, not about the
+ * cluster's state.
+ */
 export const isLearningKey = (key: string): boolean =>
   /^(?:answer|answered|predicted|truth|gave-up|evidence|wrong-try)\./.test(key)
 
@@ -59,7 +62,10 @@ export function learningOf(step: string, notes: LabNotes): StepLearning {
   }
 }
 
-/** The points of a step that its prediction and question earn: all of a step that only asks, else 70% if not written. */
+/**
+ * The points of a step that its prediction and question earn: all of a step that only asks, else
+ * 70% if not written.
+ */
 export function understandingPoints(
   { points, understanding, predict, question }: Omit<StepDefinition, 'claims'>,
   onlyAsks: boolean,
@@ -72,7 +78,10 @@ export function understandingPoints(
 const MOST_GUESSABLE = 6
 const TRIES_PER_STEP = 3
 
-/** The number of answers of a step's question, if it is so small that each wrong try costs a third of the understanding points. */
+/**
+ * The number of answers of a step's question, if it is so small that each wrong try costs a third
+ * of the understanding points.
+ */
 export function guessableAnswers({
   question,
 }: Pick<StepDefinition, 'question'>): number | undefined {
@@ -84,7 +93,10 @@ export function guessableAnswers({
 export const costOfTries = (understanding: number, tries: number): number =>
   Math.round((understanding * Math.min(tries, TRIES_PER_STEP)) / TRIES_PER_STEP)
 
-/** The points that a passed step loses: all for understanding if its answer was shown, a third for each wrong try. */
+/**
+ * The points that a passed step loses: all for understanding if its answer was shown, a third for
+ * each wrong try.
+ */
 export const learningCost = (
   understanding: number,
   { gaveUp, wrongTries }: Pick<StepLearning, 'gaveUp' | 'wrongTries'>,

@@ -24,7 +24,10 @@ export interface PodName {
 const EXEC_TIMEOUT_MS = 20_000
 const SILENCE_MS = 30_000
 
-/** A check reached its requests in a round without packets. All earlier assertions of the check passed. */
+/**
+ * A check reached its requests in a round without packets. All earlier assertions of the check
+ * passed.
+ */
 export class PacketsHeld extends Error {}
 
 /** The running cluster, for real requests: commands on nodes and in Pods, and Pods' logs. */
@@ -47,7 +50,10 @@ export class LiveCluster {
     this.checks = keepMoments ? new CompleteChecks(cluster.driver, cluster.name) : undefined
   }
 
-  /** The same cluster for rounds without packets, which leave the learner's counters, connections and logs unchanged. */
+  /**
+   * The same cluster for rounds without packets, which leave the learner's counters, connections
+   * and logs unchanged.
+   */
   quietly(): LiveCluster {
     return new LiveCluster(this.cluster, this.client, {
       keepMoments: this.moments !== undefined,
@@ -55,13 +61,18 @@ export class LiveCluster {
     })
   }
 
-  /** Runs a script that sends packets on a node. Throws Trouble when the node can't be reached, and PacketsHeld in a quiet round. */
+  /**
+   * Runs a script that sends packets on a node. Throws Trouble when the node can't be reached, and
+   * PacketsHeld in a quiet round.
+   */
   onNode(node: string, script: string): Promise<ExecResult> {
     this.#mustMaySend()
     return this.readOnNode(node, script)
   }
 
-  /** Runs a read-only shell script on a node. Throws Trouble only when the node can't be reached. */
+  /**
+   * Runs a read-only shell script on a node. Throws Trouble only when the node can't be reached.
+   */
   async readOnNode(node: string, script: string): Promise<ExecResult> {
     try {
       return await runOnNode(this.cluster, node, script, {
@@ -74,9 +85,9 @@ export class LiveCluster {
   }
 
   /**
-   * Runs a shell script in a Pod's container, through the API. Throws Trouble when it can't be started or does not end in
-   * time; the next steps of this command do not wait again for a Pod that did not respond. Throws PacketsHeld, at once, in a
-   * quiet round.
+   * Runs a shell script in a Pod's container, through the API. Throws Trouble when it can't be
+   * started or does not end in time; the next steps of this command do not wait again for a Pod
+   * that did not respond. Throws PacketsHeld, at once, in a quiet round.
    */
   inPod(pod: PodName, script: string): Promise<ExecResult> {
     this.#mustMaySend()
@@ -104,7 +115,10 @@ export class LiveCluster {
     }
   }
 
-  /** Nodes whose machine is not running, or why the driver can't determine them; none if the query would have to wait. */
+  /**
+   * Nodes whose machine is not running, or why the driver can't determine them; none if the query
+   * would have to wait.
+   */
   async stoppedNodes(): Promise<string[]> {
     try {
       return await this.cluster.stoppedNodes()
@@ -133,7 +147,10 @@ export interface SnapshotSource {
 /** A running cluster as a source of snapshots. */
 export type OpenedCluster = SnapshotSource & { live: LiveCluster }
 
-/** Opens the source of snapshots: a capture folder, or the cluster that CLUSTER and NAME select. Throws Refusal. */
+/**
+ * Opens the source of snapshots: a capture folder, or the cluster that CLUSTER and NAME select.
+ * Throws Refusal.
+ */
 export async function openSource(source: Source): Promise<SnapshotSource> {
   if (source.kind === 'cluster') {
     // Offline grading needs none of the drivers.
@@ -146,10 +163,16 @@ export async function openSource(source: Source): Promise<SnapshotSource> {
   return { snapshot: async () => snapshot }
 }
 
-/** The maximum time to wait, before nodes are read, until kube-proxies have programmed the current objects, if the driver can detect it. */
+/**
+ * The maximum time to wait, before nodes are read, until kube-proxies have programmed the current
+ * objects, if the driver can detect it.
+ */
 const SYNC_MS = 3000
 
-/** A running cluster as a source of snapshots, whose nodes are read in this depth. Throws Refusal when it is not up. */
+/**
+ * A running cluster as a source of snapshots, whose nodes are read in this depth. Throws Refusal
+ * when it is not up.
+ */
 export async function openCluster(
   cluster: Cluster,
   { depth, ...options }: { keepMoments?: boolean; depth?: ReportDepth } = {},

@@ -14,8 +14,9 @@ import type { Snapshot } from './snapshot.ts'
 const indexSchema = z.object({
   identity: z.string(),
   /**
-   * Step → when it passed first, and the file with the capture of that moment; the file with an earlier capture on which its
-   * state held while it waited for a prediction or answer; in which attempt, if it has attempts; what help had cost.
+   * Step → when it passed first, and the file with the capture of that moment; the file with an
+   * earlier capture on which its state held while it waited for a prediction or answer; in which
+   * attempt, if it has attempts; what help had cost.
    */
   steps: z.record(
     z.string(),
@@ -54,14 +55,17 @@ export interface StoredCapture {
 export interface Moment extends StoredCapture {
   step: string
   passedAt: string
-  /** An earlier capture on which the step's state held, before its prediction or answer was given. */
+  /**
+   * An earlier capture on which the step's state held, before its prediction or answer was given.
+   */
   held?: StoredCapture
 }
 
 /**
- * Stores, for one cluster, the capture of the moment when each step of a lab passed for the first time, and that of the moment
- * when its state held first if the learner answered later. A folder in `.cache/` per cluster and lab; one compressed file per
- * capture, shared by its steps. A new cluster of the same name starts empty.
+ * Stores, for one cluster, the capture of the moment when each step of a lab passed for the first
+ * time, and that of the moment when its state held first if the learner answered later. A folder in
+ * `.cache/` per cluster and lab; one compressed file per capture, shared by its steps. A new
+ * cluster of the same name starts empty.
  */
 export class Moments {
   readonly #folder: string
@@ -71,8 +75,8 @@ export class Moments {
   }
 
   /**
-   * Stores the snapshot for steps that passed for the first time, or whose state held for the first time, also in a new
-   * attempt. Does nothing if there are none.
+   * Stores the snapshot for steps that passed for the first time, or whose state held for the first
+   * time, also in a new attempt. Does nothing if there are none.
    */
   keep(lab: number, snapshot: Snapshot, outcomes: readonly StepOutcome[]): void {
     const held = outcomes.filter(({ verdict, unanswered }) => verdict === 'passed' || unanswered)
@@ -100,7 +104,9 @@ export class Moments {
     }
   }
 
-  /** The moments of steps that passed, in no particular order. Damaged or missing files are omitted. */
+  /**
+   * The moments of steps that passed, in no particular order. Damaged or missing files are omitted.
+   */
   all(lab: number): Moment[] {
     return Object.entries(this.#readIndex(lab).steps).flatMap(
       ([step, { passedAt, capture: file, held: heldFile }]) => {
@@ -112,7 +118,10 @@ export class Moments {
     )
   }
 
-  /** The steps of a lab that passed on this cluster, in their current attempt, each with what help had cost by then. */
+  /**
+   * The steps of a lab that passed on this cluster, in their current attempt, each with what help
+   * had cost by then.
+   */
   passed(lab: number, snapshot: Snapshot): Map<string, { cost: number }> {
     const { identity, steps } = this.#readIndex(lab)
     if (identity !== clusterIdentity(birthMarks(snapshot.items))) return new Map()

@@ -1,4 +1,5 @@
-// Evidence of a learner's own request: its line in the access log of a Pod, and its connection on the node that sent it.
+// Evidence of a learner's own request: its line in the access log of a Pod, and its connection on
+// the node that sent it.
 
 import * as z from 'zod'
 import { type ConntrackEntry, parseConntrack } from '../dataplane/conntrack.ts'
@@ -20,7 +21,10 @@ export interface OwnRequest {
   pod?: string
   /** The container with the access log, of Pods that have several. */
   container?: string
-  /** The address and port to which the client sent it, where the access log has the Host header in its second field. */
+  /**
+   * The address and port to which the client sent it, where the access log has the Host header in
+   * its second field.
+   */
   host?: string
   /** What its word must begin with, where requests of several steps look alike. */
   word?: string
@@ -49,9 +53,10 @@ export const ownRequestIn = (notes: LabNotes, step: string): OwnRequestNote | un
   notes.read(evidenceKey(step), ownRequestNote)
 
 /**
- * A request that the learner sent with a marker of their own (`/?anything`), found in the access logs of the Pods with that
- * label; the grader's own requests have other markers. Kept with its conntrack entry on the node that sent it. Fails if
- * there is none; throws Trouble if a log or a node can't be read.
+ * A request that the learner sent with a marker of their own (`/?anything`), found in the access
+ * logs of the Pods with that label; the grader's own requests have other markers. Kept with its
+ * conntrack entry on the node that sent it. Fails if there is none; throws Trouble if a log or a
+ * node can't be read.
  */
 export function ownRequest(wanted: OwnRequest): EvidenceCheck {
   return async (context): Promise<OwnRequestNote> => {
@@ -74,7 +79,9 @@ const GRADERS = /^(?:probe-|request=)/
 
 type Logged = Pick<OwnRequestNote, 'marker' | 'client' | 'backend'> & { host: string }
 
-/** The learner's requests in the logs of the Pods, those of one Pod in the order in which they came. */
+/**
+ * The learner's requests in the logs of the Pods, those of one Pod in the order in which they came.
+ */
 async function requestsIn(
   { snapshot, live }: LiveContext,
   { to = 'web', container }: OwnRequest,
@@ -125,7 +132,10 @@ function sendingNode(snapshot: Snapshot, client: string, wanted: OwnRequest): st
   return snapshot.find('Pod', WEB_NAMESPACE, wanted.pod ?? 'client')?.spec?.nodeName
 }
 
-/** A connection of the sender to that backend in the conntrack table of its node. Entries last two minutes after the end, of the grader's, which end by a reset, 10 s. */
+/**
+ * A connection of the sender to that backend in the conntrack table of its node. Entries last two
+ * minutes after the end, of the grader's, which end by a reset, 10 s.
+ */
 async function connectionOf(
   { live }: LiveContext,
   node: string,

@@ -6,7 +6,10 @@ import { expectOnNode, onNode, Trouble } from './failure.ts'
 import type { LiveCluster } from './live-cluster.ts'
 import { type NodeView, stateOf } from './snapshot.ts'
 
-/** The rules of a table with their counters, on a node of a running cluster. Throws Trouble when they can't be read. */
+/**
+ * The rules of a table with their counters, on a node of a running cluster. Throws Trouble when
+ * they can't be read.
+ */
 async function readCounters(
   live: LiveCluster,
   node: string,
@@ -23,7 +26,10 @@ async function readCounters(
   throw new Trouble(`the counters of ${node} could not be read`)
 }
 
-/** The packets that a rule of a chain has counted; undefined if there is no such rule. Throws as readCounters does. */
+/**
+ * The packets that a rule of a chain has counted; undefined if there is no such rule. Throws as
+ * readCounters does.
+ */
 export async function packetsOn(
   live: LiveCluster,
   node: string,
@@ -40,7 +46,10 @@ export type HookCounts = Partial<Record<Hook, number>>
 
 export const LOOK_AT_PROBES = 'iptables -t mangle -nvL'
 
-/** The packets that the probes have counted between two readings: `PREROUTING 1, INPUT 1`; `none` if no counter grew. */
+/**
+ * The packets that the probes have counted between two readings: `PREROUTING 1, INPUT 1`; `none` if
+ * no counter grew.
+ */
 export function countedBetween(before: HookCounts, after: HookCounts): string {
   const counted = HOOKS.flatMap((hook) => {
     const packets = (after[hook] ?? 0) - (before[hook] ?? 0)
@@ -52,7 +61,10 @@ export function countedBetween(before: HookCounts, after: HookCounts): string {
 /** One packet through these hooks, as `countedBetween` writes it. */
 export const onePacket = (...hooks: Hook[]): string => hooks.map((hook) => `${hook} 1`).join(', ')
 
-/** A learner's probes: rules without a target that count new connections to a port, one in each hook of mangle, which has all five. */
+/**
+ * A learner's probes: rules without a target that count new connections to a port, one in each hook
+ * of mangle, which has all five.
+ */
 export class HookProbes {
   readonly #comment: string
   readonly #port: number
@@ -84,7 +96,9 @@ export class HookProbes {
     return this.countsIn(await readCounters(live, node, command, 'mangle'))
   }
 
-  /** A probe is in each of the five hooks, and all match the same packets. Returns their counters. */
+  /**
+   * A probe is in each of the five hooks, and all match the same packets. Returns their counters.
+   */
   expectInEveryHook(node: NodeView): HookCounts {
     const { name } = node
     const { iptables } = stateOf(node)
@@ -130,7 +144,10 @@ export class HookProbes {
     )
   }
 
-  /** The probe that differs from the others. Counters are comparable only if all probes match the same packets. */
+  /**
+   * The probe that differs from the others. Counters are comparable only if all probes match the
+   * same packets.
+   */
   #mismatched(ruleset: Ruleset): { hook: Hook; spec: string } | undefined {
     const probes = [...this.#rulesIn(ruleset)].map(([hook, { spec }]) => ({ hook, spec }))
     const count = (spec: string) => probes.filter((other) => other.spec === spec).length

@@ -8,7 +8,10 @@ const FRESH_MS = 2500
 const FIRST_SYNC_MS = 10_000
 /** A Pod that is not ready after this time is failing its probe, and counts as settled. */
 const UNREADY_MS = 5000
-/** A deleted Pod that is still ready after this time, and has LONG_HOOK_MS of its grace period left, is in its preStop hook. */
+/**
+ * A deleted Pod that is still ready after this time, and has LONG_HOOK_MS of its grace period left,
+ * is in its preStop hook.
+ */
 const HOOK_MS = 1000
 const LONG_HOOK_MS = 60_000
 /** A container that waits for one of these reasons does not start without a change. */
@@ -24,9 +27,9 @@ const STUCK = new Set([
 ])
 
 /**
- * The pending changes of the cluster, one phrase each; empty if it is settled. Services and slices count as pending for `freshMs` after a
- * change, kube-proxies for `firstSyncMs` after their start. A step that fails during this time is judged repeatedly, and is `not yet`
- * at the deadline.
+ * The pending changes of the cluster, one phrase each; empty if it is settled. Services and slices
+ * count as pending for `freshMs` after a change, kube-proxies for `firstSyncMs` after their start.
+ * A step that fails during this time is judged repeatedly, and is `not yet` at the deadline.
  */
 export function pendingChanges(
   snapshot: Snapshot,
@@ -81,7 +84,10 @@ function isMoving(snapshot: Snapshot, pod: ApiObject): boolean {
   )
 }
 
-/** It was deleted and goes on for a while: at once in a hook, else because its program takes long. Needs the time of the snapshot. */
+/**
+ * It was deleted and goes on for a while: at once in a hook, else because its program takes long.
+ * Needs the time of the snapshot.
+ */
 function isInPreStop({ takenAt }: Snapshot, pod: ApiObject): boolean {
   const { deletionTimestamp, deletionGracePeriodSeconds } = pod.metadata
   if (takenAt === undefined || !deletionTimestamp || !hasCondition(pod, 'Ready')) return false
@@ -98,7 +104,10 @@ function isHeldBack({ takenAt }: Snapshot, { status }: ApiObject): boolean {
   return started.every((time) => time !== undefined && takenAt - Date.parse(time) >= UNREADY_MS)
 }
 
-/** The time of the last change: an EndpointSlice has it as an annotation, a Service in its managedFields. */
+/**
+ * The time of the last change: an EndpointSlice has it as an annotation, a Service in its
+ * managedFields.
+ */
 function changedAt({ kind, metadata }: ApiObject): string | undefined {
   const edits =
     kind === 'Service' ? (metadata.managedFields ?? []).flatMap(({ time }) => time ?? []) : []

@@ -11,7 +11,10 @@ export type Concerns = (where: Where, difference: Difference) => boolean
 /** What a node has instead of the expected state: as a text, or with further details. */
 export type Mismatch = string | (Partial<FailureDetail> & Pick<FailureDetail, 'actual'>)
 
-/** Expectations of nodes, checked node by node, so that a failure on one is reported even if another can't be read. */
+/**
+ * Expectations of nodes, checked node by node, so that a failure on one is reported even if another
+ * can't be read.
+ */
 export class OnNodes {
   protected readonly nodes: readonly NodeView[]
 
@@ -55,7 +58,10 @@ export class PredictedPart extends OnNodes {
     return new PredictedPart(this.nodes, either, `${this.inspect}; ${other.inspect}`)
   }
 
-  /** Nothing is missing, left over or out of order. Fails on the first node that differs, with all its differences as lines. */
+  /**
+   * Nothing is missing, left over or out of order. Fails on the first node that differs, with all
+   * its differences as lines.
+   */
   equalPrediction(
     mode: KubeProxyMode,
     expected: string,

@@ -13,7 +13,10 @@ export interface PublishOptions {
   'report-only'?: boolean | undefined
 }
 
-/** Writes a report, as JSON or as this text, and returns the exit code: 0 passed, 1 not yet, 2 could not be checked. */
+/**
+ * Writes a report, as JSON or as this text, and returns the exit code: 0 passed, 1 not yet, 2 could
+ * not be checked.
+ */
 export function publishReport(
   report: Report,
   text: string,

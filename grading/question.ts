@@ -29,7 +29,10 @@ export interface AskedStep {
   understanding: number
 }
 
-/** The note of an answer. Throws Refusal or Error with a sentence for the learner when it is not valid. */
+/**
+ * The note of an answer. Throws Refusal or Error with a sentence for the learner when it is not
+ * valid.
+ */
 export const noteOfAnswer = (asked: AskedText, typed: string, at = new Date()): AnswerNote => ({
   text: normalAnswer(asked, typed),
   at: at.toISOString(),
@@ -38,14 +41,18 @@ export const noteOfAnswer = (asked: AskedText, typed: string, at = new Date()): 
 /** How a prediction or question is answered. */
 export const answerCommand = (lab: number, step: string) => `make answer LAB=${lab} Q=${step} A='…'`
 
-/** The check of a step that only asks: on a live cluster a correct answer remains correct; for a capture it is computed from the capture. */
+/**
+ * The check of a step that only asks: on a live cluster a correct answer remains correct; for a
+ * capture it is computed from the capture.
+ */
 export function questionCheck(asking: AskedStep, ask: Question): Check {
   return (context) => expectRightAnswer(asking, ask, context, fail)
 }
 
 /**
- * Passes if the last answer is right, or an earlier one was on this cluster. A wrong answer fails with the misconception
- * behind it; `unanswered` throws if there is none. Only a learner who had the answer shown needs none.
+ * Passes if the last answer is right, or an earlier one was on this cluster. A wrong answer fails
+ * with the misconception behind it; `unanswered` throws if there is none. Only a learner who had
+ * the answer shown needs none.
  */
 export async function expectRightAnswer(
   { lab, step, understanding }: AskedStep,
@@ -130,7 +137,9 @@ export function isAccepted(asked: AskedText, text: string, accepts: readonly str
   )
 }
 
-/** The misconception behind a wrong answer in its normal form; undefined if it is no typical one. */
+/**
+ * The misconception behind a wrong answer in its normal form; undefined if it is no typical one.
+ */
 export function misconception(
   asked: AskedText,
   { wrong = [] }: Pick<Truth, 'wrong'>,
@@ -184,7 +193,10 @@ export async function keepAnswer(
   await writeNotes(client, lab, { [answerKey(id)]: JSON.stringify(noteOfAnswer(question, typed)) })
 }
 
-/** Stores a prediction unless there is one already. Returns the one that counts. Throws like `noteOfAnswer`. */
+/**
+ * Stores a prediction unless there is one already. Returns the one that counts. Throws like
+ * `noteOfAnswer`.
+ */
 export async function keepPrediction(
   client: KubeClient,
   lab: number,
@@ -213,7 +225,9 @@ export async function storedPrediction(
   }
 }
 
-/** Stores that the learner had the answer shown, which costs the step's points for understanding. */
+/**
+ * Stores that the learner had the answer shown, which costs the step's points for understanding.
+ */
 export async function keepGivenUp(client: KubeClient, lab: number, step: string): Promise<void> {
   await writeNotes(client, lab, {
     [gaveUpKey(step)]: JSON.stringify({ at: new Date().toISOString() }),

@@ -7,7 +7,10 @@ import { isAccepted, misconception } from './question.ts'
 /** Key of the note with the right answer to a recall question. */
 export const recallKey = (id: string) => `recall.${id}`
 
-/** Whether an answer is right, and the sentences for the learner. Throws Refusal for an answer that is not among the choices. */
+/**
+ * Whether an answer is right, and the sentences for the learner. Throws Refusal for an answer that
+ * is not among the choices.
+ */
 export function recallLines(
   recall: RecallQuestion,
   typed: string,

@@ -1,12 +1,14 @@
-// The machine-readable result of grading, version 1. `instructors/schema/report.v1.json` is generated from this file.
+// The machine-readable result of grading, version 1. `instructors/schema/report.v1.json` is
+// generated from this file.
 
 import * as z from 'zod'
 import type { DifferenceText } from '../dataplane/compare.ts'
 
 /**
- * The verdict on one step. `not yet`: it failed, but the cluster was still changing at the deadline, or the step depends
- * on another one. `not applicable`: it can't be judged (a capture of another moment) and does not count. `could not
- * check`: a problem of the cluster or the grader, which never costs points.
+ * The verdict on one step. `not yet`: it failed, but the cluster was still changing at the
+ * deadline, or the step depends on another one. `not applicable`: it can't be judged (a capture of
+ * another moment) and does not count. `could not check`: a problem of the cluster or the grader,
+ * which never costs points.
  */
 export const verdictSchema = z.enum([
   'passed',

@@ -17,11 +17,17 @@ interface ReportCircumstances {
   snapshot?: Snapshot | undefined
   seconds: number
   trouble?: string | undefined
-  /** For a submission: a capture that can't be read earns no points, while a cluster that can't be read costs none. */
+  /**
+   * For a submission: a capture that can't be read earns no points, while a cluster that can't be
+   * read costs none.
+   */
   handedIn?: boolean
 }
 
-/** The report of a judgement: the only place that computes points, score and exit code. A step without an outcome could not be checked. */
+/**
+ * The report of a judgement: the only place that computes points, score and exit code. A step
+ * without an outcome could not be checked.
+ */
 export function reportOf(
   lab: LabDefinition,
   request: GradingRequest,
@@ -69,7 +75,10 @@ function agreed(values: (string | Trouble | undefined)[]): string | undefined {
   return read.size === 1 ? [...read][0] : undefined
 }
 
-/** 0: every judged step passed; 1: a step is open; 2: a step could not be checked, or none was judged. */
+/**
+ * 0: every judged step passed; 1: a step is open; 2: a step could not be checked, or none was
+ * judged.
+ */
 function exitCodeOf(steps: readonly StepReport[]): 0 | 1 | 2 {
   const verdicts = new Set(steps.map(({ verdict }) => verdict))
   if (verdicts.has('could not check')) return 2
@@ -104,8 +113,9 @@ function stepReport(
 }
 
 /**
- * Completes a failure with the step's texts where the check gave none. If the learner has not started the step, the
- * command that solves it is omitted, because hints reveal it in tiers. The advice for a difference is always included.
+ * Completes a failure with the step's texts where the check gave none. If the learner has not
+ * started the step, the command that solves it is omitted, because hints reveal it in tiers. The
+ * advice for a difference is always included.
  */
 export function findingOf(step: StepDefinition, failure: FailureDetail): Finding {
   const nudge = step.hints[0] ?? ''

@@ -1,5 +1,5 @@
-// Requests over HTTP from a Pod, a node or the machine outside the cluster, for checks: their replies, and what the Pods of
-// web logged about them.
+// Requests over HTTP from a Pod, a node or the machine outside the cluster, for checks: their
+// replies, and what the Pods of web logged about them.
 
 import { randomUUID } from 'node:crypto'
 import { OUTSIDE } from '../host/outside.ts'
@@ -84,7 +84,10 @@ export function typedRequest(
 /** Timeout of requests that should be dropped: netfilter sends no reply to them. */
 export const DROPPED_SECONDS = 0.6
 
-/** Requests, and their replies in the order in which they ended; without `insist` none is sent after one without an answer. */
+/**
+ * Requests, and their replies in the order in which they ended; without `insist` none is sent after
+ * one without an answer.
+ */
 export interface Answered<Request = HttpRequests> {
   request: Request
   replies: HttpReply[]
@@ -107,7 +110,10 @@ export async function sendRequests<Request extends HttpRequests>(
 export const answersIn = ({ replies }: Pick<Answered, 'replies'>): HttpReply[] =>
   replies.filter(({ status }) => status === 200)
 
-/** Sends series of requests with a mark; `logs` and `logged` read from web's access logs who answered and which clients it saw, of each series or of all, or throw Trouble. */
+/**
+ * Sends series of requests with a mark; `logs` and `logged` read from web's access logs who
+ * answered and which clients it saw, of each series or of all, or throw Trouble.
+ */
 export async function sendMarked<Request extends HttpRequests>(
   live: LiveCluster,
   from: Requester,
@@ -130,7 +136,10 @@ export async function sendMarked<Request extends HttpRequests>(
   return { answered, logs, logged }
 }
 
-/** Sends requests to a Service, each over a new connection. Fails, with a trace through the node's rules, unless each has status 200. */
+/**
+ * Sends requests to a Service, each over a new connection. Fails, with a trace through the node's
+ * rules, unless each has status 200.
+ */
 export async function expectAnswers(
   { snapshot }: Pick<CheckContext, 'snapshot'>,
   live: LiveCluster,

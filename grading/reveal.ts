@@ -14,8 +14,8 @@ export interface Revealed {
 }
 
 /**
- * Computes the answers of a step. Returns the outcome instead if the step's state does not hold: there is nothing to see
- * yet. Throws what the step's questions throw.
+ * Computes the answers of a step. Returns the outcome instead if the step's state does not hold:
+ * there is nothing to see yet. Throws what the step's questions throw.
  */
 export async function revealStep(
   spec: LabSpec,

@@ -1,4 +1,5 @@
-// How many of a number of requests each Pod answered: counted from the access logs, compared with a share, drawn as bars.
+// How many of a number of requests each Pod answered: counted from the access logs, compared with a
+// share, drawn as bars.
 
 import type { WebBackend } from './expect-object.ts'
 import type { LoggedRequest } from './traffic.ts'
@@ -10,7 +11,10 @@ export interface PodShare {
   requests: number
 }
 
-/** More than this many standard deviations between a measured and an expected share occur once in a million times. */
+/**
+ * More than this many standard deviations between a measured and an expected share occur once in a
+ * million times.
+ */
 const TOLERANCE = 5
 
 /** True if this number of requests is likely for a part of all. */
@@ -37,7 +41,10 @@ export interface CountedBar {
 /** Columns for 100 %. */
 const WIDTH = 30
 
-/** Draws counts as bars, one line each: labels in columns, the percentage, the count, and a bar of proportional length, which may be cut off. */
+/**
+ * Draws counts as bars, one line each: labels in columns, the percentage, the count, and a bar of
+ * proportional length, which may be cut off.
+ */
 export function shareBars(bars: readonly CountedBar[]): string[] {
   const total = bars.reduce((sum, { count }) => sum + count, 0)
   const widths = (bars[0]?.labels ?? []).map((_, column) =>

@@ -17,7 +17,10 @@ import { Trouble } from './failure.ts'
 
 const KUBE_PROXY = /^(?:Using|Using the) (\w+) Proxier/i
 
-/** The mode of a running kube-proxy: its /proxyMode, else the last `Using ipvs Proxier` line of its log (all versions), else undefined. */
+/**
+ * The mode of a running kube-proxy: its /proxyMode, else the last `Using ipvs Proxier` line of its
+ * log (all versions), else undefined.
+ */
 export function reportedMode(
   proxyMode: string | undefined,
   log: string | undefined,
@@ -31,7 +34,10 @@ export function reportedMode(
   return modes.at(-1)?.toLowerCase()
 }
 
-/** kube-proxy's version on a node: the image tag of its Pod, else of a terminating or ended one (it wrote the rules), else the Node's. */
+/**
+ * kube-proxy's version on a node: the image tag of its Pod, else of a terminating or ended one (it
+ * wrote the rules), else the Node's.
+ */
 export function kubeProxyVersionOn(items: readonly ApiObject[], node: string): string | Trouble {
   const pods = [...kubeProxyPods(items), ...items.filter(isKubeProxyPod)]
   const pod = pods.find((candidate) => candidate.spec?.nodeName === node)
@@ -50,8 +56,9 @@ export function kubeProxyVersionOn(items: readonly ApiObject[], node: string): s
 }
 
 /**
- * The configuration of kube-proxy's ConfigMap. Without it, kube-proxy's defaults are used with the controller manager's Pod
- * range, else with one derived from the nodes. A ConfigError is the reason why kube-proxy would reject it.
+ * The configuration of kube-proxy's ConfigMap. Without it, kube-proxy's defaults are used with the
+ * controller manager's Pod range, else with one derived from the nodes. A ConfigError is the reason
+ * why kube-proxy would reject it.
  */
 function kubeProxyConfigOf(
   items: readonly ApiObject[],
@@ -77,7 +84,10 @@ function kubeProxyConfigOf(
   }
 }
 
-/** A class has few configurations, and a guide one: reading YAML was a tenth of judging a submission. */
+/**
+ * A class has few configurations, and a guide one: reading YAML was a tenth of judging a
+ * submission.
+ */
 const configs = new BoundedCache<KubeProxyConfig | ConfigError>(50)
 
 function configOrReason(text: string): KubeProxyConfig | ConfigError {
@@ -106,7 +116,10 @@ function controllerManagerFlags(items: readonly ApiObject[]): {
   return { features: flag('feature-gates'), clusterCIDR: flag('cluster-cidr') }
 }
 
-/** A part of a capture; if it can't be read, the reason as a value, because only the steps that need the part fail by it. */
+/**
+ * A part of a capture; if it can't be read, the reason as a value, because only the steps that need
+ * the part fail by it.
+ */
 function readPart<Part>(whose: string, read: () => Part): Part | Trouble {
   try {
     return read()
@@ -133,7 +146,10 @@ function readClusterObjects(
   return { items, objects, leftOut, config: kubeProxyConfigOf(items, objects) }
 }
 
-/** The cluster at one moment, read once and shared by every step of a round: it judges nothing (evaluate.ts does). */
+/**
+ * The cluster at one moment, read once and shared by every step of a round: it judges nothing
+ * (evaluate.ts does).
+ */
 export class Snapshot {
   /** The raw capture, for submissions. */
   readonly capture: Capture
@@ -146,10 +162,16 @@ export class Snapshot {
   /** kube-proxy's configuration, or why kube-proxy rejects it. */
   readonly config: KubeProxyConfig | ConfigError | Trouble
   readonly nodes: readonly NodeView[]
-  /** The nodes whose kube-proxy had changes left to program when they were read, if the cluster tells it. */
+  /**
+   * The nodes whose kube-proxy had changes left to program when they were read, if the cluster
+   * tells it.
+   */
   readonly unsynced: readonly string[]
 
-  /** What `like` has, too, is not read again: its objects, and nodes with the same files. For changes of single nodes or objects. */
+  /**
+   * What `like` has, too, is not read again: its objects, and nodes with the same files. For
+   * changes of single nodes or objects.
+   */
   constructor(capture: Capture, like?: Snapshot, unsynced: readonly string[] = []) {
     const same = like?.capture.objects === capture.objects ? like : undefined
     const { items, objects, leftOut, config } = same ?? readClusterObjects(capture.objects.items)
@@ -189,7 +211,9 @@ export class Snapshot {
 export interface NodeView {
   readonly name: string
   readonly snapshot: Snapshot
-  /** The texts of the node's capture; a file is missing when its command failed or is not installed. */
+  /**
+   * The texts of the node's capture; a file is missing when its command failed or is not installed.
+   */
   readonly files: ReadonlyMap<string, string> | Trouble
   readonly state: NodeState | Trouble
   /** The mode that kube-proxy reports on this node. */
@@ -223,9 +247,13 @@ function readState(name: string, files: ReadonlyMap<string, string>): NodeState 
   return new Trouble(`${whose} can't be read (${place}: ${fault.message.split('\n')[0]})`)
 }
 
-// What a check needs of a snapshot. Each throws Trouble when that part could not be read: the step could not be checked.
+// What a check needs of a snapshot. Each throws Trouble when that part could not be read: the step
+// could not be checked.
 
-/** Nodes, Services and EndpointSlices as the API had them. Throws Trouble where they could not be read, as the next ones. */
+/**
+ * Nodes, Services and EndpointSlices as the API had them. Throws Trouble where they could not be
+ * read, as the next ones.
+ */
 export const objectsOf = ({ objects }: Pick<Snapshot, 'objects'>): ClusterObjects =>
   required(objects)
 /** What a node holds: rules, sets, virtual servers, interfaces. */

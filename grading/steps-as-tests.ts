@@ -18,7 +18,10 @@ declare module 'vitest' {
   }
 }
 
-/** Why a step did not pass, for vitest and its reporters: the name distinguishes failures from steps that could not be judged. */
+/**
+ * Why a step did not pass, for vitest and its reporters: the name distinguishes failures from steps
+ * that could not be judged.
+ */
 class StepError extends Error {
   constructor(name: string, message: string) {
     super(message)
@@ -35,8 +38,9 @@ const ERROR_NAMES: Partial<Record<Verdict, string>> = {
 }
 
 /**
- * Registers each step of a lab as a test of vitest. The first test that runs grades the chosen steps (all, or those selected
- * by `-t`) with the code of `make check-N`: on the capture in CAPTURE, else on the cluster selected by CLUSTER and NAME.
+ * Registers each step of a lab as a test of vitest. The first test that runs grades the chosen
+ * steps (all, or those selected by `-t`) with the code of `make check-N`: on the capture in
+ * CAPTURE, else on the cluster selected by CLUSTER and NAME.
  */
 export function registerSteps(spec: LabSpec, { describe, test }: typeof import('vitest')): void {
   const { lab } = spec
@@ -96,7 +100,10 @@ function failureText(lab: number, step: StepReport | undefined): string {
   return plainText(step?.reason ?? 'the step was not judged')
 }
 
-/** After a run, the exit codes of `make check-N`: 2 if a step could not be checked or none was judged; 1 and 0 are vitest's own. */
+/**
+ * After a run, the exit codes of `make check-N`: 2 if a step could not be checked or none was
+ * judged; 1 and 0 are vitest's own.
+ */
 export default function watchRun({ name, vitest }: TestProject): () => void {
   return () => {
     const modules = vitest.state.getTestModules().filter(({ project }) => project.name === name)

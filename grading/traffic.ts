@@ -3,8 +3,8 @@ import { WEB_NAMESPACE } from './expect-object.ts'
 import { expectThat, type FailureDetail, fail, onNode, Trouble, type Words } from './failure.ts'
 import type { LiveCluster } from './live-cluster.ts'
 
-// Assertions about what a cluster did with real traffic: measurements, the Pods' access logs, listeners. Each throws a failure
-// with the command to repeat it, or returns if it holds.
+// Assertions about what a cluster did with real traffic: measurements, the Pods' access logs,
+// listeners. Each throws a failure with the command to repeat it, or returns if it holds.
 
 /** The result of a measurement that is not the expected one. */
 interface Mismeasured extends Pick<FailureDetail, 'actual' | 'differences'> {
@@ -12,7 +12,10 @@ interface Mismeasured extends Pick<FailureDetail, 'actual' | 'differences'> {
   isFinal?: boolean
 }
 
-/** A measurement that other traffic can disturb is right, which returns undefined, in one of several attempts. */
+/**
+ * A measurement that other traffic can disturb is right, which returns undefined, in one of several
+ * attempts.
+ */
 export async function expectWithin(
   attempts: number,
   measure: () => Promise<Mismeasured | undefined>,
@@ -26,7 +29,9 @@ export async function expectWithin(
   }
 }
 
-/** Every request in the Pods' logs is as expected; `describe` returns the text for one that is not. */
+/**
+ * Every request in the Pods' logs is as expected; `describe` returns the text for one that is not.
+ */
 export function expectLogged<Request extends { client: string }>(
   logged: readonly Request[],
   isRight: (request: Request) => boolean,
@@ -67,8 +72,8 @@ export interface LoggedRequest<Backend> {
 }
 
 /**
- * The requests with a token in their URL, from these Pods' access logs; none are read if there are no answers. Waits until there are
- * `count`; throws Trouble if there are fewer.
+ * The requests with a token in their URL, from these Pods' access logs; none are read if there are
+ * no answers. Waits until there are `count`; throws Trouble if there are fewer.
  */
 export async function loggedRequests<Backend extends { pod: string }>(
   live: LiveCluster,

@@ -21,7 +21,9 @@ const FIRST_PORT = 8000
 const PORTS = 1000
 const MOST_REPLICAS = 4
 
-/** The variant of a learner's seed, derived from the name only; the standard one without a learner. */
+/**
+ * The variant of a learner's seed, derived from the name only; the standard one without a learner.
+ */
 export function variantFor(learner: string | undefined): Variant {
   if (!learner) return STANDARD
   const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0] = Buffer.from(seedOf(learner), 'hex')

@@ -1,6 +1,8 @@
-// What the guide's page and its server send each other. A field that is undefined is left out of the JSON. Pushes travel over the
-// WebSocket /events as `{ NAME: … }`, actions are POST /api/NAME with JSON and have one reply; terminals are WebSockets of their
-// own, /terminal/ID: binary messages are what is typed and what is printed, text messages of the page are JSON (TERMINAL_REQUEST).
+// What the guide's page and its server send each other. A field that is undefined is left out of
+// the JSON. Pushes travel over the WebSocket /events as `{ NAME: … }`, actions are POST /api/NAME
+// with JSON and have one reply; terminals are WebSockets of their own, /terminal/ID: binary
+// messages are what is typed and what is printed, text messages of the page are JSON
+// (TERMINAL_REQUEST).
 
 import * as z from 'zod'
 import type { LabRecord } from '../course/lab-records.ts'
@@ -44,7 +46,10 @@ export type Block =
   | { kind: 'fence'; language: string; text: string; run: boolean }
   | AskBlock
 
-/** A place at which the text asks: a prediction or question of a step, or a question about an earlier lab. */
+/**
+ * A place at which the text asks: a prediction or question of a step, or a question about an
+ * earlier lab.
+ */
 export interface AskBlock {
   kind: 'ask'
   what: 'predict' | 'question' | 'recall'
@@ -70,11 +75,17 @@ export interface ProgressPush {
   /** Minutes that the lab was open and not paused. */
   minutes: number
   paused: boolean
-  /** Long work in progress: its name, or the part of it that is done now, and since when (ms since 1970). */
+  /**
+   * Long work in progress: its name, or the part of it that is done now, and since when (ms since
+   * 1970).
+   */
   busy: { name: string; since: number } | undefined
   /** Why the nodes could not be read. `next`: the command that a button offers to run. */
   trouble: { text: string; next: string | undefined } | undefined
-  /** The time (ms since 1970) of which the verdicts are, while the next read of the nodes takes long or waits for work. */
+  /**
+   * The time (ms since 1970) of which the verdicts are, while the next read of the nodes takes long
+   * or waits for work.
+   */
   asOf: number | undefined
   steps: StepProgress[]
   summary: Block[] | undefined
@@ -84,12 +95,16 @@ export interface StepProgress {
   id: string
   /** The points that it gives now. */
   points: number
-  /** The points that it gives in a submission: those that it gave before, if it does not hold now. */
+  /**
+   * The points that it gives in a submission: those that it gave before, if it does not hold now.
+   */
   kept: number
   verdict: Verdict | undefined
   /** It was already true before the learner did anything. */
   held: boolean
-  /** Everything that can be seen without packets holds; a check sends the requests that prove it. */
+  /**
+   * Everything that can be seen without packets holds; a check sends the requests that prove it.
+   */
   unsent: boolean
   /** The finding while it is open. */
   finding: ShownFinding | undefined
@@ -132,7 +147,10 @@ export interface DataplanePush {
   destinations: string[]
 }
 
-/** A counter of an entry, and by how many packets or connections it grew since the nodes were read before. */
+/**
+ * A counter of an entry, and by how many packets or connections it grew since the nodes were read
+ * before.
+ */
 export interface MovedCounter {
   packets?: number
   connections?: { active: number; inactive: number }
@@ -151,12 +169,17 @@ export interface TerminalsPush {
   trouble: string | undefined
 }
 
-/** The blocks of commands that were run, by the key that the page gave them. Marks stay until the lab is reset. */
+/**
+ * The blocks of commands that were run, by the key that the page gave them. Marks stay until the
+ * lab is reset.
+ */
 export type RunsPush = Record<string, { lines: RunLine[] }>
 
 export interface RunLine {
   text: string
-  /** `ended`: the shell does not report how. `not run`: cancelled, or a line before it has failed. */
+  /**
+   * `ended`: the shell does not report how. `not run`: cancelled, or a line before it has failed.
+   */
   state: 'queued' | 'running' | 'succeeded' | 'failed' | 'ended' | 'not run'
   /** The exit status, once it is known. */
   status?: number
@@ -197,8 +220,9 @@ export interface StepPacketPush {
 }
 
 /**
- * What the server pushes, each by its name and whole whenever it changes; `incident` is null while none is open, `stepPacket` at
- * a step that is about no packet, or whose packet can not be sent yet.
+ * What the server pushes, each by its name and whole whenever it changes; `incident` is null while
+ * none is open, `stepPacket` at a step that is about no packet, or whose packet can not be sent
+ * yet.
  */
 export interface Pushes {
   stepPacket: StepPacketPush | null
@@ -214,7 +238,10 @@ export interface Pushes {
   room: RoomView
 }
 
-/** The actions: names and arguments of POST /api/NAME. Their reply is `{ ok: true, … }`, or `{ error: sentence }` with status 4xx. */
+/**
+ * The actions: names and arguments of POST /api/NAME. Their reply is `{ ok: true, … }`, or
+ * `{ error: sentence }` with status 4xx.
+ */
 export const ACTIONS = {
   go: z.strictObject({ to: z.string().max(60) }),
   check: z.strictObject({ step: z.string().max(60) }),
@@ -235,7 +262,10 @@ export const ACTIONS = {
   submit: z.strictObject({ learner: z.string().max(60) }),
   /** The holdings of all nodes at a moment of the timeline. */
   moment: z.strictObject({ moment: z.number().int().min(0) }),
-  /** The path of a packet in each mode; `send` sends real packets and adds the kernel's counters to the prediction. */
+  /**
+   * The path of a packet in each mode; `send` sends real packets and adds the kernel's counters to
+   * the prediction.
+   */
   path: z.strictObject({
     from: z.string().max(100),
     to: z.string().max(100),
@@ -249,7 +279,10 @@ export const ACTIONS = {
     node: z.string().max(100).optional(),
     mode: z.string().max(20),
   }),
-  /** Types the commands of a block into a terminal on the host: this one, else the first, else a new one. */
+  /**
+   * Types the commands of a block into a terminal on the host: this one, else the first, else a new
+   * one.
+   */
   run: z.strictObject({
     key: z.string().min(1).max(200),
     text: z.string().min(1).max(10_000),
@@ -276,7 +309,10 @@ interface Picture {
   label: string
 }
 
-/** A path with the drawing of its rules at each hook, and one of its whole journey where that is known. */
+/**
+ * A path with the drawing of its rules at each hook, and one of its whole journey where that is
+ * known.
+ */
 export type DrawnPath = PacketPath & { drawing: Picture; picture?: Picture }
 
 /** The fields of an action's reply besides `ok`; one that is not listed has no others. */

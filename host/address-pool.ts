@@ -41,8 +41,8 @@ export function isInPool({ first, last }: AddressPool, ip: string): boolean {
 }
 
 /**
- * The part of an IPv4 network that a container engine assigns last: 51 addresses near its end, as in the embedded cluster's
- * 172.18.0.0/16, or a quarter of a smaller network.
+ * The part of an IPv4 network that a container engine assigns last: 51 addresses near its end, as
+ * in the embedded cluster's 172.18.0.0/16, or a quarter of a smaller network.
  * @throws Error if the network is too small
  */
 export function poolOf(subnet: string): AddressPool {
@@ -56,8 +56,8 @@ export function poolOf(subnet: string): AddressPool {
 }
 
 /**
- * An address after the pool for a second client outside the cluster, which an engine would assign last; undefined if the
- * network is too small.
+ * An address after the pool for a second client outside the cluster, which an engine would assign
+ * last; undefined if the network is too small.
  */
 export function secondClientOf(subnet: string): string | undefined {
   const { last } = poolOf(subnet)

@@ -7,13 +7,22 @@ import { isFullDisk, noSpace, SystemTrouble } from './system-trouble.ts'
 export interface AptDownload {
   /** Folder for apt's lists and for the archives. */
   cache: string
-  /** Names the folder of the archives, that of the lists where `settings` are given, and that of an unpacked tree. */
+  /**
+   * Names the folder of the archives, that of the lists where `settings` are given, and that of an
+   * unpacked tree.
+   */
   name: string
   /** Names that are not in the release are ignored, except the first. */
   packages: readonly string[]
-  /** Whether all dependencies are fetched, including base packages, or only those that this system lacks. */
+  /**
+   * Whether all dependencies are fetched, including base packages, or only those that this system
+   * lacks.
+   */
   closure?: 'all' | 'missing'
-  /** apt's settings for packages that are not for this system: sources, keys, processor, what is installed. */
+  /**
+   * apt's settings for packages that are not for this system: sources, keys, processor, what is
+   * installed.
+   */
   settings?: Readonly<Record<string, string>>
 }
 
@@ -26,10 +35,11 @@ const WITH_DEPENDENCIES = [
 ]
 
 /**
- * Downloads packages with apt's own machinery, which checks their signatures, into separate folders, without root and without
- * changing the system.
+ * Downloads packages with apt's own machinery, which checks their signatures, into separate
+ * folders, without root and without changing the system.
  * @returns the folder with the .deb files
- * @throws Error with the next step if the first package is unknown or a download fails; SystemTrouble if the disk is full
+ * @throws Error with the next step if the first package is unknown or a download fails;
+ * SystemTrouble if the disk is full
  */
 export async function aptDownload(
   { cache, name, packages, closure, settings }: AptDownload,

@@ -15,7 +15,10 @@ import { dirname, join } from 'node:path'
 import { oneAtATime } from './one-at-a-time.ts'
 import { type Progress, silent } from './progress.ts'
 
-/** A file or folder of the cache that is created once. A manifest of all its files next to it is used to detect damage. */
+/**
+ * A file or folder of the cache that is created once. A manifest of all its files next to it is
+ * used to detect damage.
+ */
 export interface Artifact {
   path: string
   /** Its parts: if one is missing in the manifest, it is recreated. */
@@ -25,8 +28,8 @@ export interface Artifact {
 }
 
 /**
- * The ctime changes with every write, change of mode and copy, and no program can set it back: a file with unchanged size and
- * ctime is not read again.
+ * The ctime changes with every write, change of mode and copy, and no program can set it back: a
+ * file with unchanged size and ctime is not read again.
  */
 type FileProof =
   | { size: number; ctimeMs: number; executable: boolean; sha256: string }
@@ -41,8 +44,8 @@ interface ArtifactManifest {
 const manifestOf = (path: string) => `${path}.manifest`
 
 /**
- * Resolves to the path of an intact artifact, which is recreated if it is missing, damaged or made from other parts. If
- * several processes need it, only one creates it.
+ * Resolves to the path of an intact artifact, which is recreated if it is missing, damaged or made
+ * from other parts. If several processes need it, only one creates it.
  * @throws the errors of `make`; then no files are left
  */
 export async function ensureArtifact(

@@ -5,8 +5,9 @@ import { processStat } from './live-process.ts'
 export { $, type ProcessOutput, type ProcessPromise }
 
 /**
- * Ends a command of `$` and all its descendants, after its timeout or on request. zx's own `kill` runs `ps`, which small
- * systems lack, and makes Node.js 24 and later print a deprecation warning (DEP0190); it is used if there is no /proc.
+ * Ends a command of `$` and all its descendants, after its timeout or on request. zx's own `kill`
+ * runs `ps`, which small systems lack, and makes Node.js 24 and later print a deprecation warning
+ * (DEP0190); it is used if there is no /proc.
  */
 $.kill = async (pid, signal = $.killSignal ?? 'SIGTERM') => {
   if (!existsSync('/proc/self/stat')) return kill(pid, signal)
@@ -18,7 +19,9 @@ $.kill = async (pid, signal = $.killSignal ?? 'SIGTERM') => {
     }
 }
 
-/** A process and its descendants, by the parent process IDs in /proc/PID/stat (proc_pid_stat(5)). */
+/**
+ * A process and its descendants, by the parent process IDs in /proc/PID/stat (proc_pid_stat(5)).
+ */
 function processTree(first: number): number[] {
   const children = new Map<number, number[]>()
   for (const name of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
@@ -30,7 +33,10 @@ function processTree(first: number): number[] {
   return members
 }
 
-/** Runs the `exec` of docker, podman or kubectl on this terminal. Resolves to the exit code of the command in the container. */
+/**
+ * Runs the `exec` of docker, podman or kubectl on this terminal. Resolves to the exit code of the
+ * command in the container.
+ */
 export async function execOnTerminal(
   program: readonly string[],
   args: readonly string[],

@@ -12,9 +12,11 @@ export interface DownloadOptions {
 }
 
 /**
- * Fetches a file with a known SHA-256 and makes it executable, once, and again if it is damaged. An interrupted download is
- * resumed by the next call; the file appears under its name only when the checksum is right.
- * @throws Error in one sentence: not reachable, refused, stalled, or a wrong checksum (the file is removed)
+ * Fetches a file with a known SHA-256 and makes it executable, once, and again if it is damaged. An
+ * interrupted download is resumed by the next call; the file appears under its name only when the
+ * checksum is right.
+ * @throws Error in one sentence: not reachable, refused, stalled, or a wrong checksum (the file is
+ * removed)
  */
 export async function fetchVerified(
   url: string,

@@ -6,8 +6,8 @@ import { Trouble } from './trouble.ts'
 export const ExitCode = { passed: 0, notYet: 1, trouble: 2 } as const
 
 /**
- * An error of the language itself, which neither an input nor the machine causes. A library's TypeError has a code, and one of a
- * connection (`fetch failed`) a cause.
+ * An error of the language itself, which neither an input nor the machine causes. A library's
+ * TypeError has a code, and one of a connection (`fetch failed`) a cause.
  */
 const isBug = (error: Error): boolean =>
   [TypeError, RangeError, ReferenceError].some((kind) => error instanceof kind) &&
@@ -15,9 +15,10 @@ const isBug = (error: Error): boolean =>
   !('code' in error)
 
 /**
- * The sentence for an error that ends a command, and the command's exit code: a refusal (input that is not accepted), a trouble (of the
- * machine, the cluster or the grader), or a bug. A failure of a learner's step is no error of a command: grading/judge.ts makes a
- * verdict of it, and grading/report.ts an exit code.
+ * The sentence for an error that ends a command, and the command's exit code: a refusal (input that
+ * is not accepted), a trouble (of the machine, the cluster or the grader), or a bug. A failure of a
+ * learner's step is no error of a command: grading/judge.ts makes a verdict of it, and
+ * grading/report.ts an exit code.
  */
 export function explainError(
   error: unknown,
@@ -26,7 +27,9 @@ export function explainError(
   return { sentence: sentenceOf(error, hasUsage), exitCode: ExitCode.trouble }
 }
 
-/** Messages of parseArgs explain positional arguments at length; only their first sentence is kept. */
+/**
+ * Messages of parseArgs explain positional arguments at length; only their first sentence is kept.
+ */
 function sentenceOf(error: unknown, hasUsage: boolean): string {
   if (!(error instanceof Error)) return String(error)
   if (error instanceof Refusal || error instanceof Trouble) return error.message

@@ -8,8 +8,9 @@ export interface ImageReference {
 }
 
 /**
- * Parses a reference such as `localhost:5000/web:1.27@sha256:…`. A colon before the last slash belongs to a port, and an empty
- * tag is none. (The grammar of github.com/distribution/reference.) Never fails: what has no tag is a repository.
+ * Parses a reference such as `localhost:5000/web:1.27@sha256:…`. A colon before the last slash
+ * belongs to a port, and an empty tag is none. (The grammar of github.com/distribution/reference.)
+ * Never fails: what has no tag is a repository.
  */
 export function parseImageReference(reference: string): ImageReference {
   const at = reference.indexOf('@')

@@ -1,12 +1,18 @@
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-/** The checkout: the nearest folder with a package.json, above this module or above the bundle that it is in (scripts/start.mjs). */
+/**
+ * The checkout: the nearest folder with a package.json, above this module or above the bundle that
+ * it is in (scripts/start.mjs).
+ */
 export const projectRoot = (function nearest(folder: string): string {
   return existsSync(join(folder, 'package.json')) ? folder : nearest(dirname(folder))
 })(import.meta.dirname)
 
-/** Runs another program of this project, in its own process or thread:  node START embedded/daemon.ts … */
+/**
+ * Runs another program of this project, in its own process or thread: node START embedded/daemon.ts
+ * …
+ */
 export const START = join(projectRoot, 'scripts/start.mjs')
 
 /** Everything that can be recreated: packages, binaries and the running clusters' files. */
@@ -22,7 +28,10 @@ export const clusterFolder = (name: string) => join(cacheFolder, 'clusters', nam
 /** Folder of one kind cluster's files; an embedded cluster of the same name has another folder. */
 export const kindFolder = (name: string) => join(cacheFolder, 'kind', name)
 
-/** The folder of a learner's membership in a room and of what waits to be sent, one for each cluster. */
+/**
+ * The folder of a learner's membership in a room and of what waits to be sent, one for each
+ * cluster.
+ */
 export const roomMemberFolder = (name = clusterName()): string => join(cacheFolder, 'room', name)
 
 /** The file that exists while a learner is in a room. */
@@ -49,14 +58,20 @@ const nameRule = /^[a-z0-9]([a-z0-9.-]{0,48}[a-z0-9])?$/
 /** The longest value of a label: kubelet puts the node's name into kubernetes.io/hostname. */
 const LONGEST_LABEL = 63
 
-/** The cluster's name from `NAME` (default k8s-guide). Throws if it is not valid for nodes and folders. */
+/**
+ * The cluster's name from `NAME` (default k8s-guide). Throws if it is not valid for nodes and
+ * folders.
+ */
 export function clusterName(value = process.env.NAME): string {
   const name = value || 'k8s-guide'
   if (!nameRule.test(name) || name.includes('..')) throw unusable(name)
   return name
 }
 
-/** Throws if a new cluster can't have this name, though one of an earlier version may have it, which `make down` removes. */
+/**
+ * Throws if a new cluster can't have this name, though one of an earlier version may have it, which
+ * `make down` removes.
+ */
 export function requireNewName(name: string): void {
   const isTooLong = nodePlans(name).some((node) => node.name.length > LONGEST_LABEL)
   // Each part of a node's name between dots is a label of the DNS (RFC 1123).

@@ -11,8 +11,8 @@ export interface NotedProcess {
 const hasProc = existsSync('/proc/self/stat')
 
 /**
- * The start time of a running process (field 22 of /proc/PID/stat; `unknown` if there is no /proc), or undefined if it does
- * not run. Zombies count as ended.
+ * The start time of a running process (field 22 of /proc/PID/stat; `unknown` if there is no /proc),
+ * or undefined if it does not run. Zombies count as ended.
  */
 export function processStartTime(pid: number): string | undefined {
   if (!hasProc) return isThere(pid) ? 'unknown' : undefined
@@ -47,7 +47,9 @@ function isThere(pid: number): boolean {
 /** Whether that process still runs. */
 export const isLive = ({ pid, startTime }: NotedProcess) => processStartTime(pid) === startTime
 
-/** A running process as it is told from a later one with the same ID; undefined if it does not run. */
+/**
+ * A running process as it is told from a later one with the same ID; undefined if it does not run.
+ */
 export function runningProcess(pid: number): NotedProcess | undefined {
   const startTime = processStartTime(pid)
   return startTime === undefined ? undefined : { pid, startTime }
@@ -71,7 +73,10 @@ export function notedProcess(file: string): number | undefined {
   }
 }
 
-/** Ends the process recorded in a file, if it still runs, and forgets it; `what` names it in the error of a process that stays. */
+/**
+ * Ends the process recorded in a file, if it still runs, and forgets it; `what` names it in the
+ * error of a process that stays.
+ */
 export async function endNotedProcess(
   file: string,
   signal: 'SIGTERM' | 'SIGKILL',

@@ -17,8 +17,8 @@ export const SAFE_HEADERS = {
 } as const
 
 /**
- * Whether a Host header names this machine, so that a remote page cannot reach the server with its own name
- * (DNS rebinding).
+ * Whether a Host header names this machine, so that a remote page cannot reach the server with its
+ * own name (DNS rebinding).
  */
 export const isLoopbackHost = (host: string | undefined, port: number): boolean =>
   host === `127.0.0.1:${port}` || host === `localhost:${port}`
@@ -56,7 +56,10 @@ export function closeServer(server: Server): Promise<void> {
   })
 }
 
-/** Resolves when this process is terminated: by Ctrl-C, by a signal, or because its terminal was closed. */
+/**
+ * Resolves when this process is terminated: by Ctrl-C, by a signal, or because its terminal was
+ * closed.
+ */
 export async function untilTerminated(): Promise<void> {
   await Promise.race(['SIGINT', 'SIGTERM', 'SIGHUP'].map((signal) => once(process, signal)))
 }

@@ -13,8 +13,9 @@ export function reasonOf(error: unknown): string {
 }
 
 /**
- * Runs a script's body and turns what it throws into one sentence on standard error and exit code 2; `DEBUG=1` adds the
- * stack. A number that the body resolves to is the exit code. A script with a `usage` prints it for --help.
+ * Runs a script's body and turns what it throws into one sentence on standard error and exit code
+ * 2; `DEBUG=1` adds the stack. A number that the body resolves to is the exit code. A script with a
+ * `usage` prints it for --help.
  */
 export async function main(body: () => Promise<unknown>, usage?: string): Promise<void> {
   guardOutput()
@@ -46,7 +47,10 @@ export async function main(body: () => Promise<unknown>, usage?: string): Promis
 
 let outputIsLost = false
 
-/** Output that can't be written, on a full disk for example, is trouble also where the work was done: a script reads what is missing. */
+/**
+ * Output that can't be written, on a full disk for example, is trouble also where the work was
+ * done: a script reads what is missing.
+ */
 function reportLostOutput(error: NodeJS.ErrnoException): void {
   if (outputIsLost) return
   outputIsLost = true

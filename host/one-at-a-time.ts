@@ -13,15 +13,18 @@ export interface Holder {
   doing: string
 }
 
-/** The description shown to processes that wait for this one, and the progress on which this one reports its own waiting. */
+/**
+ * The description shown to processes that wait for this one, and the progress on which this one
+ * reports its own waiting.
+ */
 export interface Wait {
   doing: string
   progress: Progress
 }
 
 /**
- * Does work under a lock that is exclusive on this machine. Waits until all earlier processes have finished or ended, and
- * reports this on `progress`.
+ * Does work under a lock that is exclusive on this machine. Waits until all earlier processes have
+ * finished or ended, and reports this on `progress`.
  * @throws DeadlineError when the others take longer than ten minutes
  */
 export async function oneAtATime<T>(
@@ -40,7 +43,8 @@ export async function oneAtATime<T>(
 }
 
 /**
- * Does work under a lock that is exclusive on this machine, and throws instead of waiting: for work that may take hours.
+ * Does work under a lock that is exclusive on this machine, and throws instead of waiting: for work
+ * that may take hours.
  * @throws the error that `refusal` returns for the process that has the lock
  */
 export async function onlyOne<T>(
@@ -89,8 +93,9 @@ async function waitForOthers(own: Ticket, progress: Progress): Promise<void> {
 }
 
 /**
- * A file beside the lock's path for each process that works or waits (Lamport's bakery algorithm, 1974): the lowest number
- * works. Only its own process writes a file and its name is never reused, so any process can remove the file of a dead one.
+ * A file beside the lock's path for each process that works or waits (Lamport's bakery algorithm,
+ * 1974): the lowest number works. Only its own process writes a file and its name is never reused,
+ * so any process can remove the file of a dead one.
  */
 interface Ticket {
   lock: string

@@ -19,8 +19,9 @@ type Write = Output['write']
 const unguarded = new WeakMap<Output, Write>()
 
 /**
- * Escapes control characters in everything that this process prints on standard output and error from now on: rules, objects,
- * logs, names and arguments never act as terminal commands, in any script. With NO_COLOR (no-color.org), nothing is coloured.
+ * Escapes control characters in everything that this process prints on standard output and error
+ * from now on: rules, objects, logs, names and arguments never act as terminal commands, in any
+ * script. With NO_COLOR (no-color.org), nothing is coloured.
  */
 export function guardOutput(): void {
   // chalk reads FORCE_COLOR and TERM, but not NO_COLOR.
@@ -38,15 +39,17 @@ export function guardOutput(): void {
 }
 
 /**
- * The unguarded stream, for output that moves the cursor: a line that is replaced, a line that is typed. The caller escapes
- * its text.
+ * The unguarded stream, for output that moves the cursor: a line that is replaced, a line that is
+ * typed. The caller escapes its text.
  */
 export function rawOutput(stream: Output): Output {
   const write = unguarded.get(stream)
   return write ? Object.create(stream, { write: { value: write } }) : stream
 }
 
-/** Prints the output of a command on a node: unchanged to a file or a pipe, escaped to a terminal. */
+/**
+ * Prints the output of a command on a node: unchanged to a file or a pipe, escaped to a terminal.
+ */
 export function printResult({ stdout, stderr }: { stdout: string; stderr: string }): void {
   const outputOf = (stream: Output) => (stream.isTTY ? stream : rawOutput(stream))
   outputOf(process.stdout).write(stdout)

@@ -1,7 +1,8 @@
 /**
- * The name of the machine outside the cluster, valid wherever a node's name is: a client that reaches the nodes and the
- * addresses of load balancers, but no ClusterIP. It is the load balancer's machine: on the embedded cluster's bridge, or the
- * container in front of kind's nodes. It has two addresses, so that it can be two clients.
+ * The name of the machine outside the cluster, valid wherever a node's name is: a client that
+ * reaches the nodes and the addresses of load balancers, but no ClusterIP. It is the load
+ * balancer's machine: on the embedded cluster's bridge, or the container in front of kind's nodes.
+ * It has two addresses, so that it can be two clients.
  */
 export const OUTSIDE = 'outside'
 

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { processStartTime } from './live-process.ts'
 
 /**
- * A new empty folder of this process, `PREFIX-PID-…`, for the caller to remove. Folders of the same prefix whose process has ended, which
- * SIGKILL left behind, are removed. Throws as mkdtemp does.
+ * A new empty folder of this process, `PREFIX-PID-…`, for the caller to remove. Folders of the same
+ * prefix whose process has ended, which SIGKILL left behind, are removed. Throws as mkdtemp does.
  */
 export function ownTemporaryFolder(prefix: string, parent = tmpdir()): string {
   const owned = new RegExp(`^${prefix}-(\\d+)-\\w+$`)

@@ -10,10 +10,15 @@ import {
 import { dirname } from 'node:path'
 import { Refusal } from '../dataplane/refusal.ts'
 
-/** Large enough for every file that we or kubectl write, small enough for the memory of any machine. */
+/**
+ * Large enough for every file that we or kubectl write, small enough for the memory of any machine.
+ */
 const LIMIT_BYTES = 256 * 2 ** 20
 
-/** A file or folder can't be used. The message is a sentence with the path, without any content of the file. */
+/**
+ * A file or folder can't be used. The message is a sentence with the path, without any content of
+ * the file.
+ */
 export class PlainFileError extends Refusal {
   /** What is wrong, to follow the path in a sentence: `does not exist`. */
   readonly fault: string

@@ -1,6 +1,7 @@
 /**
- * Characters that control a terminal or are invisible: control characters of ASCII and Latin-1 except tabs and line ends,
- * other line ends, marks of direction, characters without a width, and tags.
+ * Characters that control a terminal or are invisible: control characters of ASCII and Latin-1
+ * except tabs and line ends, other line ends, marks of direction, characters without a width, and
+ * tags.
  */
 const UNSEEN =
   /[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu
@@ -16,13 +17,22 @@ function escaped(character: string): string {
 /** Text with every invisible character escaped, except tabs and line ends. */
 export const visibleText = (text: string): string => text.replace(UNSEEN, escaped)
 
-/** Text from a node or the API, safe to print and to align: like visibleText, with two spaces for a tab. */
+/**
+ * Text from a node or the API, safe to print and to align: like visibleText, with two spaces for a
+ * tab.
+ */
 export const plainText = (text: string): string => visibleText(text).replaceAll('\t', '  ')
 
-/** Text that may contain line ends, such as a file's name, as a part of one line: none of it can look like another line. */
+/**
+ * Text that may contain line ends, such as a file's name, as a part of one line: none of it can
+ * look like another line.
+ */
 export const inOneLine = (text: string): string => plainText(text).replaceAll('\n', '\\n')
 
-/** Untrusted text for one of our messages: short, on one line, with its control characters made visible. */
+/**
+ * Untrusted text for one of our messages: short, on one line, with its control characters made
+ * visible.
+ */
 export function quoted(text: string): string {
   return `"${shortened(inOneLine(text.slice(0, 400)), 80)}"`
 }
@@ -32,7 +42,10 @@ export function shortened(text: string, length = 200): string {
   return text.length <= length ? text : `${text.slice(0, length - 1)}…`
 }
 
-/** JSON that is safe to print: characters that JSON leaves unescaped but that control a terminal are escaped too. */
+/**
+ * JSON that is safe to print: characters that JSON leaves unescaped but that control a terminal are
+ * escaped too.
+ */
 export function plainJson(value: unknown): string {
   return JSON.stringify(value, null, 2).replace(UNSEEN, (character) =>
     character.replace(

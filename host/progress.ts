@@ -15,7 +15,10 @@ export interface Progress {
 /** Shows nothing. */
 export const silent: Progress = { start() {}, end() {}, note() {} }
 
-/** Does work and shows it: a line that begins, and ends with success, or with failure if the work throws. Resolves to its result. */
+/**
+ * Does work and shows it: a line that begins, and ends with success, or with failure if the work
+ * throws. Resolves to its result.
+ */
 export async function withProgress<T>(
   progress: Progress,
   what: string,
@@ -37,8 +40,9 @@ const liveTickMs = 1000
 const logTickMs = 15_000
 
 /**
- * Status lines on standard error: ` • Booting the kernel … 2 s`, updated while it runs, and then ` ✓ Booting the kernel (2.3
- * s)`. On a terminal the second replaces the first; without one, or for a screen reader (TERM=dumb), each is a separate line.
+ * Status lines on standard error: ` • Booting the kernel … 2 s`, updated while it runs, and then
+ * ` ✓ Booting the kernel (2.3 s)`. On a terminal the second replaces the first; without one, or for
+ * a screen reader (TERM=dumb), each is a separate line.
  */
 export function createProgress(stream: NodeJS.WriteStream = process.stderr): Progress {
   const live = stream.isTTY === true && process.env.TERM !== 'dumb'

@@ -1,6 +1,7 @@
 /**
- * The bytes of a request's body, or undefined if there are more than `limitBytes`. What is too much is read and dropped: a request that is
- * left half read would hold up the next one on its connection, which kubectl proxy, for example, keeps.
+ * The bytes of a request's body, or undefined if there are more than `limitBytes`. What is too much
+ * is read and dropped: a request that is left half read would hold up the next one on its
+ * connection, which kubectl proxy, for example, keeps.
  */
 export async function readBodyUpTo(
   limitBytes: number,

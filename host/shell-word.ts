@@ -12,12 +12,15 @@ export interface ExecOptions {
 }
 
 /**
- * Quotes a text as one word of a POSIX shell; any text without NUL bytes. (zx quotes for bash, which dash does not
- * understand.)
+ * Quotes a text as one word of a POSIX shell; any text without NUL bytes. (zx quotes for bash,
+ * which dash does not understand.)
  */
 export const shellWord = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
 
-/** A text as one word of a command to paste: quoted only where a shell, or make, would read it as more than its characters. */
+/**
+ * A text as one word of a command to paste: quoted only where a shell, or make, would read it as
+ * more than its characters.
+ */
 export const typedWord = (text: string): string =>
   /^[\w.,:@%+=/-]+$/.test(text) ? text : shellWord(text)
 

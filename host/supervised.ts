@@ -23,14 +23,18 @@ export interface SuperviseOptions {
   onProgress?(reached: number): void
 }
 
-/** How long a download may make no progress: longer than apt waits for a server before it tries another one. */
+/**
+ * How long a download may make no progress: longer than apt waits for a server before it tries
+ * another one.
+ */
 export const stallSeconds = () => 60 * timeoutScale()
 /** Fewer bytes than this in that time also count as a stall: the rest would take days. */
 const STALL_BYTES = 50_000
 const pollMs = 1000
 
 /**
- * Reads each second how many bytes a download has received, and calls `onStall` when there is no progress.
+ * Reads each second how many bytes a download has received, and calls `onStall` when there is no
+ * progress.
  * @returns the function that stops the watch
  */
 export function watchDownload(
@@ -49,14 +53,17 @@ export function watchDownload(
   return () => clearInterval(look)
 }
 
-/** The shell ends its process group when descriptor 3 is closed, which happens in any case when this process ends. */
+/**
+ * The shell ends its process group when descriptor 3 is closed, which happens in any case when this
+ * process ends.
+ */
 const SUPERVISOR = `"$@" 3<&- & command=$!
 { read -r _ <&3; kill -KILL 0; } 2>/dev/null &
 wait "$command"`
 
 /**
- * Runs a program that downloads, in its own process group, which is ended as a whole when the program ends, when it makes no
- * progress, and when this process ends.
+ * Runs a program that downloads, in its own process group, which is ended as a whole when the
+ * program ends, when it makes no progress, and when this process ends.
  * @throws what spawn throws if the program can't be started
  */
 export async function runSupervised(

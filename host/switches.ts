@@ -5,7 +5,10 @@ import { Refusal } from '../dataplane/refusal.ts'
 const ON = ['1', 'y', 'yes', 'true', 'on']
 const OFF = ['', '0', 'n', 'no', 'false', 'off']
 
-/** Whether a text means yes or no, in any case; undefined for another text. A variable that is not set means no. */
+/**
+ * Whether a text means yes or no, in any case; undefined for another text. A variable that is not
+ * set means no.
+ */
 export function readSwitch(text = ''): boolean | undefined {
   const word = text.toLowerCase()
   return ON.includes(word) ? true : OFF.includes(word) ? false : undefined

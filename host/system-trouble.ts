@@ -4,15 +4,24 @@ import { cacheFolder } from './layout.ts'
 import { fileErrorText } from './plain-file.ts'
 import { Trouble } from './trouble.ts'
 
-/** This machine prevents the work: a full disk, a folder that can't be written, a limit. The message is a sentence. */
+/**
+ * This machine prevents the work: a full disk, a folder that can't be written, a limit. The message
+ * is a sentence.
+ */
 export class SystemTrouble extends Trouble {}
 
 const bytesPerMegabyte = 1_000_000
 
-/** Space for packages, lists, archives while they are unpacked, and bundles (measured on Debian 12: 330 MB). */
+/**
+ * Space for packages, lists, archives while they are unpacked, and bundles (measured on Debian 12:
+ * 330 MB).
+ */
 export const CACHE_MEGABYTES = 400
 
-/** Megabytes that this user can still write to the file system of a path; of a path that does not exist yet, its parent's. */
+/**
+ * Megabytes that this user can still write to the file system of a path; of a path that does not
+ * exist yet, its parent's.
+ */
 export function freeMegabytes(path: string): number {
   const { bavail, bsize } = statfsSync(nearest(path))
   return Math.floor((bavail * bsize) / bytesPerMegabyte)
@@ -46,7 +55,10 @@ const isSystemError = (error: unknown): error is SystemError =>
   'syscall' in error &&
   typeof error.syscall === 'string'
 
-/** Advice for a program that can't be started: on a disk that is mounted noexec (mount(8)), its mode is right already. */
+/**
+ * Advice for a program that can't be started: on a disk that is mounted noexec (mount(8)), its mode
+ * is right already.
+ */
 function cannotRun(program: string): string {
   const isExecutable = ((statSync(program, { throwIfNoEntry: false })?.mode ?? 0) & 0o111) !== 0
   if (!isExecutable)
@@ -54,7 +66,10 @@ function cannotRun(program: string): string {
   return `"${program}" can't be run, although it is executable: its disk is mounted noexec, or a rule of this system forbids it; clone the repository into a folder where programs can be run.`
 }
 
-/** The meaning of a failed system call for the user, in one sentence. Undefined for other errors, as of connections. */
+/**
+ * The meaning of a failed system call for the user, in one sentence. Undefined for other errors, as
+ * of connections.
+ */
 export function explainSystemError(error: unknown): string | undefined {
   if (!isSystemError(error)) return undefined
   const { code, syscall, path, dest } = error

@@ -11,8 +11,9 @@ export function timeoutScale(value = process.env.LAB_TIMEOUT_SCALE): number {
 }
 
 /**
- * Polls until the result is truthy and returns it. Between two polls it pauses, first `gapMs` and then increasingly, up to
- * half a second. Throws DeadlineError with `what` when `deadlineMs` (times LAB_TIMEOUT_SCALE) have passed.
+ * Polls until the result is truthy and returns it. Between two polls it pauses, first `gapMs` and
+ * then increasingly, up to half a second. Throws DeadlineError with `what` when `deadlineMs` (times
+ * LAB_TIMEOUT_SCALE) have passed.
  */
 export async function waitFor<T>(
   what: string,

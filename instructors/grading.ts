@@ -44,7 +44,10 @@ export const classOptions = {
 
 type ClassOptions = ReturnType<typeof parseArgs<{ options: typeof classOptions }>>['values']
 
-/** Options of scripts/grade.ts that matter for a submission, or that it refuses: the script's usage explains them. */
+/**
+ * Options of scripts/grade.ts that matter for a submission, or that it refuses: the script's usage
+ * explains them.
+ */
 type SubmissionOptions = PublishOptions & {
   [option in 'lab' | 'key' | 'step' | 'junit' | 'format']?: string | undefined
 }
@@ -55,7 +58,10 @@ const SIGNED: Record<SignatureState, string> = {
   none: 'not signed',
 }
 
-/** Judges one submission again from its raw captures and prints the result; the exit code is as for a cluster. */
+/**
+ * Judges one submission again from its raw captures and prints the result; the exit code is as for
+ * a cluster.
+ */
 export async function checkSubmission(path: string, asked: SubmissionOptions): Promise<number> {
   if (asked.output !== undefined) requireWritable(asked.output)
   const file = basename(path)
@@ -92,8 +98,8 @@ export async function checkSubmission(path: string, asked: SubmissionOptions): P
 }
 
 /**
- * Grades the files of a class, or the running clusters of a folder of kubeconfigs; prints a line for each and the summary.
- * Returns 0 if all were graded, else 2.
+ * Grades the files of a class, or the running clusters of a folder of kubeconfigs; prints a line
+ * for each and the summary. Returns 0 if all were graded, else 2.
  */
 export async function gradeClass(files: readonly string[], options: ClassOptions): Promise<number> {
   const { kubeconfigs, key = process.env.CLASS_KEY_FILE, class: word = process.env.CLASS } = options

@@ -5,8 +5,8 @@ import type { LabPlanned, LearnerTile, PlanEntry } from './protocol.ts'
 const ENTRY = /^(\d{1,2})[:.](\d\d)\s+(?:lab\s+)?(\d{1,2})(?:\s+(\d{1,3})\s*(?:min(?:utes)?)?)?$/i
 
 /**
- * Reads a plan such as `09:00 lab 1; 10:15 lab 2 90 min` on the day of `now`; the default minutes are the lab's. Throws Error with the
- * part that is not understood.
+ * Reads a plan such as `09:00 lab 1; 10:15 lab 2 90 min` on the day of `now`; the default minutes
+ * are the lab's. Throws Error with the part that is not understood.
  */
 export function parsePlan(text: string, labs: readonly LabPlanned[], now: number): PlanEntry[] {
   const parts = text.split(/[;\n]/).map((part) => part.trim())
@@ -46,7 +46,10 @@ export interface ClassPace {
   learners: number
 }
 
-/** The pace of a class at a moment; undefined before the plan begins, or without learners at the planned lab. */
+/**
+ * The pace of a class at a moment; undefined before the plan begins, or without learners at the
+ * planned lab.
+ */
 export function paceOf(
   plan: readonly PlanEntry[],
   labs: readonly LabPlanned[],

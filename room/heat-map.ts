@@ -1,4 +1,5 @@
-// A lab's steps with the learners who passed, are at, or are stuck at each, and the sign that most of the stuck ones see. Pure.
+// A lab's steps with the learners who passed, are at, or are stuck at each, and the sign that most
+// of the stuck ones see. Pure.
 
 import { isDoneStep, needOfHelp } from './need-of-help.ts'
 import type { LabPlanned, LearnerTile } from './protocol.ts'

@@ -6,7 +6,10 @@ import type { LabPlanned, LearnerTile } from './protocol.ts'
 export const NEEDS = ['hand', 'stuck', 'slow', 'well', 'waiting', 'done', 'away'] as const
 export type NeedOfHelp = (typeof NEEDS)[number]
 
-/** A learner is slow after the planned minutes of a step, and stuck after twice as many, but not before these. */
+/**
+ * A learner is slow after the planned minutes of a step, and stuck after twice as many, but not
+ * before these.
+ */
 const LEAST_SLOW_MINUTES = 3
 const LEAST_STUCK_MINUTES = 5
 /** A learner who is offline for so long has gone, or the network has. */
@@ -29,7 +32,10 @@ export const isDoneStep = ({ steps, step }: LearnerTile): boolean => {
   return verdict === 'passed' || verdict === 'not applicable'
 }
 
-/** The need of a learner, and how urgent it is among those with the same need: larger is more urgent. */
+/**
+ * The need of a learner, and how urgent it is among those with the same need: larger is more
+ * urgent.
+ */
 export function needOfHelp(
   tile: LearnerTile,
   lab: LabPlanned | undefined,

@@ -1,8 +1,10 @@
-// What a learner's machine and the room send each other, and the room and the instructor's page. Everything from a learner is checked
-// against these schemas before it is used; a learner's machine checks the room's messages in the same way.
+// What a learner's machine and the room send each other, and the room and the instructor's page.
+// Everything from a learner is checked against these schemas before it is used; a learner's machine
+// checks the room's messages in the same way.
 //
-// A learner sends facts. A fact has a key (`step 2 flush`) and a stamp that grows; of two facts with one key the one with the larger stamp
-// counts, so facts may arrive twice, late or in any order.
+// A learner sends facts. A fact has a key (`step 2 flush`) and a stamp that grows; of two facts
+// with one key the one with the larger stamp counts, so facts may arrive twice, late or in any
+// order.
 
 import * as z from 'zod'
 import type { PacketPath } from '../dataplane/view/packet-path.ts'
@@ -136,7 +138,10 @@ const shownPathSchema = z.strictObject({
 })
 export type ShownPath = z.infer<typeof shownPathSchema>
 
-/** The first message of a connection. `learner` is known to this learner's checkout and the room only. */
+/**
+ * The first message of a connection. `learner` is known to this learner's checkout and the room
+ * only.
+ */
 const helloSchema = z.strictObject({
   version: z.literal(VERSION),
   learner: z.string().regex(/^[0-9a-f]{32}$/),
@@ -151,7 +156,10 @@ export const MESSAGE_BYTES = 64 * 1024
 export const learnerMessageSchema = z.union([
   z.strictObject({ hello: helloSchema }),
   z.strictObject({ facts: z.array(sentFactSchema).min(1).max(MOST_FACTS) }),
-  /** The path of a packet to the lab's Service, or why there is none; only when the room has asked for it. */
+  /**
+   * The path of a packet to the lab's Service, or why there is none; only when the room has asked
+   * for it.
+   */
   z.strictObject({ path: shownPathSchema.or(z.strictObject({ trouble: z.string().max(300) })) }),
 ])
 export type LearnerMessage = z.infer<typeof learnerMessageSchema>

@@ -1,4 +1,5 @@
-// A failing step in a few words, alike for all learners who see the same: `3 stale chains on worker2`.
+// A failing step in a few words, alike for all learners who see the same:
+// `3 stale chains on worker2`.
 
 import { plainText, shortened } from '../host/plain-text.ts'
 import type { FindingShown } from './protocol.ts'

@@ -1,5 +1,6 @@
-// Tasks that a room gives at random times: what a node holds at that moment, which no earlier recording can have. The number is read from
-// the learner's own nodes, when the task comes and when it is answered; an answer between both is right, as counters grow meanwhile.
+// Tasks that a room gives at random times: what a node holds at that moment, which no earlier
+// recording can have. The number is read from the learner's own nodes, when the task comes and when
+// it is answered; an answer between both is right, as counters grow meanwhile.
 
 import { randomBytes, randomInt } from 'node:crypto'
 import type { Table } from '../dataplane/iptables-save.ts'
@@ -60,7 +61,10 @@ export function nodeOfTask({ worker }: RoomTask, nodes: readonly string[]): stri
 /** The number that a task asks for, on a node in this state. */
 export const taskNumber = ({ task }: RoomTask, state: NodeState): number => TASKS[task].count(state)
 
-/** Whether an answer is a number between what the node held when the task came and when it was answered. */
+/**
+ * Whether an answer is a number between what the node held when the task came and when it was
+ * answered.
+ */
 export function isTaskRight(text: string, before: number, after: number): boolean {
   const number = /^\s*\d{1,15}\s*$/.test(text) ? Number(text) : Number.NaN
   return number >= Math.min(before, after) && number <= Math.max(before, after)

@@ -1,5 +1,6 @@
-// The word with which a learner joins a room: https://192.0.2.7:8443/spring-k3f7m2qa.x5t2…  Its last part is the fingerprint of the
-// room's certificate, so that no authority is needed to know that the room is the right one.
+// The word with which a learner joins a room: https://192.0.2.7:8443/spring-k3f7m2qa.x5t2… Its last
+// part is the fingerprint of the room's certificate, so that no authority is needed to know that
+// the room is the right one.
 
 import { createHash } from 'node:crypto'
 import { Refusal } from '../host/main.ts'

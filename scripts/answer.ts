@@ -1,5 +1,5 @@
-// Answers what a step predicts or asks, and grades it:  Q=service-chain A=KUBE-SVC-… [LAB=1] [SHOW=1] answer.ts; Q= may be the
-// number of a step.
+// Answers what a step predicts or asks, and grades it: Q=service-chain A=KUBE-SVC-… [LAB=1]
+// [SHOW=1] answer.ts; Q= may be the number of a step.
 import { consent } from '../cluster/consent.ts'
 import { runningCluster, selectCluster } from '../cluster/select.ts'
 import { answerStep, keepRecall, showAnswer } from '../course/answer-step.ts'

@@ -1,4 +1,5 @@
-// `make bench`: the cost of the model, the parsers, the embedded cluster, a class and a room:  bench.ts [recordings] [model] [clusters] [class] [room]
+// `make bench`: the cost of the model, the parsers, the embedded cluster, a class and a room:
+// bench.ts [recordings] [model] [clusters] [class] [room]
 import { main } from '../host/main.ts'
 
 /** Each part loads only what it measures. */

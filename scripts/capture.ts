@@ -1,4 +1,5 @@
-// Writes the state of every node, and the API objects, to a folder:  DIR=captures/before make capture
+// Writes the state of every node, and the API objects, to a folder: DIR=captures/before make
+// capture
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { writeCaptureFolder } from '../cluster/capture-folder.ts'

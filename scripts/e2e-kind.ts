@@ -1,4 +1,5 @@
-// Tests the labs on a genuine kind cluster, from `make up` to `make down`; skipped if no engine responds.
+// Tests the labs on a genuine kind cluster, from `make up` to `make down`; skipped if no engine
+// responds.
 
 import { containerEngine, hasImage, registryHas } from '../cluster/kind/engine.ts'
 import { nodeImage } from '../cluster/kind/images.ts'

@@ -1,4 +1,5 @@
-// Prints shell lines that point kubectl at the cluster; with --aliases, short commands for a node:  eval "$(make env)"
+// Prints shell lines that point kubectl at the cluster; with --aliases, short commands for a node:
+// eval "$(make env)"
 import { dirname } from 'node:path'
 import { kubectlPath } from '../cluster/programs.ts'
 import { chosenNode, selectCluster } from '../cluster/select.ts'
@@ -8,7 +9,10 @@ import { printResult } from '../host/output.ts'
 import { createProgress } from '../host/progress.ts'
 import { shellWord } from '../host/shell-word.ts'
 
-/** Functions instead of aliases, so that `ipt KUBE-SERVICES` accepts a chain and scripts can use them. */
+/**
+ * Functions instead of aliases, so that `ipt KUBE-SERVICES` accepts a chain and scripts can use
+ * them.
+ */
 const commands = { ipt: 'iptables -t nat -nvL', ipv: 'ipvsadm -Ln', ips: 'ipset list' }
 
 await main(async () => {

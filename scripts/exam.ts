@@ -1,4 +1,5 @@
-// The exam of lab 8:  [SEED=7] [N=3] [HARD=1] exam.ts begins one; without them it shows the one that was begun; NEXT=1 hands in.
+// The exam of lab 8: [SEED=7] [N=3] [HARD=1] exam.ts begins one; without them it shows the one that
+// was begun; NEXT=1 hands in.
 
 import { randomInt } from 'node:crypto'
 import { runningCluster } from '../cluster/select.ts'

@@ -1,4 +1,5 @@
-// Runs CMD on the node NODE; --shell opens a shell there. The functions of `make aliases` call  exec.ts NODE COMMAND [ARGUMENT …]
+// Runs CMD on the node NODE; --shell opens a shell there. The functions of `make aliases` call
+// exec.ts NODE COMMAND [ARGUMENT …]
 import { chosenMachine, chosenNode, selectCluster } from '../cluster/select.ts'
 import { main, Refusal } from '../host/main.ts'
 import { printResult } from '../host/output.ts'

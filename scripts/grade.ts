@@ -1,6 +1,7 @@
 // Grades a lab on the running cluster:  grade.ts 2.  Or a capture or a submission. See --help.
 //
-// A check of a learner goes to grading/ and no further: instructors/ and room/ are loaded by the options and files that need them.
+// A check of a learner goes to grading/ and no further: instructors/ and room/ are loaded by the
+// options and files that need them.
 import { existsSync, statSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { grade } from '../grading/grader.ts'

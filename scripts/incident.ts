@@ -1,5 +1,5 @@
-// Starts an incident and prints the user's report: [SEED=7] [INCIDENT=id] [LAB=3] [HARD=1] incident.ts; SHOW=1, HINT=1 and LIST=1 only
-// print. Without LAB= it is one of lab 8.
+// Starts an incident and prints the user's report: [SEED=7] [INCIDENT=id] [LAB=3] [HARD=1]
+// incident.ts; SHOW=1, HINT=1 and LIST=1 only print. Without LAB= it is one of lab 8.
 
 import { runningCluster } from '../cluster/select.ts'
 import { describeIncident, listIncidents } from '../course/incident/incident.ts'

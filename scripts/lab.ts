@@ -1,4 +1,5 @@
-// Guides through a lab:  lab.ts 2.  With a terminal it waits for the learner, without one it plays the reference solution.
+// Guides through a lab: lab.ts 2. With a terminal it waits for the learner, without one it plays
+// the reference solution.
 import { changeCluster, guideOnCluster } from '../cluster/cluster-lock.ts'
 import { consent } from '../cluster/consent.ts'
 import { selectCluster } from '../cluster/select.ts'
@@ -38,7 +39,8 @@ await main(async () => {
       )
       return guideThroughLab(lab, cluster, progress, seat)
     })
-  // The guide refuses to start beside another one, which would undo its steps; playing the solution waits.
+  // The guide refuses to start beside another one, which would undo its steps; playing the solution
+  // waits.
   if (isGuided) return work().finally(() => seat.end())
   const exitCode = await changeCluster(cluster, `plays lab ${number} on`, progress, work).finally(
     () => seat.end(),

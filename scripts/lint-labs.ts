@@ -1,4 +1,5 @@
-// Lints the course:  lint-labs.ts [--run] [2 …]   With --run each lab is also run on an embedded cluster; FIX=1 corrects the minutes.
+// Lints the course: lint-labs.ts [--run] [2 …] With --run each lab is also run on an embedded
+// cluster; FIX=1 corrects the minutes.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'

@@ -1,5 +1,6 @@
-// Measures both modes at growing numbers of Services:  [MAX=1000] [ENDPOINTS=3] measure.ts; with NFT=1 nftables mode and iptables-nft,
-// on this machine's own kernel. SHOW=1, or SHOW= with a part of the table, prints the last run.
+// Measures both modes at growing numbers of Services: [MAX=1000] [ENDPOINTS=3] measure.ts; with
+// NFT=1 nftables mode and iptables-nft, on this machine's own kernel. SHOW=1, or SHOW= with a part
+// of the table, prints the last run.
 
 import { consent } from '../cluster/consent.ts'
 import type { Cluster } from '../cluster/driver.ts'

@@ -26,7 +26,8 @@ await main(async () => {
   const print = (text: string) => console.log(linesFor(process.stdout, text, '', '  ').join('\n'))
   for (const proof of proofs) print(describeProof(proof))
   const where = `kube-proxy runs in mode ${mode} on ${proofs.length} nodes`
-  // Between iptables and IPVS mode everything stays; a kube-proxy of nftables mode removes it, as the next one removes its tables.
+  // Between iptables and IPVS mode everything stays; a kube-proxy of nftables mode removes it, as
+  // the next one removes its tables.
   const hasLeftovers = proofs.some(({ leftovers }) => leftovers.length > 0)
   const left = `The rules of mode ${before || 'iptables'} are still there: make flush-nat removes them.`
   if (!changed) print(`${where} already; nothing was changed.`)

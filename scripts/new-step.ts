@@ -1,4 +1,5 @@
-// Adds a step to a lab, by a draft:  LAB=3 AFTER=web ID=session-affinity ASK=question CLAIM=C4 new-step.ts, and once it is written  LAB=3 ID=session-affinity new-step.ts
+// Adds a step to a lab, by a draft: LAB=3 AFTER=web ID=session-affinity ASK=question CLAIM=C4
+// new-step.ts, and once it is written LAB=3 ID=session-affinity new-step.ts
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { $, chalk } from 'zx/core'
@@ -50,7 +51,9 @@ function write(file: string, text: string): void {
   console.log(` ${chalk.green('✓')} ${file}`)
 }
 
-/** What to do next: sentences, each with commands on lines of their own, so that they can be copied. */
+/**
+ * What to do next: sentences, each with commands on lines of their own, so that they can be copied.
+ */
 function sayNext(next: readonly (readonly [sentence: string, ...commands: string[]])[]): void {
   console.log('Next:')
   for (const [index, [sentence, ...commands]] of next.entries())

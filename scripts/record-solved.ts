@@ -1,5 +1,6 @@
-// Records a lab as it is solved and handed in:  record-solved.ts 2 [--file lab-2-embedded]  →  data/solved/lab-2-embedded.labgrade
-// The embedded cluster NAME (default: record-solved) is stopped afterwards unless it already ran.
+// Records a lab as it is solved and handed in: record-solved.ts 2 [--file lab-2-embedded] →
+// data/solved/lab-2-embedded.labgrade The embedded cluster NAME (default: record-solved) is stopped
+// afterwards unless it already ran.
 
 import { mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'

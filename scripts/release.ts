@@ -1,4 +1,5 @@
-// Writes what a release consists of into dist/release-X.Y.Z; pushes and tags nothing:  VERSION=0.2.0 release.ts
+// Writes what a release consists of into dist/release-X.Y.Z; pushes and tags nothing: VERSION=0.2.0
+// release.ts
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

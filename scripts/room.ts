@@ -1,4 +1,5 @@
-// The room of a class, and the instructor's page:  make room [ROOM=spring] [HOST=192.0.2.7] [PORT=8443] [PAGE_PORT=8600] [PLAIN=1]
+// The room of a class, and the instructor's page: make room [ROOM=spring] [HOST=192.0.2.7]
+// [PORT=8443] [PAGE_PORT=8600] [PLAIN=1]
 
 import { requestedPort, untilTerminated } from '../host/loopback-server.ts'
 import { main } from '../host/main.ts'

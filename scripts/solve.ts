@@ -25,7 +25,8 @@ await main(async () => {
   )
   await endIncidentsOfOthers(lab, bench)
   const open = await openLab(lab, bench)
-  // Observers note the state before the first step, as `make reset-N` has them do: some steps compare with it.
+  // Observers note the state before the first step, as `make reset-N` has them do: some steps
+  // compare with it.
   await judgeRound(open.spec, await open.source.snapshot(), open.source.live, [])
   const outcomes = await playSteps(open, steps)
   if (outcomes.some(({ verdict }) => verdict === 'could not check')) return ExitCode.trouble

@@ -1,4 +1,4 @@
-// Writes a learner's submission:  make submit LEARNER=alice LAB=2  →  submissions/alice-lab2.labgrade
+// Writes a learner's submission: make submit LEARNER=alice LAB=2 → submissions/alice-lab2.labgrade
 import type { Cluster } from '../cluster/driver.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
 import { selectCluster } from '../cluster/select.ts'
@@ -26,8 +26,8 @@ await main(async () => {
 })
 
 /**
- * LEARNER is the person and NAME the cluster, as in all commands. Without LEARNER, NAME is the person, as in earlier
- * versions, and CLUSTER_NAME the cluster.
+ * LEARNER is the person and NAME the cluster, as in all commands. Without LEARNER, NAME is the
+ * person, as in earlier versions, and CLUSTER_NAME the cluster.
  */
 function whoAndWhere(): { learner: string; name: string } {
   const { LEARNER, NAME, CLUSTER_NAME } = process.env
@@ -41,7 +41,10 @@ function whoAndWhere(): { learner: string; name: string } {
   return { learner, name: clusterName(CLUSTER_NAME || 'k8s-guide') }
 }
 
-/** The labs with captures that were kept, and those begun on a running cluster, whose steps may not have passed yet. */
+/**
+ * The labs with captures that were kept, and those begun on a running cluster, whose steps may not
+ * have passed yet.
+ */
 async function workedOn(cluster: Cluster): Promise<number[]> {
   const kept = new Moments(cluster.driver, cluster.name).labs()
   const begun = (await cluster.running()) ? await begunLabs(await kubeClient(cluster)) : []

@@ -1,5 +1,5 @@
-// Runs the tests that play a lab on a cluster of their own:  test-lab.ts 3
-// Solved, each step broken, its text as a learner types it, and the scores of who answers nothing. Of lab 8 every incident.
+// Runs the tests that play a lab on a cluster of their own: test-lab.ts 3 Solved, each step broken,
+// its text as a learner types it, and the scores of who answers nothing. Of lab 8 every incident.
 
 import { hasUnthinkingLimits } from '../course/lint/thoughtless.ts'
 import { labNumber, readLab } from '../grading/lab-definition.ts'

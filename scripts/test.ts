@@ -1,5 +1,5 @@
-// Runs all checks of continuous integration. `--fast` skips the tests that start programs or boot a kernel; other arguments
-// are passed to vitest.
+// Runs all checks of continuous integration. `--fast` skips the tests that start programs or boot a
+// kernel; other arguments are passed to vitest.
 import { $ } from '../host/command.ts'
 import { main } from '../host/main.ts'
 

@@ -1,5 +1,6 @@
-// Clusters that tests start end with vitest, however it ends: the processes in which it runs files may outlive it.
-// Random tests draw the same examples in every run, and others with each SEED: what fails for one person fails for the next.
+// Clusters that tests start end with vitest, however it ends: the processes in which it runs files
+// may outlive it. Random tests draw the same examples in every run, and others with each SEED: what
+// fails for one person fails for the next.
 
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'

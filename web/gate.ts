@@ -1,5 +1,5 @@
-// Access to a page's server on this machine: only a browser of this user that opened the printed address, and only the server's own page
-// in it.
+// Access to a page's server on this machine: only a browser of this user that opened the printed
+// address, and only the server's own page in it.
 
 import { timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
@@ -29,12 +29,17 @@ export class Gate {
     this.#port = port
   }
 
-  /** The address to print. Its token is exchanged for a cookie and leaves the address bar at once. */
+  /**
+   * The address to print. Its token is exchanged for a cookie and leaves the address bar at once.
+   */
   get url(): string {
     return `http://127.0.0.1:${this.#port}${OPEN}${this.#token}`
   }
 
-  /** The headers that redirect a browser from the printed address to the page; undefined for other requests. */
+  /**
+   * The headers that redirect a browser from the printed address to the page; undefined for other
+   * requests.
+   */
   admission(request: IncomingMessage): OutgoingHttpHeaders | undefined {
     const { method, url = '', headers } = request
     const isHere = method === 'GET' && isLoopbackHost(headers.host, this.#port)
@@ -48,8 +53,8 @@ export class Gate {
   }
 
   /**
-   * Why a request is not from this page in a browser that was let in; undefined if it is. `strict` for requests that change something,
-   * and for WebSockets.
+   * Why a request is not from this page in a browser that was let in; undefined if it is. `strict`
+   * for requests that change something, and for WebSockets.
    */
   refusal({ headers }: IncomingMessage, strict: boolean): RefusedRequest | undefined {
     const { host, origin, cookie = '' } = headers
@@ -78,7 +83,9 @@ export function isSecret(text: string, secret: string): boolean {
   return one.length === other.length && timingSafeEqual(one, other)
 }
 
-/** What the page may load and connect to. xterm.js writes its colours and sizes into style elements. */
+/**
+ * What the page may load and connect to. xterm.js writes its colours and sizes into style elements.
+ */
 export const contentPolicy = (host: string): string =>
   [
     "default-src 'none'",

@@ -6,10 +6,16 @@ export interface PushReceiver {
   on(event: 'close', onClose: () => void): unknown
 }
 
-/** Maximum number of unsent bytes for a page that does not read; its connection is then closed, and it reconnects. */
+/**
+ * Maximum number of unsent bytes for a page that does not read; its connection is then closed, and
+ * it reconnects.
+ */
 export const MOST_WAITING = 16 * 2 ** 20
 
-/** The connected pages. Each push goes to all of them, and the latest push of each name to a new one. */
+/**
+ * The connected pages. Each push goes to all of them, and the latest push of each name to a new
+ * one.
+ */
 export class Hub<Pushes extends object> {
   readonly #pages = new Set<PushReceiver>()
   readonly #latest: Partial<Pushes> = {}

@@ -19,8 +19,9 @@ const TYPES: Readonly<Record<string, string>> = {
 }
 
 /**
- * The page of a folder by path: `/` is its index.html, `/main.js` and `/main.css` are what esbuild makes of its main.tsx. Made at
- * each start, as it takes a few hundred milliseconds. Throws when a source of the page has an error.
+ * The page of a folder by path: `/` is its index.html, `/main.js` and `/main.css` are what esbuild
+ * makes of its main.tsx. Made at each start, as it takes a few hundred milliseconds. Throws when a
+ * source of the page has an error.
  */
 export async function buildPage(folder: string): Promise<PageFiles> {
   const { outputFiles } = await build({

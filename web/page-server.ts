@@ -1,5 +1,5 @@
-// A web server for one page on this machine: lets the user's browser in, serves the page's files, performs its actions, and passes
-// WebSockets on.
+// A web server for one page on this machine: lets the user's browser in, serves the page's files,
+// performs its actions, and passes WebSockets on.
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
@@ -17,7 +17,10 @@ export interface PageHandler {
   files: PageFiles
   /** The schemas of the arguments of POST /api/NAME. */
   actions: Readonly<Record<string, z.ZodType>>
-  /** Performs an action and returns the fields of its reply. Throws Error with a sentence for the user of the page. */
+  /**
+   * Performs an action and returns the fields of its reply. Throws Error with a sentence for the
+   * user of the page.
+   */
   perform(name: string, input: unknown): Promise<object | undefined>
   /** The handler of WebSockets of a path; undefined if there is none. */
   socketAt(path: string): ((page: WebSocket) => void) | undefined
@@ -33,7 +36,10 @@ export interface PageServer {
 const BODY_BYTES = 16 * 1024
 const MESSAGE_BYTES = 256 * 1024
 
-/** Starts the server on 127.0.0.1; `port` 0 chooses a free one. Throws Refusal if the port is in use. */
+/**
+ * Starts the server on 127.0.0.1; `port` 0 chooses a free one. Throws Refusal if the port is in
+ * use.
+ */
 export async function servePage(handler: PageHandler, port: number): Promise<PageServer> {
   const gate = new Gate(handler.target)
   const server: Server = createServer({ maxHeaderSize: 16 * 1024 }, (request, response) => {

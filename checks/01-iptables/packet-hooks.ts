@@ -18,7 +18,10 @@ import { clientPod } from '../web-client.ts'
 export const PROBE_PORT = 10256
 const probes = new HookProbes('probe', PROBE_PORT)
 
-/** The node with the learner's probes, and their counters; if there are several, the one with the most probes. */
+/**
+ * The node with the learner's probes, and their counters; if there are several, the one with the
+ * most probes.
+ */
 function probedNode(
   nodes: readonly NodeView[],
 ): { node: NodeView; counts: HookCounts } | undefined {
@@ -57,7 +60,10 @@ export function probesOnOneNode(context: CheckContext): void {
 /** Other traffic may be counted between two readings; the packet is sent up to this often. */
 const ATTEMPTS = 3
 
-/** The counters match packets on the three paths through the hooks; live, a packet on each path increases exactly its counters. */
+/**
+ * The counters match packets on the three paths through the hooks; live, a packet on each path
+ * increases exactly its counters.
+ */
 export async function threePathsCounted(context: CheckContext): Promise<void> {
   const { node, counts } = probesInFiveHooks(context)
   expectSums(node, counts)
@@ -103,7 +109,8 @@ async function expectProbesCount(
     const before = await probes.readOn(live, node)
     const { exitCode } = await send()
     const actual = countedBetween(before, await probes.readOn(live, node))
-    // Other traffic can only disturb counters; an unanswered packet will not be answered on a retry.
+    // Other traffic can only disturb counters; an unanswered packet will not be answered on a
+    // retry.
     if (exitCode !== 0) return { actual: `${actual}, and there was no answer`, isFinal: true }
     return actual === counted ? undefined : { actual }
   }
@@ -121,7 +128,10 @@ function neighbourOf(node: NodeView, { nodes }: Snapshot): NodeView {
 const requestHealth = (address: string) =>
   `curl -g -s -o /dev/null --max-time 3 http://${address}:${PROBE_PORT}/healthz`
 
-/** Each packet that entered was delivered or forwarded, each that left came from a process or was forwarded. */
+/**
+ * Each packet that entered was delivered or forwarded, each that left came from a process or was
+ * forwarded.
+ */
 function expectSums({ name }: NodeView, counts: HookCounts): void {
   const { PREROUTING = 0, INPUT = 0, FORWARD = 0, OUTPUT = 0, POSTROUTING = 0 } = counts
   const silent = Object.entries(counts).find(([, packets]) => packets === 0)?.[0]
@@ -146,7 +156,10 @@ function expectSums({ name }: NodeView, counts: HookCounts): void {
 /** A packet from a node to itself leaves and enters; it is not forwarded. */
 const THERE_AND_BACK = onePacket('PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING')
 
-/** ip6tables has separate probes in the same five hooks. An IPv4 packet increases none of them, and an IPv6 packet none of iptables. */
+/**
+ * ip6tables has separate probes in the same five hooks. An IPv4 packet increases none of them, and
+ * an IPv6 packet none of iptables.
+ */
 export async function familiesAreSeparate(context: LiveContext): Promise<void> {
   const { node } = probesInFiveHooks(context)
   const { live, snapshot } = context

@@ -21,7 +21,10 @@ const chainHashes = ({ namespace, name, ports }: Service): string[] =>
     ),
   )
 
-/** A Service's chains (KUBE-SVC-, -SVL-, -EXT-, -FW-, -XLB-), those of its endpoints, and these others equal the prediction on every node. */
+/**
+ * A Service's chains (KUBE-SVC-, -SVL-, -EXT-, -FW-, -XLB-), those of its endpoints, and these
+ * others equal the prediction on every node.
+ */
 export function expectServiceChains(
   nodes: readonly NodeView[],
   service: Service,
@@ -45,7 +48,10 @@ export function expectServiceChains(
     .equalPrediction('iptables', expected)
 }
 
-/** A check, or the truth of a question, for nodes in iptables mode; fails on the first node in another one. */
+/**
+ * A check, or the truth of a question, for nodes in iptables mode; fails on the first node in
+ * another one.
+ */
 export const inIptablesMode =
   <Result>(check: (context: CheckContext) => Result) =>
   (context: CheckContext): Result => {
@@ -75,7 +81,10 @@ export const modeAnswer = ({ nodes }: CheckContext): Truth => ({
   because: 'It is the default on Linux, also where the ConfigMap has no mode.',
 })
 
-/** With the lab's Services, kube-proxy's state on every node is exactly what the API objects require. */
+/**
+ * With the lab's Services, kube-proxy's state on every node is exactly what the API objects
+ * require.
+ */
 export function everythingAsPredicted({ nodes, snapshot }: CheckContext): void {
   webService(snapshot)
   expectJumpsFirst(nodes)
@@ -102,7 +111,10 @@ const serviceChains = (service: Service): string[] =>
 export const webChain = (snapshot: Snapshot): string =>
   serviceChains(webService(snapshot).service)[0] ?? ''
 
-/** A Service's chain is named after a hash of its namespace, name, port name and protocol: the same on every node. */
+/**
+ * A Service's chain is named after a hash of its namespace, name, port name and protocol: the same
+ * on every node.
+ */
 export function nameOfWebChain({ snapshot }: CheckContext): Truth {
   const chain = webChain(snapshot)
   const { name } = webService(snapshot)
@@ -140,7 +152,10 @@ export function nameOfWebChain({ snapshot }: CheckContext): Truth {
   }
 }
 
-/** PREROUTING and OUTPUT jump to KUBE-SERVICES, which jumps to web's chain, which jumps to one chain with a DNAT for each endpoint. */
+/**
+ * PREROUTING and OUTPUT jump to KUBE-SERVICES, which jumps to web's chain, which jumps to one chain
+ * with a DNAT for each endpoint.
+ */
 export function chainsLeadToPods({ nodes, snapshot }: CheckContext): void {
   const { service, backends } = webService(snapshot)
   const chain = webChain(snapshot)
@@ -213,7 +228,9 @@ export const rulesFollowScaling = onceNoted('scaled', count, (context) => {
 const NAME = 'three-ports'
 const PORTS = 3
 
-/** A Service with three ports has three rules in KUBE-SERVICES of every node, and a chain for each. */
+/**
+ * A Service with three ports has three rules in KUBE-SERVICES of every node, and a chain for each.
+ */
 export function portsCostEntries({ nodes, snapshot }: CheckContext): void {
   const { service, address } = clusterService(snapshot, NAME, {
     ports: PORTS,

@@ -29,7 +29,10 @@ const EMPTY_SERVICE = 'nobody'
 const REFUSED = 7
 const LOOK = 'iptables -t filter -S KUBE-SERVICES'
 
-/** A rule on every node rejects packets to a Service without endpoints, from a Pod and from the node itself. */
+/**
+ * A rule on every node rejects packets to a Service without endpoints, from a Pod and from the node
+ * itself.
+ */
 export async function rejectsWithoutEndpoints(context: CheckContext): Promise<void> {
   const { nodes, snapshot, live } = context
   const { address, port } = emptyService(snapshot)
@@ -107,7 +110,10 @@ function rejectRule(node: NodeView, address: string): string {
 
 const REQUESTS = 100
 
-/** By the rules of every node, each Pod has the same share; and of 100 real requests each Pod gets about the same number. */
+/**
+ * By the rules of every node, each Pod has the same share; and of 100 real requests each Pod gets
+ * about the same number.
+ */
 export async function podSharesAreEven(context: CheckContext): Promise<void> {
   const { nodes, live, snapshot } = context
   const service = webService(snapshot)
@@ -147,7 +153,10 @@ function expectFairRules(node: NodeView, sender: Sender, service: WebService, ch
 
 const MIRROR = 'mirror'
 
-/** Each endpoint chain marks packets of its own endpoint, and a Pod that reaches itself through its Service sees another client. */
+/**
+ * Each endpoint chain marks packets of its own endpoint, and a Pod that reaches itself through its
+ * Service sees another client.
+ */
 export async function podReachesItself(context: CheckContext): Promise<void> {
   const { nodes, snapshot, live } = context
   const { address, node, service } = mirrorOf(snapshot)

@@ -1,4 +1,5 @@
-// Lab 2: what is predicted about counts of rules, sets, addresses and virtual servers, as the nodes show them.
+// Lab 2: what is predicted about counts of rules, sets, addresses and virtual servers, as the nodes
+// show them.
 
 import * as z from 'zod'
 import type { CheckContext, Question, Truth } from '../../grading/check-context.ts'
@@ -10,8 +11,8 @@ import { BEFORE, countNote, EXTRA_SERVICES, LEFT_CHAINS, WITH_EXTRA } from './no
 import { worker } from './worker.ts'
 
 /**
- * The rules that the twenty Services add to KUBE-SERVICES of a node in a mode. Other Services may have come since the first
- * count, so that the growth is divided by all new Service ports.
+ * The rules that the twenty Services add to KUBE-SERVICES of a node in a mode. Other Services may
+ * have come since the first count, so that the growth is divided by all new Service ports.
  */
 function addedIn(mode: keyof typeof BEFORE, { notes, nodes }: CheckContext): number {
   const inspect = 'kubectl get configmap lab-2 -o yaml'

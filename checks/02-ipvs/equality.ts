@@ -12,7 +12,10 @@ const DEFAULT_SCHEDULER = 'rr'
 const otherScheduler = z.string().refine((chosen) => chosen !== '' && chosen !== DEFAULT_SCHEDULER)
 const OUTPUTS = { ipset: 'ipset-save', ipvsadm: 'ipvsadm-save' }
 
-/** All sets except KUBE-LOOP-BACK equal the prediction, and a rule of KUBE-SERVICES matches against KUBE-CLUSTER-IP. */
+/**
+ * All sets except KUBE-LOOP-BACK equal the prediction, and a rule of KUBE-SERVICES matches against
+ * KUBE-CLUSTER-IP.
+ */
 export function setsEqualServices({ nodes }: CheckContext): void {
   expectNodes(nodes).chain('nat KUBE-SERVICES').hasRule('--match-set KUBE-CLUSTER-IP dst,dst', {
     expected:
@@ -24,7 +27,10 @@ export function setsEqualServices({ nodes }: CheckContext): void {
     .equalPrediction('ipvs', 'exactly the ClusterIPs and ports of all Services as members')
 }
 
-/** PREROUTING begins with KUBE-SERVICES, and the chain and those that it jumps to equal the prediction. */
+/**
+ * PREROUTING begins with KUBE-SERVICES, and the chain and those that it jumps to equal the
+ * prediction.
+ */
 export function preroutingLeadsToServices({ nodes }: CheckContext): void {
   expectNodes(nodes).chain('nat PREROUTING').jumpsFirstTo('KUBE-SERVICES')
   expectNodes(nodes)
@@ -48,7 +54,10 @@ export function outputLeadsToMark({ snapshot, nodes }: CheckContext): void {
     .equalPrediction('ipvs', `one rule in KUBE-MARK-MASQ that sets the mark ${mark}`)
 }
 
-/** POSTROUTING begins with KUBE-POSTROUTING, whose rules and hairpin set equal the prediction for this node. */
+/**
+ * POSTROUTING begins with KUBE-POSTROUTING, whose rules and hairpin set equal the prediction for
+ * this node.
+ */
 export function postroutingMasquerades({ nodes }: CheckContext): void {
   expectNodes(nodes).chain('nat POSTROUTING').jumpsFirstTo('KUBE-POSTROUTING')
   expectNodes(nodes)
@@ -62,7 +71,10 @@ export function postroutingMasquerades({ nodes }: CheckContext): void {
     .equalPrediction('ipvs', "exactly this node's endpoints as ip,proto:port,ip")
 }
 
-/** Virtual servers equal Services, real servers equal ready endpoints; scheduler, method and weight included. */
+/**
+ * Virtual servers equal Services, real servers equal ready endpoints; scheduler, method and weight
+ * included.
+ */
 export function virtualServersEqualServices({ snapshot, nodes }: CheckContext): void {
   const { scheduler } = configOf(snapshot).ipvs
   const expected = `a virtual server for each Service port, ${scheduler}, each ready Pod behind it as Masq with weight 1`

@@ -43,8 +43,8 @@ export function keepCounts({ snapshot, nodes, notes }: CheckContext): void {
     nodes.every((node) => modeOf(node) === one),
   )
   if (!mode) return
-  // A kube-proxy reports its mode before its first sync has completed: until then the chain contains rules of the
-  // other mode.
+  // A kube-proxy reports its mode before its first sync has completed: until then the chain
+  // contains rules of the other mode.
   expectNodes(nodes).chain('nat KUBE-SERVICES').equalPrediction(mode, 'the rules of this mode')
   if (mode === 'ipvs')
     expectNodes(nodes)
@@ -83,7 +83,10 @@ export const extraServicesAddRules = onceNoted(
   },
 )
 
-/** IPVS mode: the same extra Services add members to KUBE-CLUSTER-IP, one for each port, and no rule or chain. */
+/**
+ * IPVS mode: the same extra Services add members to KUBE-CLUSTER-IP, one for each port, and no rule
+ * or chain.
+ */
 export const extraServicesAddMembersOnly = onceNoted(
   WITH_EXTRA.ipvs,
   countNote,
@@ -104,7 +107,10 @@ export const extraServicesAddMembersOnly = onceNoted(
   },
 )
 
-/** The counts now, the number of Service ports that were added since those before, and both counts of each node. */
+/**
+ * The counts now, the number of Service ports that were added since those before, and both counts
+ * of each node.
+ */
 function countsAround(snapshot: Snapshot, before: CountNote | undefined) {
   const size = extraServices(snapshot)
   expectThat(size >= EXTRA_SERVICES, {

@@ -80,7 +80,9 @@ const chainCounts = z
   .record(z.string(), z.number())
   .refine((counts) => Object.values(counts).some(Boolean))
 
-/** The old chains were counted on every node before the flush; the counts are stored in the cluster. */
+/**
+ * The old chains were counted on every node before the flush; the counts are stored in the cluster.
+ */
 export const leftoversCounted = onceNoted(LEFT_CHAINS, chainCounts, ({ nodes, live }) => {
   expectNodes(nodes).runMode('ipvs', {
     expected: 'kube-proxy in ipvs mode, after the switch',
@@ -102,7 +104,10 @@ export const leftoversCounted = onceNoted(LEFT_CHAINS, chainCounts, ({ nodes, li
 const staleServiceChains = (node: NodeView) =>
   [...(stateOf(node).iptables.get('nat')?.keys() ?? [])].filter(isServiceChain).length
 
-/** No chain, rule or jump of iptables mode is left, the filter table is that of IPVS mode, and the Service web answers. */
+/**
+ * No chain, rule or jump of iptables mode is left, the filter table is that of IPVS mode, and the
+ * Service web answers.
+ */
 export async function nothingLeft(context: CheckContext): Promise<void> {
   const { nodes, live, snapshot } = context
   expectNodes(nodes)
@@ -129,7 +134,10 @@ function isAboutWholeTables({ where, kind, expected, actual, interferes }: Diffe
   return isChain && (kind === 'stale' || kind === 'missing')
 }
 
-/** The differences on a node that `make flush-nat` removes, for captures in which they were removed afterwards. */
+/**
+ * The differences on a node that `make flush-nat` removes, for captures in which they were removed
+ * afterwards.
+ */
 export function leftoverDifferences(node: NodeView): Difference[] {
   return evaluate(node, 'ipvs').differences.filter(isAboutWholeTables)
 }

@@ -1,4 +1,5 @@
-// Lab 2: requests of Pods and nodes through IPVS, observed in its connection list, the counters of rules, conntrack and access logs.
+// Lab 2: requests of Pods and nodes through IPVS, observed in its connection list, the counters of
+// rules, conntrack and access logs.
 
 import { parseConntrack } from '../../dataplane/conntrack.ts'
 import type { CheckContext, LiveContext } from '../../grading/check-context.ts'
@@ -22,7 +23,10 @@ import { nodePortService } from '../03-from-outside/exposed-service.ts'
 import { clientPod } from '../web-client.ts'
 import { outputLeadsToMark } from './equality.ts'
 
-/** The packets on the rule that marks packets from outside the Pod network. kube-proxy zeroes its counter at each sync. */
+/**
+ * The packets on the rule that marks packets from outside the Pod network. kube-proxy zeroes its
+ * counter at each sync.
+ */
 const markedOn = async (live: LiveCluster, node: string): Promise<number> =>
   (await packetsOn(live, node, ['nat', 'KUBE-SERVICES'], (spec) =>
     /KUBE-CLUSTER-IP.*-j KUBE-MARK-MASQ$/.test(spec),
@@ -34,7 +38,10 @@ interface IpvsConnection {
   backend: string
 }
 
-/** The connections of IPVS are up to date, while `ipvsadm --stats` is updated only every two seconds. */
+/**
+ * The connections of IPVS are up to date, while `ipvsadm --stats` is updated only every two
+ * seconds.
+ */
 const LIST_CONNECTIONS = 'ipvsadm -Lnc'
 const CONNECTION = /^(?:TCP|UDP|SCTP)\s+\S+\s+\S+\s+([\d.]+):(\d+)\s+(\S+)\s+([\d.]+):\d+$/gm
 
@@ -55,7 +62,10 @@ export function parseConnections(
 /** Other connections and kube-proxy's syncs disturb a counter; it is read up to this often. */
 const ATTEMPTS = 4
 
-/** OUTPUT and the mark equal the prediction; a request from a node increases the marking rule's counter, one from a Pod does not. */
+/**
+ * OUTPUT and the mark equal the prediction; a request from a node increases the marking rule's
+ * counter, one from a Pod does not.
+ */
 export async function requestFromNodeIsMarked(context: CheckContext): Promise<void> {
   outputLeadsToMark(context)
   const { live, snapshot } = context
@@ -85,14 +95,18 @@ export async function requestFromNodeIsMarked(context: CheckContext): Promise<vo
   })
 }
 
-/** A node's request reaches each backend with the node's address on the route to it; a capture's packet is traced instead. */
+/**
+ * A node's request reaches each backend with the node's address on the route to it; a capture's
+ * packet is traced instead.
+ */
 export async function sourceIsEgressAddress(context: CheckContext): Promise<void> {
   const { live, snapshot, nodes } = context
   const service = webService(snapshot)
   const backends = service.backends.map(({ address }) => address)
   if (!live)
     return expectNodes(nodes).packetReaches('node', service, { backends, masqueraded: true })
-  // A node with a backend shows both: an address of the Pod network for its own backend, the node's for the other.
+  // A node with a backend shows both: an address of the Pod network for its own backend, the node's
+  // for the other.
   const node = service.backends[0]?.node ?? nodes[0]?.name ?? ''
   const times = Math.max(4, backends.length * 2)
   const { logged } = await expectAnswers(context, live, fromNode(node), service, times, {
@@ -156,9 +170,9 @@ export async function rulesSeeFirstPacketOnly({
 const POD_REQUESTS = 4
 
 /**
- * Sends real requests from the client Pod. The ClusterIP is local to the node, IPVS lists each connection, conntrack shows
- * replies from a backend to the Pod, and the backends log the Pod's address. On a capture, the packet is traced through the
- * recorded rules instead.
+ * Sends real requests from the client Pod. The ClusterIP is local to the node, IPVS lists each
+ * connection, conntrack shows replies from a backend to the Pod, and the backends log the Pod's
+ * address. On a capture, the packet is traced through the recorded rules instead.
  */
 export async function requestFromPod(context: CheckContext): Promise<void> {
   const { live, snapshot } = context
@@ -196,7 +210,10 @@ export async function requestFromPod(context: CheckContext): Promise<void> {
   )
 }
 
-/** IPVS and conntrack of the client's node list its connections from these ports, with replies of a backend to the client. */
+/**
+ * IPVS and conntrack of the client's node list its connections from these ports, with replies of a
+ * backend to the client.
+ */
 async function expectListed(
   live: LiveCluster,
   { node, address }: PodRequester,
@@ -233,7 +250,9 @@ async function expectListed(
   })
 }
 
-/** The learner's NodePort Service has a virtual server per node address and answers on every node. */
+/**
+ * The learner's NodePort Service has a virtual server per node address and answers on every node.
+ */
 export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const { nodePort } = nodePortService(snapshot)
   expectNodes(nodes)
@@ -250,17 +269,25 @@ export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): 
   }
 }
 
-/** Each node with the next one, which sends the request: a node's request to its own address would not traverse INPUT. */
+/**
+ * Each node with the next one, which sends the request: a node's request to its own address would
+ * not traverse INPUT.
+ */
 const askedByNext = (nodes: readonly NodeView[]) =>
   nodes.map((node, index) => ({ node, from: nodes[(index + 1) % nodes.length]?.name ?? node.name }))
 
 const NO_REPLY = { error: 'none', status: 0 }
 /** Enough requests for each backend, and to notice a loss of one packet in ten. */
 const PORT_REQUESTS = 12
-/** A busy machine that answers after 200 ms also causes TCP retransmissions, but hardly in each of this many series. */
+/**
+ * A busy machine that answers after 200 ms also causes TCP retransmissions, but hardly in each of
+ * this many series.
+ */
 const SERIES = 3
 
-/** Requests each node's port from another node, until all packets of a series of requests arrive. */
+/**
+ * Requests each node's port from another node, until all packets of a series of requests arrive.
+ */
 async function expectAnswersEverywhere(
   live: LiveCluster,
   snapshot: Snapshot,

@@ -1,4 +1,5 @@
-// What lab 3 predicts and asks: the truth by the rules and objects of this cluster, with the typical wrong answers.
+// What lab 3 predicts and asks: the truth by the rules and objects of this cluster, with the
+// typical wrong answers.
 
 import { contains } from '../../dataplane/ip-address.ts'
 import type { CheckContext, EvidenceCheck, Truth } from '../../grading/check-context.ts'

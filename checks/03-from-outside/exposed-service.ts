@@ -22,7 +22,10 @@ import { expectServiceChains } from '../01-iptables/service-chains.ts'
 import { backendsOnTwoNodes } from '../web-client.ts'
 import { addressesOutside, expectFromOutside } from './outside-requests.ts'
 
-/** A Service of the learner that outside clients can reach, in front of the web Pods, and the first of its TCP ports. */
+/**
+ * A Service of the learner that outside clients can reach, in front of the web Pods, and the first
+ * of its TCP ports.
+ */
 interface ExposedService {
   service: Service
   name: string
@@ -35,7 +38,10 @@ interface ExposedService {
 export const nodePortService = (snapshot: Snapshot): ExposedService =>
   expectExposed(snapshot, 'NodePort', 'np')
 
-/** The Service of type LoadBalancer in front of the web Pods, and its address; fails when either is missing. */
+/**
+ * The Service of type LoadBalancer in front of the web Pods, and its address; fails when either is
+ * missing.
+ */
 export function loadBalancerService(snapshot: Snapshot): ExposedService & { address: string } {
   const exposed = expectExposed(snapshot, 'LoadBalancer', 'lb')
   const { name, service } = exposed
@@ -73,7 +79,10 @@ export function expectPolicy(
   })
 }
 
-/** If there are several: the one in the lab text, else one with policy Cluster, else the first by name. */
+/**
+ * If there are several: the one in the lab text, else one with policy Cluster, else the first by
+ * name.
+ */
 function expectExposed(
   snapshot: Snapshot,
   type: 'NodePort' | 'LoadBalancer',
@@ -115,11 +124,16 @@ export function webHasChains(context: CheckContext): void {
   })
 }
 
-/** How long a load balancer may take to notice a change: it sends health checks every few seconds. */
+/**
+ * How long a load balancer may take to notice a change: it sends health checks every few seconds.
+ */
 const NOTICE_MS = 6000
 const REQUESTS = 16
 
-/** Every node has rules for the load balancer's address with its own chain for outside traffic, and an outside client gets an answer. */
+/**
+ * Every node has rules for the load balancer's address with its own chain for outside traffic, and
+ * an outside client gets an answer.
+ */
 export async function addressAnswers({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const { name, address, port, service } = loadBalancerService(snapshot)
   expectServiceChains(nodes, service, {
@@ -137,7 +151,10 @@ function nodesWithBackends(snapshot: Snapshot) {
   return expectNodes(snapshot.nodes.filter(({ name }) => names.has(name)))
 }
 
-/** Requests from outside are answered, enough for each node behind the load balancer, within the load balancer's reaction time. */
+/**
+ * Requests from outside are answered, enough for each node behind the load balancer, within the
+ * load balancer's reaction time.
+ */
 export async function expectAllAnswered(live: LiveCluster, target: HttpRequests): Promise<void> {
   const request = { seconds: 2, ...target, times: REQUESTS }
   let answered: Answered = { request, replies: [] }
@@ -154,8 +171,9 @@ export async function expectAllAnswered(live: LiveCluster, target: HttpRequests)
 }
 
 /**
- * loadBalancerSourceRanges admits one client to the load balancer's address and drops another. On a capture: by the rules of
- * every node with a backend, a packet from a range reaches one, and a packet from elsewhere does not.
+ * loadBalancerSourceRanges admits one client to the load balancer's address and drops another. On a
+ * capture: by the rules of every node with a backend, a packet from a range reaches one, and a
+ * packet from elsewhere does not.
  */
 export async function rangesLetIn({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const { name, address, port, service } = loadBalancerService(snapshot)

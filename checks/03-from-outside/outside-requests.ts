@@ -35,7 +35,10 @@ export const tracedFromOutside = ({ node, ...target }: NodeRequest) => ({
   differences: traceLine(node, fromOutside.sender, target),
 })
 
-/** Requests from outside have this number of answers with that status, or, if `times` is 0, no answer at all. */
+/**
+ * Requests from outside have this number of answers with that status, or, if `times` is 0, no
+ * answer at all.
+ */
 export function expectFromOutside(
   { request, replies }: Answered<HttpRequests | NodeRequest>,
   {

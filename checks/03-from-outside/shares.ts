@@ -37,7 +37,10 @@ function podsByNode(snapshot: Snapshot): Map<string, number> {
   return counts
 }
 
-/** A Pod's part of all requests under externalTrafficPolicy Local: the load balancer spreads over nodes, each node over its own Pods. */
+/**
+ * A Pod's part of all requests under externalTrafficPolicy Local: the load balancer spreads over
+ * nodes, each node over its own Pods.
+ */
 function expectedShare(pods: ReadonlyMap<string, number>, node: string): number {
   const neighbours = pods.get(node)
   return neighbours === undefined ? 0 : 1 / pods.size / neighbours
@@ -63,13 +66,22 @@ const drawShares = (shares: readonly PodShare[], title: string): string[] => [
 ]
 
 const REQUESTS = 120
-/** A share may be wrong because a node came back during a measurement: it is measured up to this often with all nodes. */
+/**
+ * A share may be wrong because a node came back during a measurement: it is measured up to this
+ * often with all nodes.
+ */
 const ATTEMPTS = 3
-/** A load balancer uses an excluded node again after its next health checks, which take long on a busy machine. */
+/**
+ * A load balancer uses an excluded node again after its next health checks, which take long on a
+ * busy machine.
+ */
 const BACK_MS = 20_000
 const GAP_MS = 500
 
-/** Measures each Pod's share of real connections from outside, draws it, and fails unless it matches policy Local and the Pods' placement. */
+/**
+ * Measures each Pod's share of real connections from outside, draws it, and fails unless it matches
+ * policy Local and the Pods' placement.
+ */
 async function measureShares({ snapshot, show }: CheckContext, live: LiveCluster) {
   const { address, port, name } = localService(snapshot)
   const web = webService(snapshot)
@@ -104,8 +116,9 @@ async function measureShares({ snapshot, show }: CheckContext, live: LiveCluster
 }
 
 /**
- * Measures until the shares are good, at most a few times with every node of the load balancer. A measurement without answers
- * from one of them does not count until the load balancer had time to use it again.
+ * Measures until the shares are good, at most a few times with every node of the load balancer. A
+ * measurement without answers from one of them does not count until the load balancer had time to
+ * use it again.
  * @param isGood whether shares match the expectation
  * @returns the last measurement
  */
@@ -131,7 +144,10 @@ const LIST_PODS = `kubectl -n ${WEB_NAMESPACE} get pods -l app=web -o wide`
 /** The minimum factor between the shares of Pods with few and with many neighbours. */
 const CLEARLY = 1.15
 
-/** The Pods of web by node, on two nodes or more, on one of them more than on another. Not applicable for an earlier capture. */
+/**
+ * The Pods of web by node, on two nodes or more, on one of them more than on another. Not
+ * applicable for an earlier capture.
+ */
 function unevenPods({ snapshot, live }: CheckContext): Map<string, number> {
   localService(snapshot)
   const pods = podsByNode(snapshot)
@@ -147,7 +163,10 @@ function unevenPods({ snapshot, live }: CheckContext): Map<string, number> {
   return pods
 }
 
-/** With uneven Pods under externalTrafficPolicy Local, a Pod's share depends on how many neighbours it has: measured, and kept. */
+/**
+ * With uneven Pods under externalTrafficPolicy Local, a Pod's share depends on how many neighbours
+ * it has: measured, and kept.
+ */
 export async function sharesAreUneven(context: CheckContext): Promise<void> {
   const { live, notes, show } = context
   const known = live && notes.read(NOTE, sharesSchema)
@@ -184,7 +203,10 @@ const waysToWrite = (share: number): string[] => [
 const EQUAL_SHARE =
   'That would be right if the load balancer divided by Pods. It divides by nodes, because it knows nothing of Pods.'
 
-/** Prediction: the share of one Pod on the node with the fewest Pods, while they are unevenly spread. */
+/**
+ * Prediction: the share of one Pod on the node with the fewest Pods, while they are unevenly
+ * spread.
+ */
 export function shareOnEmptiestNode(context: CheckContext): Truth {
   const pods = unevenPods(context)
   const total = [...pods.values()].reduce((sum, count) => sum + count, 0)
@@ -197,7 +219,9 @@ export function shareOnEmptiestNode(context: CheckContext): Truth {
   }
 }
 
-/** Question: the share of one Pod on the node with the most Pods, while they are unevenly spread. */
+/**
+ * Question: the share of one Pod on the node with the most Pods, while they are unevenly spread.
+ */
 export function shareOnFullestNode(context: CheckContext): Truth {
   const pods = unevenPods(context)
   const fullest = extremeNode(pods, 'most')
@@ -225,7 +249,10 @@ export function shareOnFullestNode(context: CheckContext): Truth {
 const HOSTNAME = 'kubernetes.io/hostname'
 const MANIFEST = 'labs/03-from-outside/manifests/anti-affinity.yaml'
 
-/** Every Pod of web has anti-affinity to the others, they are evenly spread, and each gets the same measured share. */
+/**
+ * Every Pod of web has anti-affinity to the others, they are evenly spread, and each gets the same
+ * measured share.
+ */
 export async function sharesAreEven(context: CheckContext): Promise<void> {
   const { snapshot, live, notes, show } = context
   localService(snapshot)

@@ -29,8 +29,8 @@ const RANGE = { first: 30000, last: 32767 }
 const NODE_PORTS = 'KUBE-NODEPORTS'
 
 /**
- * The node port is in the range, KUBE-NODEPORTS is the last rule of KUBE-SERVICES and leads to the Service, and every node answers an
- * outside client, with or without a local Pod.
+ * The node port is in the range, KUBE-NODEPORTS is the last rule of KUBE-SERVICES and leads to the
+ * Service, and every node answers an outside client, with or without a local Pod.
  */
 export async function nodePortAnswersEverywhere({
   snapshot,
@@ -64,7 +64,10 @@ export async function nodePortAnswersEverywhere({
       expectNode(node).packetReaches({ outside: EXAMPLE_CLIENT }, target, {}, texts)
 }
 
-/** Question: where KUBE-NODEPORTS sends a packet for the node port: KUBE-EXT-… since 1.24, the Service's own chains before. */
+/**
+ * Question: where KUBE-NODEPORTS sends a packet for the node port: KUBE-EXT-… since 1.24, the
+ * Service's own chains before.
+ */
 export function nodePortChain({ snapshot, nodes: [node] }: CheckContext): Truth {
   const { nodePort } = nodePortService(snapshot)
   const nat = node && evaluate(node, 'iptables').expected.iptables.get('nat')
@@ -101,7 +104,10 @@ export function nodePortChain({ snapshot, nodes: [node] }: CheckContext): Truth 
 /** Requests to each node: enough that some go to a Pod on another node. */
 const REQUESTS = 6
 
-/** Policy Cluster: a node forwards requests to Pods of other nodes, and each Pod logs an address of the node instead of the client. */
+/**
+ * Policy Cluster: a node forwards requests to Pods of other nodes, and each Pod logs an address of
+ * the node instead of the client.
+ */
 export async function clientIsLost({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const { service, nodePort } = nodePortService(snapshot)
   expectPolicy(service, 'Cluster')
@@ -158,7 +164,10 @@ export async function clientIsLost({ snapshot, nodes, live }: CheckContext): Pro
 const addressesOf = (node: NodeView) =>
   stateOf(node).links.flatMap((link) => link.addresses.map(({ address }) => address))
 
-/** Question: the client that web logs for a request to a node without Pods: the node's own address, because the Pods are on other nodes. */
+/**
+ * Question: the client that web logs for a request to a node without Pods: the node's own address,
+ * because the Pods are on other nodes.
+ */
 export function loggedClient({ snapshot, nodes }: CheckContext): Truth {
   const { nodePort, service } = nodePortService(snapshot)
   const taken = new Set(webService(snapshot).backends.map(({ node }) => node))
@@ -199,7 +208,10 @@ export function loggedClient({ snapshot, nodes }: CheckContext): Truth {
 const TO_ONE_NODE = 4
 const LIST_LOCAL_CHAINS = 'iptables-save | grep -E "KUBE-SVL|KUBE-EXT|no local endpoints"'
 
-/** With externalTrafficPolicy Local a node answers with its own Pods, which see the real client, and drops packets if it has none. */
+/**
+ * With externalTrafficPolicy Local a node answers with its own Pods, which see the real client, and
+ * drops packets if it has none.
+ */
 export async function clientIsKept({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const { service, nodePort } = localService(snapshot)
   expectServiceChains(nodes, service, {

@@ -11,8 +11,9 @@ import { countedByProbes } from './virtual-server.ts'
 const LIST_CONNECTIONS = 'ipvsadm -Lnc'
 
 /**
- * Predict: what the client sees before anything brings the replies back through the director. The real servers have the
- * client on their own link, so their replies never pass the director; the step's own repair hides it afterwards.
+ * Predict: what the client sees before anything brings the replies back through the director. The
+ * real servers have the client on their own link, so their replies never pass the director; the
+ * step's own repair hides it afterwards.
  */
 export async function firstRequest(context: CheckContext): Promise<Truth> {
   const { director } = await lvsNodes(context)

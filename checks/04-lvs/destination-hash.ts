@@ -12,7 +12,9 @@ const SCHEDULERS = ['dh', 'lblc', 'lblcr'] as const
 type Locality = (typeof SCHEDULERS)[number]
 /** Number of new destinations, connected to one after the other. */
 const FRESH = 16
-/** Connections to one destination, with a weight of 2: many more than the weight of one real server. */
+/**
+ * Connections to one destination, with a weight of 2: many more than the weight of one real server.
+ */
 const BURST = 12
 
 /** The most connections of the burst at one real server, by scheduler. */
@@ -30,9 +32,9 @@ const BURST_RULES: Record<Locality, { most: number; because: string }> = {
 }
 
 /**
- * All three send a destination to one real server. dh computes which, lblc and lblcr give a new one to the server with the
- * fewest connections; under a burst dh stays, lblc moves the destination and lblcr shares it (ip_vs_dh.c, ip_vs_lblc.c,
- * ip_vs_lblcr.c).
+ * All three send a destination to one real server. dh computes which, lblc and lblcr give a new one
+ * to the server with the fewest connections; under a burst dh stays, lblc moves the destination and
+ * lblcr shares it (ip_vs_dh.c, ip_vs_lblc.c, ip_vs_lblcr.c).
  */
 export const schedulersUseDestinations = compareSchedulers(
   SCHEDULERS,
@@ -48,7 +50,10 @@ export const schedulersUseDestinations = compareSchedulers(
   (live, lvs, scheduler) => expectAssigned(live, lvs, scheduler),
 )
 
-/** Predict: how many of the connections for one destination the busier real server gets with lblc; the check has measured it. */
+/**
+ * Predict: how many of the connections for one destination the busier real server gets with lblc;
+ * the check has measured it.
+ */
 export async function burstOfLblc(context: CheckContext): Promise<Truth> {
   const { director } = await lvsNodes(context)
   const { dh, lblc, lblcr } = BURST_RULES
@@ -63,7 +68,10 @@ export async function burstOfLblc(context: CheckContext): Promise<Truth> {
   }
 }
 
-/** By the director's rules the first packet to such a destination has the mark of the scheduler's virtual server. */
+/**
+ * By the director's rules the first packet to such a destination has the mark of the scheduler's
+ * virtual server.
+ */
 function expectMarkByRules({ director }: LvsNodes, scheduler: Locality): void {
   const port = PORT[scheduler]
   const to = { address: destinationAddress(1), port }
@@ -78,7 +86,10 @@ function expectMarkByRules({ director }: LvsNodes, scheduler: Locality): void {
   })
 }
 
-/** Connects to each of 16 new destinations, then again, then 12 times to one more. Returns one line with the answering servers. */
+/**
+ * Connects to each of 16 new destinations, then again, then 12 times to one more. Returns one line
+ * with the answering servers.
+ */
 async function expectAssigned(
   live: LiveCluster,
   lvs: LvsNodes,
@@ -115,7 +126,8 @@ async function expectAssigned(
     expected: `that ${scheduler} sends each destination to the same real server again`,
     actual: `${moved} of ${FRESH} destinations changed`,
   })
-  // The server with fewer connections gets the next one, so of each pair of new destinations both real servers get one.
+  // The server with fewer connections gets the next one, so of each pair of new destinations both
+  // real servers get one.
   const isPaired = once.every((answer, index) => index % 2 === 0 || answer !== once[index - 1])
   // A hash alternates by chance once in 256 measurements.
   if (scheduler === 'dh' && draw === 0 && isPaired) return expectAssigned(live, lvs, scheduler, 1)
@@ -139,7 +151,10 @@ async function expectAssigned(
   return line
 }
 
-/** 17 destinations. The locality schedulers remember a destination for a day, so each second uses others. */
+/**
+ * 17 destinations. The locality schedulers remember a destination for a day, so each second uses
+ * others.
+ */
 function newDestinations(draw: number): string[] {
   const slots = Math.floor(NETWORK_SIZE / (FRESH + 1))
   const slot = (Math.floor(Date.now() / 1000) + draw * Math.floor(slots / 2)) % slots

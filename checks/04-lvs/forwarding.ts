@@ -16,7 +16,10 @@ import {
 
 type Method = keyof typeof REAL_PORT
 
-/** Of each forwarding method: the virtual server, the filter for its packets at a real server, and how they arrive there. */
+/**
+ * Of each forwarding method: the virtual server, the filter for its packets at a real server, and
+ * how they arrive there.
+ */
 const METHODS = {
   masq: {
     address: VIP,
@@ -36,7 +39,9 @@ const METHODS = {
 } as const
 const CAPTURE_SECONDS = 6
 
-/** The hardware address of the interface that has an address; undefined if `ip` did not print it. */
+/**
+ * The hardware address of the interface that has an address; undefined if `ip` did not print it.
+ */
 const hardwareAddress = (node: NodeView, address: string): string | undefined =>
   stateOf(node).links.find(({ addresses }) => addresses.some((one) => one.address === address))
     ?.hardwareAddress
@@ -50,12 +55,18 @@ export async function natRewritesAddresses(context: CheckContext): Promise<void>
   await expectForwardedBy(context, lvs, 'masq')
 }
 
-/** Direct routing: both real servers have the address and answer directly, and only the frame header is new. */
+/**
+ * Direct routing: both real servers have the address and answer directly, and only the frame header
+ * is new.
+ */
 export async function directRoutingAnswers(context: CheckContext): Promise<void> {
   await sharedAddressAnswers(context, await lvsNodes(context), 'route')
 }
 
-/** Only in the initial user namespace, where all users are mapped, may root load modules (user_namespaces(7)). */
+/**
+ * Only in the initial user namespace, where all users are mapped, may root load modules
+ * (user_namespaces(7)).
+ */
 const loadsModules = "grep -q '4294967295$' /proc/self/uid_map"
 
 /** Tunnelling: the client's packet arrives unchanged, encapsulated in another one. */
@@ -108,8 +119,9 @@ async function sharedAddressAnswers(
 }
 
 /**
- * The headers of a packet that the director has forwarded, as a pattern for what tcpdump -e prints after the length: NAT writes new
- * addresses, direct routing none, and a tunnel puts the packet into another one.
+ * The headers of a packet that the director has forwarded, as a pattern for what tcpdump -e prints
+ * after the length: NAT writes new addresses, direct routing none, and a tunnel puts the packet
+ * into another one.
  */
 function headersOf(method: Method, { directorAddress }: LvsNodes, { address }: RealNode): string {
   const literal = (text: string) => text.replaceAll('.', '\\.')
@@ -122,7 +134,10 @@ function headersOf(method: Method, { directorAddress }: LvsNodes, { address }: R
   }[method]
 }
 
-/** A captured frame of a real request at the first real server comes from the director, with the headers of the method. */
+/**
+ * A captured frame of a real request at the first real server comes from the director, with the
+ * headers of the method.
+ */
 async function expectForwardedBy(
   context: CheckContext,
   lvs: LvsNodes,
@@ -147,8 +162,9 @@ async function expectForwardedBy(
 }
 
 /**
- * The first SYN that matches the filter at a real server, while requests are sent, as tcpdump prints it; empty if none arrives:
- * `10:16:33.538180 72:54:… > 8a:6d:…, ethertype IPv4 (0x0800), length 94: 172.18.0.2 > 172.18.0.3: 172.18.0.1.52588 > 192.0.2.11.8092: Flags [S]`
+ * The first SYN that matches the filter at a real server, while requests are sent, as tcpdump
+ * prints it; empty if none arrives: `10:16:33.538180 72:54:… > 8a:6d:…, ethertype IPv4 (0x0800),
+ * length 94: 172.18.0.2 > 172.18.0.3: 172.18.0.1.52588 > 192.0.2.11.8092: Flags [S]`
  */
 async function frameAt(
   live: LiveCluster,
@@ -205,7 +221,9 @@ export async function frameDestination(context: CheckContext): Promise<Truth> {
   }
 }
 
-/** The client that real servers see behind NAT: the director, which masquerades forwarded packets. */
+/**
+ * The client that real servers see behind NAT: the director, which masquerades forwarded packets.
+ */
 export async function seenClient(context: CheckContext): Promise<Truth> {
   const { directorAddress, realServers } = await lvsNodes(context)
   return {

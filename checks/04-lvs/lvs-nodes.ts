@@ -16,7 +16,10 @@ import { OUTSIDE } from '../../host/outside.ts'
 
 /** The address of the virtual servers that forward by NAT. Only the director has it. */
 export const VIP = '192.0.2.10'
-/** The address of those that forward by direct routing or through a tunnel; the real servers also have it. */
+/**
+ * The address of those that forward by direct routing or through a tunnel; the real servers also
+ * have it.
+ */
 export const SHARED_VIP = '192.0.2.11'
 /** The addresses that kube-proxy must not touch. */
 export const VIPS = [VIP, SHARED_VIP]
@@ -27,17 +30,25 @@ export const clientAddress = (number: number) => `198.18.${hostPart(number)}`
 /** Destination addresses from 198.19.0.0/16, which the director accepts by firewall mark. */
 export const destinationAddress = (number: number) => `198.19.${hostPart(number)}`
 
-/** Scatters consecutive numbers over the network, because a multiplicative hash of neighbours would look regular. */
+/**
+ * Scatters consecutive numbers over the network, because a multiplicative hash of neighbours would
+ * look regular.
+ */
 function hostPart(number: number): string {
   const product = (number * 28_411) % NETWORK_SIZE
   const scattered = ((product ^ (product >> 7)) * 31_337) % NETWORK_SIZE
   return `${scattered >> 8}.${scattered & 255}`
 }
 
-/** The ports of real servers. Direct routing and tunnels keep the port, so each method has its own. */
+/**
+ * The ports of real servers. Direct routing and tunnels keep the port, so each method has its own.
+ */
 export const REAL_PORT = { masq: 8090, route: 8091, tunnel: 8092 } as const
 
-/** A second real server on each node, on a distant port: mh hashes port plus address, so neighbours could be equal (ip_vs_mh_hashkey). */
+/**
+ * A second real server on each node, on a distant port: mh hashes port plus address, so neighbours
+ * could be equal (ip_vs_mh_hashkey).
+ */
 export const SECOND_PORT = 8990
 
 /** Scheduler → port of its virtual server, or the firewall mark that equals the port. */
@@ -65,7 +76,10 @@ export interface RealNode {
   pod: string
 }
 
-/** Director and real servers. Fails when one is missing; not applicable without IPVS in the kernel or a machine outside. */
+/**
+ * Director and real servers. Fails when one is missing; not applicable without IPVS in the kernel
+ * or a machine outside.
+ */
 export async function lvsNodes(context: CheckContext): Promise<LvsNodes> {
   const { snapshot, live } = context
   if (live && !live.cluster.capabilities.hasOutside)

@@ -1,4 +1,5 @@
-// Connections of the machine outside the cluster to virtual servers: single requests, and connections that stay open.
+// Connections of the machine outside the cluster to virtual servers: single requests, and
+// connections that stay open.
 
 import type { Advice } from '../../grading/advice.ts'
 import { fail } from '../../grading/failure.ts'
@@ -22,7 +23,10 @@ export const requestTimes = (times: number, request: OrderedRequest): ClientActi
 
 const NODE_AND_PORT = /^(\S+):\d+$/
 
-/** Performs actions in order, until an answer is missing. Returns the answers: the names of real servers, `NODE:PORT`. */
+/**
+ * Performs actions in order, until an answer is missing. Returns the answers: the names of real
+ * servers, `NODE:PORT`.
+ */
 export async function perform(live: LiveCluster, acts: readonly ClientAction[]): Promise<string[]> {
   const { stdout } = await live.onNode(OUTSIDE, requestsInOrder(acts))
   return readReplies(stdout).flatMap(({ line }) => (NODE_AND_PORT.test(line) ? line : []))

@@ -23,7 +23,10 @@ import {
   heaviest,
 } from './virtual-server.ts'
 
-/** Two full rounds of weights 3 and 1, so the split is exact at any position in the scheduler's round. */
+/**
+ * Two full rounds of weights 3 and 1, so the split is exact at any position in the scheduler's
+ * round.
+ */
 const REQUESTS = 8
 const at = (scheduler: keyof typeof PORT) => ({ address: VIP, port: PORT[scheduler] })
 const wrr = {
@@ -33,7 +36,10 @@ const wrr = {
   weights: [3, 1],
 } as const
 
-/** rr takes the real servers strictly in turn, regardless of weights; wrr in proportion to their weights. */
+/**
+ * rr takes the real servers strictly in turn, regardless of weights; wrr in proportion to their
+ * weights.
+ */
 export async function schedulersTakeTurns(context: CheckContext): Promise<void> {
   const lvs = await lvsNodes(context)
   expectVirtualServer(lvs, {
@@ -70,7 +76,9 @@ export async function schedulersTakeTurns(context: CheckContext): Promise<void> 
   })
 }
 
-/** The share of requests that wrr gives to the heavier real server, by the weights on the director. */
+/**
+ * The share of requests that wrr gives to the heavier real server, by the weights on the director.
+ */
 export async function heavierShare(context: CheckContext): Promise<Truth> {
   const lvs = await lvsNodes(context)
   const { realServers } = expectVirtualServer(lvs, wrr)
@@ -113,8 +121,9 @@ export async function turnsOfHeavier(context: CheckContext): Promise<Truth> {
 type Counting = 'lc' | 'wlc' | 'sed' | 'nq'
 
 /**
- * The expected behaviour of a scheduler with connections that stay open and weights 4 and 1: how many of the first three and
- * of all eight go to the heavy server. Derived from ip_vs_lc.c, ip_vs_wlc.c, ip_vs_sed.c and ip_vs_nq.c; independent of ties.
+ * The expected behaviour of a scheduler with connections that stay open and weights 4 and 1: how
+ * many of the first three and of all eight go to the heavy server. Derived from ip_vs_lc.c,
+ * ip_vs_wlc.c, ip_vs_sed.c and ip_vs_nq.c; independent of ties.
  */
 const RULES: Record<Counting, { early: readonly number[]; all: number; because: string }> = {
   lc: { early: [1, 2], all: 4, because: 'it counts connections and ignores weights' },
@@ -148,7 +157,10 @@ export const schedulersCountConnections = compareSchedulers(
   ['H: the heavy one, L: the light one, in the order in which connections were opened'],
 )
 
-/** Opens eight connections, closes the heavy server's, opens two more. Fails unless the choices are the scheduler's; returns them as a line. */
+/**
+ * Opens eight connections, closes the heavy server's, opens two more. Fails unless the choices are
+ * the scheduler's; returns them as a line.
+ */
 async function expectCounting(
   live: LiveCluster,
   lvs: LvsNodes,
@@ -184,7 +196,10 @@ async function expectCounting(
   return line
 }
 
-/** Predict: how many of eight open connections the heavier real server gets with wlc; the check has measured it. */
+/**
+ * Predict: how many of eight open connections the heavier real server gets with wlc; the check has
+ * measured it.
+ */
 export async function openAtHeavier(context: CheckContext): Promise<Truth> {
   const { director } = await lvsNodes(context)
   return {
@@ -206,7 +221,10 @@ export async function openAtHeavier(context: CheckContext): Promise<Truth> {
   }
 }
 
-/** Predict: how many clients keep their real server with mh when another one is removed; the check has measured it. */
+/**
+ * Predict: how many clients keep their real server with mh when another one is removed; the check
+ * has measured it.
+ */
 export async function clientsThatStay(context: CheckContext): Promise<Truth> {
   const { director } = await lvsNodes(context)
   return {
@@ -235,17 +253,26 @@ const CLIENTS = 40
 /** How many of them send a second request. */
 const AGAIN = 8
 const PORTS = [REAL_PORT.masq, SECOND_PORT]
-/** sh reassigns its buckets, so about a third stays by chance; Maglev moves few clients (NSDI 2016, section 5.3). */
+/**
+ * sh reassigns its buckets, so about a third stays by chance; Maglev moves few clients (NSDI 2016,
+ * section 5.3).
+ */
 const STAYS = { sh: { least: 0, most: 0.65 }, mh: { least: 0.75, most: 1 } } as const
 
-/** Both send a client to the same real server each time. Without one of four, sh also moves most clients of the others, mh keeps them. */
+/**
+ * Both send a client to the same real server each time. Without one of four, sh also moves most
+ * clients of the others, mh keeps them.
+ */
 export const schedulersHashSources = compareSchedulers(
   ['sh', 'mh'],
   expectBothServers,
   expectHashing,
 )
 
-/** Four real servers behind one port and three of them behind the other. Returns the name of the fourth, `NODE:PORT`. */
+/**
+ * Four real servers behind one port and three of them behind the other. Returns the name of the
+ * fourth, `NODE:PORT`.
+ */
 function expectBothServers(lvs: LvsNodes, scheduler: Hashing): string {
   const port = PORT[scheduler]
   const shape = { scheduler, forward: 'masq', ports: PORTS } as const
@@ -269,7 +296,10 @@ function expectBothServers(lvs: LvsNodes, scheduler: Hashing): string {
   return `${node}:${fourth?.port ?? 0}`
 }
 
-/** Each client sends a request, some a second one, and each one to the port without that server. Returns how many kept their server. */
+/**
+ * Each client sends a request, some a second one, and each one to the port without that server.
+ * Returns how many kept their server.
+ */
 async function expectHashing(
   live: LiveCluster,
   lvs: LvsNodes,

@@ -1,4 +1,5 @@
-// Short requests, one after the other, through schedulers that count connections: sed and nq see open ones only.
+// Short requests, one after the other, through schedulers that count connections: sed and nq see
+// open ones only.
 
 import * as z from 'zod'
 import type { Check, CheckContext, Truth } from '../../grading/check-context.ts'
@@ -14,14 +15,20 @@ type Short = keyof typeof SHORT_PORT
 const SCHEDULERS = Object.keys(SHORT_PORT) as Short[]
 
 const SHORT_REQUESTS = 20
-/** wlc counts closed connections a little, for as long as IPVS lists them, so it takes turns; other requests may disturb it. */
+/**
+ * wlc counts closed connections a little, for as long as IPVS lists them, so it takes turns; other
+ * requests may disturb it.
+ */
 const MOST_OF_WLC = 14
 
 const NOTE = 'short-requests'
 /** Scheduler → how many of the requests the busier real server got. */
 const measuredNote = z.object({ wlc: z.number(), sed: z.number(), nq: z.number() })
 
-/** With requests that end before the next one, sed and nq use one real server, wlc both (ip_vs_wlc.c, ip_vs_sed.c, ip_vs_nq.c). */
+/**
+ * With requests that end before the next one, sed and nq use one real server, wlc both
+ * (ip_vs_wlc.c, ip_vs_sed.c, ip_vs_nq.c).
+ */
 export const shortRequestsStayAtOne: Check = async (context) => {
   const { live, notes, asks } = context
   if (!asks) throw new NotApplicable('this capture was taken before the lab had this step')

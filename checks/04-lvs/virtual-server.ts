@@ -81,7 +81,8 @@ export function expectScheduling(
 /**
  * A check of several schedulers, with a measured line for each.
  * @param servers expects the virtual servers of a scheduler
- * @param measure opens connections, fails if they are distributed in another way, and returns a line
+ * @param measure opens connections, fails if they are distributed in another way, and returns a
+ * line
  */
 export const compareSchedulers =
   <Scheduler extends string, Servers>(
@@ -162,7 +163,9 @@ export const expectAddress = ({ director }: LvsNodes, address: string): void =>
     why: 'IPVS is hooked into LOCAL_IN, which only packets to an address of the node traverse.',
   })
 
-/** kube-proxy ran in IPVS mode with excludeCIDRs, and did not delete the learner's virtual server. */
+/**
+ * kube-proxy ran in IPVS mode with excludeCIDRs, and did not delete the learner's virtual server.
+ */
 export const kubeProxySparesOthers = onceNoted(
   'spared-by-kube-proxy',
   z.literal(true),
@@ -185,14 +188,19 @@ export const kubeProxySparesOthers = onceNoted(
 )
 
 const probes = new HookProbes('lab-4', REAL_PORT.masq)
-/** The path of a packet that IPVS takes in LOCAL_IN and forwards through LOCAL_OUT (net/netfilter/ipvs/ip_vs_core.c, ip_vs_xmit.c). */
+/**
+ * The path of a packet that IPVS takes in LOCAL_IN and forwards through LOCAL_OUT
+ * (net/netfilter/ipvs/ip_vs_core.c, ip_vs_xmit.c).
+ */
 const PATH: Hook[] = ['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING']
 
 /** The counters of the learner's probes on the director; fails if a hook has none. */
 export const countedByProbes = (director: NodeView): HookCounts =>
   probes.expectInEveryHook(director)
 
-/** One request increases the counters on the path through IPVS by one, and not the one in FORWARD. */
+/**
+ * One request increases the counters on the path through IPVS by one, and not the one in FORWARD.
+ */
 export async function requestTakesThePath(context: CheckContext): Promise<void> {
   const lvs = await lvsNodes(context)
   const { live } = context

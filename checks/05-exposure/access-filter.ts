@@ -31,7 +31,10 @@ export const OLD_RULES: Advice = {
 
 const LIST_FILTER = `iptables -nvL ${ACCESS_FILTER}`
 
-/** A kube-proxy since 1.26: its own chain rejects the agent's port on every ClusterIP, and lets Services through. */
+/**
+ * A kube-proxy since 1.26: its own chain rejects the agent's port on every ClusterIP, and lets
+ * Services through.
+ */
 export async function accessFilterRejects(context: CheckContext): Promise<void> {
   const { nodes, snapshot, live } = context
   expectMode(context, 'ipvs', { next: WITH_CURRENT_RULES })

@@ -1,4 +1,5 @@
-// What lab 5 predicts and asks beside its states: the truth by the rules of the client's node, with the typical wrong answers.
+// What lab 5 predicts and asks beside its states: the truth by the rules of the client's node, with
+// the typical wrong answers.
 
 import { NodeNetwork } from '../../dataplane/trace/node-network.ts'
 import type { CheckContext, Truth } from '../../grading/check-context.ts'
@@ -126,7 +127,10 @@ export function countInForward(context: CheckContext): Truth {
 const BROAD_RULE =
   '-d 10.96.0.0/16 -m set ! --match-set KUBE-CLUSTER-IP dst,dst -j REJECT --reject-with icmp-port-unreachable'
 
-/** Predict: which requests are answered with the first form of the filter, by adding it to the node's rules. */
+/**
+ * Predict: which requests are answered with the first form of the filter, by adding it to the
+ * node's rules.
+ */
 export function answeredWithBroadRule(context: CheckContext): Truth {
   const place = clientInIpvsMode(context)
   const { client, node, service } = place
@@ -202,7 +206,10 @@ export function destinationOfReply(context: CheckContext): Truth {
   }
 }
 
-/** Predict: who refuses a packet for the agent's port when the agent listens on the node's own address only. */
+/**
+ * Predict: who refuses a packet for the agent's port when the agent listens on the node's own
+ * address only.
+ */
 export function whoRefuses(context: CheckContext): Truth {
   const { client, node, service } = clientInIpvsMode(context)
   const { end } = packetPathOf(withoutOwnRules(node), client, agentAt(service.address))

@@ -36,7 +36,10 @@ export function clientInIpvsMode(context: CheckContext): ClientNode {
   return place
 }
 
-/** The addresses of kube-ipvs0 and web's virtual server equal the prediction: a fault in them would have the same result as the mode. */
+/**
+ * The addresses of kube-ipvs0 and web's virtual server equal the prediction: a fault in them would
+ * have the same result as the mode.
+ */
 export function expectPredictedIpvs(context: CheckContext, node: NodeView): void {
   dummyDeviceOwnsClusterIPs({ ...context, nodes: [node] })
   const { name, address, port } = webService(context.snapshot)

@@ -1,4 +1,5 @@
-// Lab 5: who reaches the agent of a node through ClusterIPs: with each mode, and after each mitigation.
+// Lab 5: who reaches the agent of a node through ClusterIPs: with each mode, and after each
+// mitigation.
 
 import type { Advice } from '../../grading/advice.ts'
 import { type CheckContext, type LiveContext, onceSeen } from '../../grading/check-context.ts'
@@ -29,7 +30,9 @@ const LEFT_BY_IPVS_MODE: Advice = {
   next: 'make flush-nat',
 }
 
-/** iptables mode: the agent listens on all addresses of its node, which do not include ClusterIPs. */
+/**
+ * iptables mode: the agent listens on all addresses of its node, which do not include ClusterIPs.
+ */
 export const clusterIPsLeadNowhere = onceSeen('closed-in-iptables-mode', async (context) => {
   const { live } = context
   expectMode(context, 'iptables', FROM_IPTABLES_MODE)
@@ -50,7 +53,10 @@ export const clusterIPsLeadNowhere = onceSeen('closed-in-iptables-mode', async (
   return { address }
 })
 
-/** IPVS mode with the rules of kube-proxy 1.20: the client reaches the agent of its own node through every ClusterIP. */
+/**
+ * IPVS mode with the rules of kube-proxy 1.20: the client reaches the agent of its own node through
+ * every ClusterIP.
+ */
 export const everyClusterIPLeadsToAgent = onceSeen('exposed-in-ipvs-mode', async (context) => {
   const { snapshot, live } = context
   const place = agentInIpvsMode(context, OLD_RULES)
@@ -69,8 +75,8 @@ export const everyClusterIPLeadsToAgent = onceSeen('exposed-in-ipvs-mode', async
 })
 
 /**
- * A rule of the learner on every node with an agent stops packets to a ClusterIP that are not for a Service port, and no
- * replies to the node's own requests.
+ * A rule of the learner on every node with an agent stops packets to a ClusterIP that are not for a
+ * Service port, and no replies to the node's own requests.
  */
 export const ownFilterCloses = onceSeen('own-filter-closed', async (context) => {
   const { snapshot, live } = context
@@ -102,7 +108,10 @@ export const ownFilterCloses = onceSeen('own-filter-closed', async (context) => 
   return { addresses }
 })
 
-/** The agent listens only on the node's own address; it is unreachable through ClusterIPs without any rule. */
+/**
+ * The agent listens only on the node's own address; it is unreachable through ClusterIPs without
+ * any rule.
+ */
 export const boundAgentIsClosed = onceSeen('bound-agent-closed', async (context: LiveContext) => {
   const { snapshot, live } = context
   const place = agentInIpvsMode(context, OLD_RULES)
@@ -142,10 +151,16 @@ function podOn(snapshot: Snapshot, node: string): { sender: { pod: string } } | 
 
 const OWN_COMMENT = /--comment "?lab-5(?!\d)/
 
-/** kube-proxy 1.20 also had this chain in nat. Newer versions do not remove it, because the kubelet has a chain of that name. */
+/**
+ * kube-proxy 1.20 also had this chain in nat. Newer versions do not remove it, because the kubelet
+ * has a chain of that name.
+ */
 const leftByOldVersion = inChain('nat KUBE-FIREWALL')
 
-/** At the end: no rule of the learner is left, and kube-proxy's state on every node equals the prediction. */
+/**
+ * At the end: no rule of the learner is left, and kube-proxy's state on every node equals the
+ * prediction.
+ */
 export function nothingIsLeft(context: CheckContext): void {
   const { nodes, snapshot } = context
   expectMode(context, 'ipvs', { next: WITH_CURRENT_RULES })

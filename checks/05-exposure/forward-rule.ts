@@ -12,12 +12,18 @@ import { clientInIpvsMode, clientNode, FROM_IPTABLES_MODE, WITH_OLD_RULES } from
 import { answered } from './node-agent.ts'
 import { expectPacket, filterHooks, type Stop } from './packet-path.ts'
 
-/** kube-proxy's own syncs set the counters of its chains to zero; the measurement is repeated up to this often. */
+/**
+ * kube-proxy's own syncs set the counters of its chains to zero; the measurement is repeated up to
+ * this often.
+ */
 const ATTEMPTS = 3
 
 const STOPPED = 'a request that gets no answer, and a packet more on the rule'
 
-/** The requests get no answer and the rule counts them, or `answers` and it counts none. Throws Trouble when the rule is gone or rewritten. */
+/**
+ * The requests get no answer and the rule counts them, or `answers` and it counts none. Throws
+ * Trouble when the rule is gone or rewritten.
+ */
 export async function expectCounted(
   live: LiveCluster,
   { node, rule, inspect }: { node: string; rule: Stop; inspect: string },
@@ -86,7 +92,9 @@ export const forwardRuleStops = onceSeen(NOTE, async (context) => {
   return { ...by, node: name }
 })
 
-/** IPVS mode: the same rule exists, requests to web are answered, and the rule does not match them. */
+/**
+ * IPVS mode: the same rule exists, requests to web are answered, and the rule does not match them.
+ */
 export const forwardRuleNotTraversed = onceSeen('not-asked-in-ipvs-mode', async (context) => {
   const { live } = context
   const { client, node, service } = clientInIpvsMode(context)
@@ -132,7 +140,10 @@ function expectForwardRule({ notes }: CheckContext, node: NodeView): RuleNote {
 
 const KERNEL_TABLES = new Set(['raw', 'mangle', 'nat', 'filter', 'security'])
 
-/** IPVS mode: a rule stops the requests to web, too, and that of iptables mode still exists, unless one in PREROUTING stops both. */
+/**
+ * IPVS mode: a rule stops the requests to web, too, and that of iptables mode still exists, unless
+ * one in PREROUTING stops both.
+ */
 export const stoppedInEitherMode = onceSeen('stopped-in-either-mode', async (context) => {
   const { live } = context
   const { client, node, service } = clientInIpvsMode(context)

@@ -79,8 +79,9 @@ export async function expectListenerEverywhere(
 }
 
 /**
- * Requests to the agent's port on each address: the node that answered, the error, and whether a connection was accepted without an
- * answer in time, for example by a busy agent: it is unknown which process accepted it.
+ * Requests to the agent's port on each address: the node that answered, the error, and whether a
+ * connection was accepted without an answer in time, for example by a busy agent: it is unknown
+ * which process accepted it.
  */
 async function requestAgents(
   live: LiveCluster,
@@ -123,8 +124,9 @@ export async function expectOpen(
 }
 
 /**
- * web has its Pods, the client is ready, and the agent beside it answers on the node's own address. The agents of other nodes are not asked
- * for: no later step uses them, and their nodes may be down.
+ * web has its Pods, the client is ready, and the agent beside it answers on the node's own address.
+ * The agents of other nodes are not asked for: no later step uses them, and their nodes may be
+ * down.
  */
 export async function agentAnswers(context: CheckContext): Promise<void> {
   backendsOnTwoNodes(context)
@@ -133,8 +135,9 @@ export async function agentAnswers(context: CheckContext): Promise<void> {
 }
 
 /**
- * The client reaches no agent through these addresses; in some networks another machine answers on any address, which is ignored.
- * It still reaches the agent on the node's own address, and the Service if one is given.
+ * The client reaches no agent through these addresses; in some networks another machine answers on
+ * any address, which is ignored. It still reaches the agent on the node's own address, and the
+ * Service if one is given.
  */
 export async function expectClosed(
   live: LiveCluster,

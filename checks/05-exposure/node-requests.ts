@@ -15,9 +15,9 @@ import { stateOf } from '../../grading/snapshot.ts'
 import { expectPacket } from './packet-path.ts'
 
 /**
- * A node's request to a ClusterIP has the ClusterIP as its source, because the address is local. conntrack translates the
- * reply's destination back in PREROUTING, so in INPUT it is addressed to the ClusterIP, at a port of no Service
- * (kubernetes#72236).
+ * A node's request to a ClusterIP has the ClusterIP as its source, because the address is local.
+ * conntrack translates the reply's destination back in PREROUTING, so in INPUT it is addressed to
+ * the ClusterIP, at a port of no Service (kubernetes#72236).
  */
 const WHY =
   "The reply to the node's own request is addressed to the ClusterIP, at the port of the client, which is in no set: the rule takes it for a packet to a forbidden port."
@@ -52,7 +52,10 @@ export const withRulesForReplies = (node: NodeTables): NodeTables =>
 
 const OWN_OR_NEWER = /--comment "?lab-5(?!\d)| -j KUBE-IPVS-FILTER$/
 
-/** The node without rules of the learner in INPUT, and without the jump that kube-proxy has since 1.26. */
+/**
+ * The node without rules of the learner in INPUT, and without the jump that kube-proxy has since
+ * 1.26.
+ */
 export const withoutOwnRules = (node: NodeTables): NodeTables =>
   withInput(node, (rules) => rules.filter(({ spec }) => !OWN_OR_NEWER.test(spec)))
 
@@ -74,7 +77,9 @@ function withInput(node: NodeTables, edit: (rules: Rule[]) => Rule[]): NodeTable
   return { name, state: { ...state, iptables: new Map(state.iptables).set('filter', table) } }
 }
 
-/** Programs of every node reach web and the API server through their ClusterIPs, with real requests. */
+/**
+ * Programs of every node reach web and the API server through their ClusterIPs, with real requests.
+ */
 export async function nodesAreServed({ live, nodes, snapshot }: LiveContext): Promise<void> {
   const web = webService(snapshot)
   const api = clusterService(snapshot, 'kubernetes', {

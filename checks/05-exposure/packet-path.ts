@@ -14,7 +14,10 @@ export interface Stop {
   rule: string
 }
 
-/** The end of a connection's first packet on a node: delivered to a local listener, forwarded to another host, or stopped. */
+/**
+ * The end of a connection's first packet on a node: delivered to a local listener, forwarded to
+ * another host, or stopped.
+ */
 type FirstPacketEnd =
   | { end: 'delivered' }
   | { end: 'sent on'; to: string[] }
@@ -46,7 +49,10 @@ export function filterHooks(node: NodeTables, { sender }: RequestSource, to: Pac
   return [...new Set(before.filter(({ table }) => table === 'filter').map(({ hook }) => hook))]
 }
 
-/** Expectations of a packet's path through a node; each fails with the path taken instead. `inspect` is the command to inspect it there. */
+/**
+ * Expectations of a packet's path through a node; each fails with the path taken instead. `inspect`
+ * is the command to inspect it there.
+ */
 export function expectPacket(
   node: NodeTables,
   source: RequestSource,

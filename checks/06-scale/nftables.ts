@@ -1,4 +1,5 @@
-// Lab 6: what only this machine's own kernel can do, nftables mode and iptables-nft, measured by `make measure NFT=1`.
+// Lab 6: what only this machine's own kernel can do, nftables mode and iptables-nft, measured by
+// `make measure NFT=1`.
 
 import * as z from 'zod'
 import {
@@ -20,7 +21,9 @@ import { type Curve, flat, rising, shapesIn } from './shapes.ts'
 const MEASURE = 'make measure NFT=1'
 const show = (part: string) => `${MEASURE} SHOW=${part}`
 
-/** The run of `make measure NFT=1`. Not applicable where that was tried in vain, or can't be tried. */
+/**
+ * The run of `make measure NFT=1`. Not applicable where that was tried in vain, or can't be tried.
+ */
 async function hostRun({ notes, live }: CheckContext): Promise<HostMeasurement> {
   const run = notes.read(HOST_MEASUREMENT, hostMeasurement)
   const trouble = run ? undefined : notes.read(HOST_TROUBLE, z.string())
@@ -35,8 +38,9 @@ async function hostRun({ notes, live }: CheckContext): Promise<HostMeasurement> 
 }
 
 /**
- * The list that nftables mode is compared with: iptables-nft where it works, which it does almost everywhere. Throws NotApplicable
- * without one: nothing else rises, beside which a curve could be flat.
+ * The list that nftables mode is compared with: iptables-nft where it works, which it does almost
+ * everywhere. Throws NotApplicable without one: nothing else rises, beside which a curve could be
+ * flat.
  */
 function listOf({ curves }: HostMeasurement): Curve {
   const listed =
@@ -57,7 +61,10 @@ const lookupIsFlat = shapesIn({ read: hostRun, command: MEASURE }, 'nftables', (
   return [rising(list, 'newMoreMicros'), flat(nftablesOf(run), list, 'newMoreMicros')]
 })
 
-/** All counts are those of kube-proxy, and a lookup in nftables mode does not depend on the number of Services. */
+/**
+ * All counts are those of kube-proxy, and a lookup in nftables mode does not depend on the number
+ * of Services.
+ */
 export async function lookedUpInMap(context: CheckContext): Promise<void> {
   const { curves, endpoints } = await hostRun(context)
   for (const { curve, points } of curves)

@@ -14,7 +14,10 @@ const STEP = 'own-sync'
 const READ = 'curl -s localhost:10249/metrics | grep kubeproxy_sync_proxy_rules'
 const SECONDS = 5
 
-/** kube-proxy's own figures on one node, by what follows `kubeproxy_sync_proxy_rules_`, without labels other than the table's. */
+/**
+ * kube-proxy's own figures on one node, by what follows `kubeproxy_sync_proxy_rules_`, without
+ * labels other than the table's.
+ */
 interface OwnFigures {
   node: string
   count: number
@@ -28,7 +31,10 @@ interface OwnFigures {
 /** Kept once: the nodes ran in iptables mode then. */
 const seenNote = z.looseObject({})
 
-/** kube-proxy runs, or ran, in iptables mode on every node of a cluster with a run to compare it with. */
+/**
+ * kube-proxy runs, or ran, in iptables mode on every node of a cluster with a run to compare it
+ * with.
+ */
 export async function ranInIptablesMode(context: CheckContext): Promise<void> {
   const { nodes, notes } = context
   await measuredRun(context)
@@ -48,7 +54,10 @@ export async function ranInIptablesMode(context: CheckContext): Promise<void> {
   notes.keep(STEP, { nodes: nodes.length })
 }
 
-/** The values of the metrics of syncs in the text of /metrics: those of IPv4, if families are told apart. */
+/**
+ * The values of the metrics of syncs in the text of /metrics: those of IPv4, if families are told
+ * apart.
+ */
 function readMetrics(text: string): ReadonlyMap<string, number> {
   const values = new Map<string, number>()
   for (const line of text.split('\n')) {

@@ -15,7 +15,9 @@ import { measuredRun, SHOW } from './run.ts'
 
 const show = (part: string) => `make measure SHOW=${part}`
 
-/** What can grow in iptables mode, in the order of the choices, and the measured quantity behind it. */
+/**
+ * What can grow in iptables mode, in the order of the choices, and the measured quantity behind it.
+ */
 const quantities = [
   ['change', 'changeMs'],
   ['new-connections', 'newMoreMicros'],
@@ -23,7 +25,10 @@ const quantities = [
   ['cpu', 'busyMore'],
 ] as const satisfies readonly (readonly [string, Quantity])[]
 
-/** What grows by itself: names that grow for certain, and names that noise hides, which may be predicted or not. */
+/**
+ * What grows by itself: names that grow for certain, and names that noise hides, which may be
+ * predicted or not.
+ */
 function growing(run: Measurement): { certain: string[]; hidden: string[] } {
   const certain = ['rules']
   const hidden: string[] = []
@@ -142,7 +147,10 @@ export async function growsInIpvs(context: CheckContext): Promise<Truth> {
   }
 }
 
-/** A power of ten that a measured value is close to; both neighbours if it is near the middle of two. */
+/**
+ * A power of ten that a measured value is close to; both neighbours if it is near the middle of
+ * two.
+ */
 export function magnitudesOf(value: number): number[] {
   const exact = Math.log10(Math.max(value, 1e-9))
   const near = Math.round(exact)

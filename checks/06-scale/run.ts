@@ -39,7 +39,10 @@ const repeated: readonly Quantity[] = [
   'busyMore',
 ]
 
-/** The run that `make measure` stored in the cluster. Not applicable for a capture without one, or where the measuring kernel can't run. */
+/**
+ * The run that `make measure` stored in the cluster. Not applicable for a capture without one, or
+ * where the measuring kernel can't run.
+ */
 export async function measuredRun({ notes, live }: CheckContext): Promise<Measurement> {
   const run = notes.read(MEASUREMENT, measurement)
   if (!run) await expectMeasurable(live, 'uml')
@@ -105,8 +108,8 @@ function predictedCounts(mode: KubeProxyMode, services: number, endpoints: numbe
 }
 
 /**
- * The counts on the node are those of kube-proxy at every size: linear in the Services, extrapolated from predictions for 10 and 20.
- * `command` measures again.
+ * The counts on the node are those of kube-proxy at every size: linear in the Services,
+ * extrapolated from predictions for 10 and 20. `command` measures again.
  */
 export function expectPredictedCounts(
   mode: KubeProxyMode,
@@ -134,7 +137,10 @@ const countsArePredicted = (mode: SwitchedMode) => async (context: CheckContext)
 /** iptables mode: every Service adds a rule to KUBE-SERVICES, and further rules in other chains. */
 export const entriesGrow = countsArePredicted('iptables')
 
-/** IPVS mode: the same rules at every size; sets and virtual servers have grown by the number of Services instead. */
+/**
+ * IPVS mode: the same rules at every size; sets and virtual servers have grown by the number of
+ * Services instead.
+ */
 export const rulesStay = countsArePredicted('ipvs')
 
 /** The number of rules that one Service adds in iptables mode. */

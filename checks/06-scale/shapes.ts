@@ -1,4 +1,5 @@
-// Lab 6: the plain shape of the measured times. Counts are graded exactly (run.ts); times are shown with their spread.
+// Lab 6: the plain shape of the measured times. Counts are graded exactly (run.ts); times are shown
+// with their spread.
 
 import * as z from 'zod'
 import {
@@ -90,7 +91,10 @@ export function flat(
   return shape(isWrong ? 'wrong' : 'unclear')
 }
 
-/** The maximum variation between sizes of work that is independent of Services. If it is larger, the machine was too busy. */
+/**
+ * The maximum variation between sizes of work that is independent of Services. If it is larger, the
+ * machine was too busy.
+ */
 const UNSTEADY = 0.25
 
 function isSteady({ points }: Curve): boolean {
@@ -106,7 +110,10 @@ export const risingAgainstFlat =
     flat(ipvsMode(run), iptablesMode(run), quantity),
   ]
 
-/** Kept-alive requests: flat in both modes, compared to the rise of new connections in iptables mode. */
+/**
+ * Kept-alive requests: flat in both modes, compared to the rise of new connections in iptables
+ * mode.
+ */
 export const keptAliveFlat = (run: Measurement): Shape[] =>
   [iptablesMode(run), ipvsMode(run)].map((mode) =>
     flat(mode, iptablesMode(run), 'keptMoreMicros', 'newMoreMicros'),
@@ -135,7 +142,10 @@ interface StoredRun<Run> {
   command: string
 }
 
-/** A check of shapes of a run. Once passed on the live cluster it remains passed; a capture is judged by the run in it. */
+/**
+ * A check of shapes of a run. Once passed on the live cluster it remains passed; a capture is
+ * judged by the run in it.
+ */
 export const shapesIn =
   <Run extends { at: string }>(
     { read, command }: StoredRun<Run>,
@@ -165,7 +175,10 @@ export const shapesOf = (note: string, shapesOfRun: (run: Measurement) => Shape[
 /** The smallest increase that counts as noticeable. */
 const NOTICEABLE = 0.1
 
-/** Question: the first size at which a new connection with iptables to the last Service took over 10% longer; "none" if there is none. */
+/**
+ * Question: the first size at which a new connection with iptables to the last Service took over
+ * 10% longer; "none" if there is none.
+ */
 export async function turningPoint(context: CheckContext): Promise<Truth> {
   const slowdown = lastServiceSlowdown((await measuredRun(context)).iptables)
   const first = slowdown.find(({ part }) => part > NOTICEABLE)

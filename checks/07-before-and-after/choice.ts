@@ -16,7 +16,10 @@ const REQUESTS = 600
 const threeNumbers = (...numbers: number[]): string[] =>
   [' ', ', ', ',', '/', ' / ', '; '].map((between) => numbers.join(between))
 
-/** Question: how many of many connections fail in iptables mode, in userspace mode, and with a readiness probe. */
+/**
+ * Question: how many of many connections fail in iptables mode, in userspace mode, and with a
+ * readiness probe.
+ */
 export function failuresByMode({ snapshot }: CheckContext): Truth {
   const { backends } = webService(snapshot)
   const hasDeaf = backends.some(({ pod }) => pod === 'deaf')
@@ -56,7 +59,10 @@ export function failuresByMode({ snapshot }: CheckContext): Truth {
   }
 }
 
-/** Question: with how many rules a packet for no Service is compared: all of KUBE-SERVICES, on a node of this cluster. */
+/**
+ * Question: with how many rules a packet for no Service is compared: all of KUBE-SERVICES, on a
+ * node of this cluster.
+ */
 export function comparedInVain(context: CheckContext): Truth {
   expectMode(context, 'iptables', { next: 'make iptables && make flush-nat' })
   const node = expectFound(context.nodes.at(-1), {
@@ -88,7 +94,10 @@ export function comparedInVain(context: CheckContext): Truth {
   }
 }
 
-/** Question: the mode and scheduler that consider the load of Pods. Only a virtual server has a scheduler. */
+/**
+ * Question: the mode and scheduler that consider the load of Pods. Only a virtual server has a
+ * scheduler.
+ */
 export const schedulerByLoad = (): Truth => ({
   accepts: ['ipvs-lc'],
   inspect: 'make ipvs SCHEDULER=lc',
@@ -115,7 +124,10 @@ export const schedulerByLoad = (): Truth => ({
     'IPVS has a table of connections, so it can count them. Each node counts only its own, which limits the use of these schedulers.',
 })
 
-/** Question: the mode for thousands of Services on this kernel and kube-proxy: one without a growing list, nftables before IPVS. */
+/**
+ * Question: the mode for thousands of Services on this kernel and kube-proxy: one without a growing
+ * list, nftables before IPVS.
+ */
 export async function modeForThousands({ live, nodes }: CheckContext): Promise<Truth> {
   const [node] = nodes
   const runs = async (mode: 'nftables' | 'ipvs') => {
@@ -165,7 +177,9 @@ export const modeByDefault = (): Truth => ({
 /** Minor versions of KEP-5495. */
 const PLAN = { deprecated: 35, gateOff: 40, gone: 43 }
 
-/** Question: how many minor versions after this cluster's own the one without IPVS mode is planned. */
+/**
+ * Question: how many minor versions after this cluster's own the one without IPVS mode is planned.
+ */
 export function versionsUntilGone({ nodes }: CheckContext): Truth {
   const [node] = nodes
   const version = node ? kubeProxyVersionOf(node) : ''

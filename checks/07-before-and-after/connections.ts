@@ -21,7 +21,10 @@ import { clientPod } from '../web-client.ts'
 const FOLDER = 'labs/07-before-and-after/manifests'
 const DEAF = 'deaf'
 
-/** The Service with its endpoint without a listener and the others, and the client that connects to it. */
+/**
+ * The Service with its endpoint without a listener and the others, and the client that connects to
+ * it.
+ */
 export interface DeafEndpoint {
   service: WebService
   /** The endpoint without a listener. */
@@ -83,7 +86,9 @@ export const onlyDeafRefuses = onceSeen('deaf-and-ready', async (context) => {
   return { deaf: deaf.address }
 })
 
-/** deaf has a readiness probe and is not ready, so it is not used as an endpoint. Fails otherwise. */
+/**
+ * deaf has a readiness probe and is not ready, so it is not used as an endpoint. Fails otherwise.
+ */
 function expectDeafProbed({ snapshot }: CheckContext): void {
   const pod = snapshot.find('Pod', 'default', DEAF)
   const container = pod?.spec?.containers?.[0]
@@ -104,7 +109,10 @@ interface Connections {
   answered: PodShare[]
 }
 
-/** Opens this number of sequential connections from the client to a Service, continues after a failure, and shows the answers. */
+/**
+ * Opens this number of sequential connections from the client to a Service, continues after a
+ * failure, and shows the answers.
+ */
 export async function openConnections(
   context: CheckContext,
   live: LiveCluster,
@@ -140,7 +148,9 @@ export async function expectAllConnect(
   return connections
 }
 
-/** With one of three endpoints deaf, all connections succeed by chance only once in 190,000 times. */
+/**
+ * With one of three endpoints deaf, all connections succeed by chance only once in 190,000 times.
+ */
 const CONNECTIONS = 30
 const RETURN_COMMAND = 'make iptables KUBE_PROXY_VERSION=own'
 

@@ -34,7 +34,10 @@ export function onceInMode<Context extends CheckContext>(
   }
 }
 
-/** The step back: the mode was seen on every node, and all run iptables mode as predicted, before foreign rules, without its leftovers. */
+/**
+ * The step back: the mode was seen on every node, and all run iptables mode as predicted, before
+ * foreign rules, without its leftovers.
+ */
 export const backInIptablesMode =
   ({ mode, step, note, inspect, back, require }: ModeVisit): Check =>
   async (context) => {

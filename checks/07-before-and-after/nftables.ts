@@ -12,7 +12,10 @@ import { kubeProxyVersionOf, type NodeView, stateOf } from '../../grading/snapsh
 import { clientOf, expectAllConnect, expectConnections } from './connections.ts'
 import { backInIptablesMode, type ModeVisit, onceInMode } from './mode-visit.ts'
 
-/** Whether this kube-proxy has the mode without a feature gate, as every version after the modelled ones has. */
+/**
+ * Whether this kube-proxy has the mode without a feature gate, as every version after the modelled
+ * ones has.
+ */
 export const hasNftables = (node: NodeView): boolean =>
   newestBefore(kubeProxyVersionOf(node)) !== undefined || featuresOn(node).nftables === 'available'
 

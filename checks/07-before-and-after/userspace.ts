@@ -42,7 +42,10 @@ const LIST_PORTALS =
 const OWN_CHAINS = /^KUBE-(?:PORTALS|NODEPORT)-/
 const JUMPING = inChain('nat PREROUTING', 'nat OUTPUT', 'filter INPUT')
 
-/** kube-proxy's chains in this mode, and the jumps to them. Stale jumps of iptables mode remain below these until they are flushed. */
+/**
+ * kube-proxy's chains in this mode, and the jumps to them. Stale jumps of iptables mode remain
+ * below these until they are flushed.
+ */
 const isOfUserspace = (where: Where, { kind, actual = '' }: Difference): boolean =>
   ('chain' in where && OWN_CHAINS.test(where.chain)) ||
   (JUMPING(where) && (kind !== 'stale' || OWN_CHAINS.test(targetOf(actual) ?? '')))
@@ -158,7 +161,10 @@ export const failuresWithRetry = (): Truth => ({
   because: 'kube-proxy dialled deaf in its turn, was refused, and tried the next endpoint.',
 })
 
-/** Prediction: which rules of userspace mode kube-proxy itself removes when it starts in iptables mode. */
+/**
+ * Prediction: which rules of userspace mode kube-proxy itself removes when it starts in iptables
+ * mode.
+ */
 export const rulesThatStay = (): Truth => ({
   accepts: ['none'],
   inspect: 'iptables -t nat -S PREROUTING',
@@ -177,7 +183,9 @@ export const rulesThatStay = (): Truth => ({
     'They stay, and lead to ports without a listener, until they are flushed or the node reboots.',
 })
 
-/** No connection fails because of the deaf Pod, because kube-proxy tries the next one, and logs it. */
+/**
+ * No connection fails because of the deaf Pod, because kube-proxy tries the next one, and logs it.
+ */
 export const noConnectionFails = onceInMode(
   visit,
   'connections-tried-again',
@@ -199,7 +207,10 @@ export const noConnectionFails = onceInMode(
   },
 )
 
-/** The number of log lines about the deaf Pod of the kube-proxy on the client's node. Fails without any. */
+/**
+ * The number of log lines about the deaf Pod of the kube-proxy on the client's node. Fails without
+ * any.
+ */
 async function refusalsInLog(
   { snapshot }: CheckContext,
   live: LiveCluster,

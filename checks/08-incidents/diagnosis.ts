@@ -37,7 +37,10 @@ export interface OpenIncident {
   means: IncidentContext
 }
 
-/** The open incident, ready for its checks. Fails when none is open; throws Trouble when its note can't be read. */
+/**
+ * The open incident, ready for its checks. Fails when none is open; throws Trouble when its note
+ * can't be read.
+ */
 export async function expectOpenIncident({
   snapshot,
   live,
@@ -79,8 +82,8 @@ export function costOfDiagnosis(context: CheckContext): number {
 }
 
 /**
- * The cause: its id, or in hard mode a sentence with its key facts. Each wrong cause counts once; an id that is not on the
- * list, and a sentence that names no cause or several, have no cost.
+ * The cause: its id, or in hard mode a sentence with its key facts. Each wrong cause counts once;
+ * an id that is not on the list, and a sentence that names no cause or several, have no cost.
  */
 export async function causeByName(context: CheckContext): Promise<Truth> {
   const { notes } = context

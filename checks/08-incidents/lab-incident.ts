@@ -1,4 +1,5 @@
-// The step `incident` at the end of another lab: one incident that needs no more than what the lab has taught.
+// The step `incident` at the end of another lab: one incident that needs no more than what the lab
+// has taught.
 
 import { loadIncidents, type PacketFate } from '../../course/incident/incident.ts'
 import { CLOSED_KEY } from '../../course/incident/incident-note.ts'
@@ -12,7 +13,10 @@ import {
 import { expectOpenIncident, showCommand } from './diagnosis.ts'
 import { incidentIsOver } from './repair.ts'
 
-/** The incident is repaired: symptom and cause are gone, and nothing else has changed. Once seen, it stays repaired. */
+/**
+ * The incident is repaired: symptom and cause are gone, and nothing else has changed. Once seen, it
+ * stays repaired.
+ */
 export const incidentRepaired = repairedIncident(false)
 /** The same on nodes where the learner has virtual servers beside kube-proxy's. */
 export const incidentRepairedBesideLvs = repairedIncident(true)
@@ -24,7 +28,10 @@ function repairedIncident(ownServers: boolean): Check {
   })
 }
 
-/** Where a packet stops: what happens there, and what it would show to a learner who names it in vain. */
+/**
+ * Where a packet stops: what happens there, and what it would show to a learner who names it in
+ * vain.
+ */
 const ENDS: Record<PacketFate, { is: string; sign: string }> = {
   rejected: {
     is: 'A rule rejects it, so the client is refused at once.',

@@ -77,7 +77,10 @@ const BY_HAND = {
   hint: 'Undo manual changes; kube-proxy writes all of its rules when it starts.',
 }
 
-/** The cause is fixed, a kube-proxy runs on every node, and each node has exactly the predicted state. */
+/**
+ * The cause is fixed, a kube-proxy runs on every node, and each node has exactly the predicted
+ * state.
+ */
 export async function nodesAreRight(context: CheckContext): Promise<void> {
   await causeIsFixed(context)
   const { nodes } = context
@@ -88,7 +91,9 @@ export async function nodesAreRight(context: CheckContext): Promise<void> {
   expectNodes(nodes).nothingOfOtherModes(mode, { inspect: 'iptables-save; ipvsadm -Ln; ip addr' })
 }
 
-/** The cause is fixed, and foreign rules, kube-proxy's configuration and the Services are as before. */
+/**
+ * The cause is fixed, and foreign rules, kube-proxy's configuration and the Services are as before.
+ */
 export async function restIsAsBefore(context: CheckContext): Promise<void> {
   await causeIsFixed(context)
   const open = await expectOpenIncident(context)
@@ -101,8 +106,9 @@ export async function restIsAsBefore(context: CheckContext): Promise<void> {
 const leftByOldVersion = inChain('nat KUBE-FIREWALL')
 
 /**
- * The same for the one step of another lab, where the question about the cause shows the debrief. What an earlier mode or
- * version has left there is not the incident's. `ownServers`: the learner has virtual servers beside kube-proxy's.
+ * The same for the one step of another lab, where the question about the cause shows the debrief.
+ * What an earlier mode or version has left there is not the incident's. `ownServers`: the learner
+ * has virtual servers beside kube-proxy's.
  */
 export async function incidentIsOver(context: CheckContext, ownServers: boolean): Promise<void> {
   if (context.live) await symptomIsGone(context)
@@ -152,7 +158,10 @@ function objectsAreAsBefore({ snapshot }: CheckContext, { baseline }: OpenIncide
     })
 }
 
-/** Adds the debrief and the effort after the diagnosis to the report, and stores the time of the repair. */
+/**
+ * Adds the debrief and the effort after the diagnosis to the report, and stores the time of the
+ * repair.
+ */
 function showDebrief(context: CheckContext, { incident, note }: OpenIncident): void {
   const { notes, show } = context
   if (!wasDiagnosed(notes)) {

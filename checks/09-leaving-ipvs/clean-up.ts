@@ -20,7 +20,10 @@ const needsIpvs = programText('labs/09-leaving-ipvs/needs-ipvs.sh')
 export const holdsServiceAddresses = (node: NodeView) =>
   stateOf(node).links.some(({ name, addresses }) => name === DUMMY_LINK && addresses.length > 0)
 
-/** Question: the source address of a node's own request to the ClusterIP of orders while kube-ipvs0 has it. */
+/**
+ * Question: the source address of a node's own request to the ClusterIP of orders while kube-ipvs0
+ * has it.
+ */
 export async function sourceOfNode(context: CheckContext): Promise<Truth> {
   const { to } = changeFromIpvs(context)
   const { nodes, live, snapshot } = context
@@ -87,7 +90,10 @@ export const nothingNeedsIpvs = onceSeen('ended', async (context: LiveContext) =
 
 const CONNECTIONS = ['opened-before-by-a-pod', 'opened-since-by-a-pod', 'opened-since-by-the-node']
 
-/** Predict: which connections stop if kube-ipvs0 and the virtual servers are removed while they are open. */
+/**
+ * Predict: which connections stop if kube-ipvs0 and the virtual servers are removed while they are
+ * open.
+ */
 export function connectionsThatNeedIpvs(context: CheckContext): Truth {
   changeFromIpvs(context)
   return {

@@ -69,8 +69,9 @@ function readFailures(lines: readonly string[]): Pick<ClientCounts, 'failed' | '
 }
 
 /**
- * The requests that a client has lost since it is counted. It prints its counts every second unless it waits for an answer, up to five
- * seconds: a failure before the next counts may be of a request that it sent before.
+ * The requests that a client has lost since it is counted. It prints its counts every second unless
+ * it waits for an answer, up to five seconds: a failure before the next counts may be of a request
+ * that it sent before.
  */
 export function lostSince(
   failed: readonly FailedRequest[],

@@ -16,7 +16,9 @@ const LOG_SECONDS = 86_400
 
 const PLACES = { pod: 'in a Pod', node: 'on the node itself' } as const
 
-/** The client Pods: one in a Pod and one on the node itself, on every node. Fails if one is missing. */
+/**
+ * The client Pods: one in a Pod and one on the node itself, on every node. Fails if one is missing.
+ */
 function clientPods(snapshot: Snapshot) {
   const pods = podsWithLabel(snapshot, 'traffic').map(({ metadata, spec }) => ({
     pod: metadata.name,
@@ -38,7 +40,9 @@ function clientPods(snapshot: Snapshot) {
   return pods
 }
 
-/** Every client with its log. Fails if a client is missing; throws Trouble if a log can't be read. */
+/**
+ * Every client with its log. Fails if a client is missing; throws Trouble if a log can't be read.
+ */
 export async function readClients(live: LiveCluster, snapshot: Snapshot): Promise<ClientLog[]> {
   return Promise.all(
     clientPods(snapshot).map(async (client) => {
@@ -54,12 +58,15 @@ export async function readAllClients(live: LiveCluster, snapshot: Snapshot): Pro
   return [...inPods, ...outside]
 }
 
-/** A client prints its counts every second, unless it waits: up to five seconds for a connection or an answer, of each of its targets. */
+/**
+ * A client prints its counts every second, unless it waits: up to five seconds for a connection or
+ * an answer, of each of its targets.
+ */
 const TOLD_MS = 15_000
 
 /**
- * Every client with its log after it has printed its counts once more: what it lost before this call is in its log. Fails if a client prints
- * none.
+ * Every client with its log after it has printed its counts once more: what it lost before this
+ * call is in its log. Fails if a client prints none.
  */
 export async function readToldClients(read: () => Promise<ClientLog[]>): Promise<ClientLog[]> {
   let clients = await read()
@@ -79,7 +86,10 @@ export async function readToldClients(read: () => Promise<ClientLog[]>): Promise
   return clients
 }
 
-/** The addresses that the clients of a place call, as the ConfigMap `traffic` has them, with those of one node for `own-node`. */
+/**
+ * The addresses that the clients of a place call, as the ConfigMap `traffic` has them, with those
+ * of one node for `own-node`.
+ */
 export function configuredTargets(snapshot: Snapshot, place: ClientPlace, node: string): string[] {
   const text = snapshot.find('ConfigMap', WEB_NAMESPACE, 'traffic')?.data?.[place] ?? ''
   return text
@@ -102,7 +112,10 @@ const wantedTargets = (place: ClientPlace, { from }: ModePair): [name: string, R
   return from === 'ipvs' ? [orders, ['stock', /(?:^|\s)stock(?:\s|$)/]] : [orders]
 }
 
-/** Every client calls what the lab is about: orders by its ClusterIP, on nodes by its node port, and from IPVS mode on stock. */
+/**
+ * Every client calls what the lab is about: orders by its ClusterIP, on nodes by its node port, and
+ * from IPVS mode on stock.
+ */
 export function expectWholeTargets(snapshot: Snapshot, change: ModePair): void {
   const { data = {} } = snapshot.find('ConfigMap', WEB_NAMESPACE, 'traffic') ?? {}
   for (const place of ['pod', 'node'] as const) {
@@ -170,7 +183,10 @@ export function beginCounting({ notes }: CheckContext, clients: readonly ClientL
   notes.keep(COUNTS_NOTE, Object.fromEntries(clients.map(({ uid, counts }) => [uid, counts])))
 }
 
-/** Evidence: not one request of the client Pods failed since they are counted. Fails with each lost request: client, target and time. */
+/**
+ * Evidence: not one request of the client Pods failed since they are counted. Fails with each lost
+ * request: client, target and time.
+ */
 export const nothingLost = (context: LiveContext): Promise<object> =>
   countLost(context, readClients)
 

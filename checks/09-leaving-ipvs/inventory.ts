@@ -1,4 +1,5 @@
-// Before the change: the traffic, what will answer no more, and the Service or client that is mended.
+// Before the change: the traffic, what will answer no more, and the Service or client that is
+// mended.
 
 import type { ServiceChange } from '../../dataplane/migration/report-shape.ts'
 import type { CheckContext, Truth } from '../../grading/check-context.ts'
@@ -102,7 +103,10 @@ export function servicesThatStop(context: CheckContext): Truth {
   }
 }
 
-/** What a client would see that is not mended, by the predicted rules: nothing if its packets are dropped. */
+/**
+ * What a client would see that is not mended, by the predicted rules: nothing if its packets are
+ * dropped.
+ */
 export function unmendedClient(context: CheckContext): Truth {
   const change = modeChange(context)
   const { snapshot } = context
@@ -145,7 +149,10 @@ export function unmendedClient(context: CheckContext): Truth {
   }
 }
 
-/** No client calls what the new mode will not answer, and the clients run with these targets. From here on lost requests count. */
+/**
+ * No client calls what the new mode will not answer, and the clients run with these targets. From
+ * here on lost requests count.
+ */
 export async function nothingWillStop(context: CheckContext): Promise<void> {
   const { snapshot, live, nodes } = context
   const change = modeChange(context)

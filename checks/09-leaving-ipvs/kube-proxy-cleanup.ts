@@ -15,7 +15,10 @@ const setsOf = (node: NodeView, isIpv6: boolean) =>
     (name) => isIpvsModeSet(name) && name.startsWith('KUBE-6-') === isIpv6,
   )
 
-/** The node on which kube-proxy --cleanup has run: it has no sets of IPv4, which the others still have, and all of IPv6. */
+/**
+ * The node on which kube-proxy --cleanup has run: it has no sets of IPv4, which the others still
+ * have, and all of IPv6.
+ */
 function cleanedNode(context: CheckContext): NodeView {
   const { to } = changeFromIpvs(context)
   const { nodes } = context
@@ -55,7 +58,9 @@ function cleanedNode(context: CheckContext): NodeView {
   return cleaned
 }
 
-/** One node was cleaned by its kube-proxy's own program, and the others have what IPVS mode left. */
+/**
+ * One node was cleaned by its kube-proxy's own program, and the others have what IPVS mode left.
+ */
 export const cleanedByKubeProxy = onceSeen('cleanup', async (context: CheckContext) => {
   const node = cleanedNode(context)
   const { virtualServers } = stateOf(node)

@@ -29,8 +29,8 @@ const migrationNote = z.object({
 export type ModePair = z.infer<typeof migrationNote>
 
 /**
- * The change that was noted at the start. Throws NotApplicable for a capture without the note, OutOfReach for a kube-proxy without the
- * mode to go to, Failure where there is none.
+ * The change that was noted at the start. Throws NotApplicable for a capture without the note,
+ * OutOfReach for a kube-proxy without the mode to go to, Failure where there is none.
  */
 export function modeChange({
   notes,
@@ -68,7 +68,9 @@ export function changeToNftables(context: CheckContext): ModePair {
   return change
 }
 
-/** Observer: notes the change when the lab starts, while every node runs the mode that it leaves. */
+/**
+ * Observer: notes the change when the lab starts, while every node runs the mode that it leaves.
+ */
 export function keepChange({ nodes, notes }: CheckContext): void {
   const runs = (mode: string) => nodes.every((node) => modeOf(node) === mode)
   if (runs('ipvs')) notes.keep(NOTE, { from: 'ipvs', to: 'iptables' } satisfies ModePair)
@@ -76,7 +78,10 @@ export function keepChange({ nodes, notes }: CheckContext): void {
     notes.keep(NOTE, { from: 'iptables', to: 'nftables' } satisfies ModePair)
 }
 
-/** The change of this cluster, which its kernel must allow. Fails if another one was noted, throws OutOfReach if there is none. */
+/**
+ * The change of this cluster, which its kernel must allow. Fails if another one was noted, throws
+ * OutOfReach if there is none.
+ */
 export async function beginChange(context: CheckContext): Promise<ModePair> {
   const change = modeChange(context)
   const { live, nodes } = context
@@ -99,7 +104,10 @@ export async function beginChange(context: CheckContext): Promise<ModePair> {
 
 const plans = new WeakMap<ClusterObjects, Map<string, readonly ServiceChange[]>>()
 
-/** What the change does to the clients of each Service, as `make migration` lists it. Throws Trouble for a version that is not modelled. */
+/**
+ * What the change does to the clients of each Service, as `make migration` lists it. Throws Trouble
+ * for a version that is not modelled.
+ */
 export function plannedChanges(
   snapshot: Snapshot,
   { from, to }: ModePair,

@@ -26,7 +26,9 @@ const isInRules = (
   chains.some((one) => one.table === table && one.chain === chain) ||
   jumps.some((one) => one.table === table && line === `-A ${one.chain} ${one.spec}`)
 
-/** True for a difference that `make flush-nat` would remove: it belongs to the mode that ran before. */
+/**
+ * True for a difference that `make flush-nat` would remove: it belongs to the mode that ran before.
+ */
 function isLeftover({ kind, where, actual = '' }: Difference, plan: FlushPlan): boolean {
   if (kind !== 'stale') return false
   if ('virtualServer' in where) return plan.virtualServers.length > 0
@@ -36,7 +38,10 @@ function isLeftover({ kind, where, actual = '' }: Difference, plan: FlushPlan): 
   return isInRules(where.family === 'ipv6' ? plan.ipv6 : plan.ipv4, where, actual)
 }
 
-/** A node has what kube-proxy of its mode programs, entry by entry; the other mode may have left something. */
+/**
+ * A node has what kube-proxy of its mode programs, entry by entry; the other mode may have left
+ * something.
+ */
 function expectProgrammed(node: NodeView, mode: KernelMode): void {
   expectNode(node).runMode(mode)
   const state = stateOf(node)
@@ -205,12 +210,17 @@ export function gapOnTheWayBack(context: CheckContext): Truth {
 
 interface ChangedNode {
   node: string
-  /** When its kube-proxy was created, and when it ran, as the API server has it: in whole seconds. */
+  /**
+   * When its kube-proxy was created, and when it ran, as the API server has it: in whole seconds.
+   */
   created: string
   running: string
 }
 
-/** The nodes in the order of their change, and the first that was changed before the one before it ran. Pure. */
+/**
+ * The nodes in the order of their change, and the first that was changed before the one before it
+ * ran. Pure.
+ */
 export function orderOfChanges(changed: readonly ChangedNode[]): {
   inOrder: ChangedNode[]
   hasty: ChangedNode | undefined
@@ -224,7 +234,10 @@ export function orderOfChanges(changed: readonly ChangedNode[]): {
   return { inOrder, hasty }
 }
 
-/** Every node runs the new mode by the second kube-proxy, and none was changed before the one before it was ready. */
+/**
+ * Every node runs the new mode by the second kube-proxy, and none was changed before the one before
+ * it was ready.
+ */
 export const nodeByNode = onceSeen('forward', async (context: CheckContext) => {
   const { snapshot, nodes } = context
   const { to } = modeChange(context)

@@ -16,7 +16,10 @@ export const OUTSIDE_LOG = onNode(OUTSIDE, 'cat /run/lab-9/log')
 
 const outsideLog = programText('labs/09-leaving-ipvs/outside-log.sh')
 
-/** The client outside and its log, where the cluster has such a machine. Fails if none was started, or if it has ended. */
+/**
+ * The client outside and its log, where the cluster has such a machine. Fails if none was started,
+ * or if it has ended.
+ */
 export async function readOutside(live: LiveCluster): Promise<ClientLog[]> {
   if (!live.cluster.capabilities.hasOutside) return []
   const { stdout } = await live.readOnNode(OUTSIDE, outsideLog)
@@ -30,7 +33,9 @@ export async function readOutside(live: LiveCluster): Promise<ClientLog[]> {
   return [{ pod: OUTSIDE, uid, node: OUTSIDE, place: 'outside', ...readClientLog(stdout) }]
 }
 
-/** What it must call: the node port of stock on each node, and the addresses of its load balancer. */
+/**
+ * What it must call: the node port of stock on each node, and the addresses of its load balancer.
+ */
 export function outsideTargets(snapshot: Snapshot): string[] {
   const stock = objectsOf(snapshot).services.find(
     ({ namespace, name }) => namespace === WEB_NAMESPACE && name === 'stock',

@@ -120,7 +120,10 @@ async function expectSameConfiguration(live: LiveCluster, to: string): Promise<v
   })
 }
 
-/** Two DaemonSets: one runs on every node as before and avoids labelled ones, the other waits for a label. */
+/**
+ * Two DaemonSets: one runs on every node as before and avoids labelled ones, the other waits for a
+ * label.
+ */
 export const secondIsPrepared = onceSeen('second', async (context: CheckContext) => {
   const { snapshot, live } = context
   const change = modeChange(context)
@@ -166,7 +169,10 @@ export const secondIsPrepared = onceSeen('second', async (context: CheckContext)
   return { ...change }
 })
 
-/** One kube-proxy again: the first DaemonSet, in the new mode, on every node; nothing of the second is left. */
+/**
+ * One kube-proxy again: the first DaemonSet, in the new mode, on every node; nothing of the second
+ * is left.
+ */
 export function onlyOneKubeProxy(context: CheckContext): void {
   const { snapshot } = context
   const { to } = modeChange(context)

@@ -16,7 +16,10 @@ export interface TimedRequest {
   at: number
 }
 
-/** The requests of the last hour whose marker begins with the word, in the order of their times. Throws Trouble if a log can't be read. */
+/**
+ * The requests of the last hour whose marker begins with the word, in the order of their times.
+ * Throws Trouble if a log can't be read.
+ */
 export async function timedRequests(
   live: LiveCluster,
   pods: readonly string[],

@@ -1,4 +1,5 @@
-// Lab 10: session affinity, a client that stays with its Pod over new connections until its timeout.
+// Lab 10: session affinity, a client that stays with its Pod over new connections until its
+// timeout.
 
 import * as z from 'zod'
 import {
@@ -20,7 +21,10 @@ const TIMEOUT_SECONDS = 3
 const SHOW_LOGS = `kubectl logs -l app=shop --prefix | grep ${WORD}`
 const SEND = `kubectl exec client -- sh -c 'for N in $(seq 7); do curl -s -o /dev/null "http://'$SHOP'/?${WORD}$N"; sleep 0.7; done'`
 
-/** The timeout of shop's session affinity in seconds; fails if it has none, or one that takes too long to wait for. */
+/**
+ * The timeout of shop's session affinity in seconds; fails if it has none, or one that takes too
+ * long to wait for.
+ */
 function affinityTimeout(snapshot: Snapshot): number {
   const { service } = shopService(snapshot)
   const seconds = service.sessionAffinity === 'ClientIP' ? service.sessionAffinityTimeout : 0
@@ -43,8 +47,8 @@ export const rulesRemember = onceSeen(STEP, async (context: CheckContext) => {
 })
 
 /**
- * The latest requests to one Pod of which each came within the timeout of the one before. A request that was sent before every node had
- * the rules may have had another Pod.
+ * The latest requests to one Pod of which each came within the timeout of the one before. A request
+ * that was sent before every node had the rules may have had another Pod.
  */
 function latestSeries(requests: readonly TimedRequest[], timeoutMs: number): TimedRequest[] {
   const first = requests.findLastIndex(({ at, pod }, index) => {
@@ -56,7 +60,10 @@ function latestSeries(requests: readonly TimedRequest[], timeoutMs: number): Tim
 
 const seriesNote = z.looseObject({ requests: z.number(), seconds: z.number() })
 
-/** Evidence: requests of the client for longer than the timeout, none of them later than the timeout after the one before. */
+/**
+ * Evidence: requests of the client for longer than the timeout, none of them later than the timeout
+ * after the one before.
+ */
 export const stickyRequests: EvidenceCheck = async ({ live, snapshot, show }) => {
   const timeoutSeconds = affinityTimeout(snapshot)
   const { client } = shopClient(snapshot)

@@ -23,9 +23,15 @@ import {
 const STEP = 'full'
 const KEPT = 'stays'
 const NEW = 'fresh'
-/** A larger table is not filled: each entry takes some hundred bytes of the kernel's memory. labs/10-connections/fill-conntrack.pl says the same. */
+/**
+ * A larger table is not filled: each entry takes some hundred bytes of the kernel's memory.
+ * labs/10-connections/fill-conntrack.pl says the same.
+ */
 const LARGEST = 262_144
-/** The program keeps the table full for six seconds; Linux sends a lost SYN again after 1, 2, 3, 4, 5 and 7 s (tcp_syn_linear_timeouts, 6.5). */
+/**
+ * The program keeps the table full for six seconds; Linux sends a lost SYN again after 1, 2, 3, 4,
+ * 5 and 7 s (tcp_syn_linear_timeouts, 6.5).
+ */
 const SHORTEST_GAP_MS = 4000
 const LEAST_KEPT = 3
 /** The destination of the entries that the program adds. */
@@ -39,7 +45,10 @@ async function numberOnNode({ live }: LiveContext, node: string, script: string)
   return Number(stdout.trim())
 }
 
-/** shop has two ready Pods, every node has its rules, the table of the client's node was full, and that of no node is any more. */
+/**
+ * shop has two ready Pods, every node has its rules, the table of the client's node was full, and
+ * that of no node is any more.
+ */
 export const tableHasRoom = onceSeen(STEP, async (context: CheckContext) => {
   const { snapshot, live } = context
   expectReady(shopService(snapshot), 2)
@@ -61,7 +70,10 @@ export const tableHasRoom = onceSeen(STEP, async (context: CheckContext) => {
   return { max }
 })
 
-/** Packets on a node got no entry: without this the step would count as seen before its table was ever full. */
+/**
+ * Packets on a node got no entry: without this the step would count as seen before its table was
+ * ever full.
+ */
 async function expectDrops(context: LiveContext, node: string): Promise<void> {
   const drops = await numberOnNode(
     context,
@@ -101,7 +113,10 @@ interface Gap {
 
 const requestNumber = ({ marker }: TimedRequest) => Number(marker.slice(NEW.length))
 
-/** The longest time between two successive answers over new connections. What is before the first request of a series is no gap. */
+/**
+ * The longest time between two successive answers over new connections. What is before the first
+ * request of a series is no gap.
+ */
 function longestGap(requests: readonly TimedRequest[]): Gap | undefined {
   const gaps = requests.flatMap((to, index): Gap[] => {
     const from = requests[index - 1]
@@ -111,7 +126,10 @@ function longestGap(requests: readonly TimedRequest[]): Gap | undefined {
   return gaps.sort((one, other) => length(other) - length(one))[0]
 }
 
-/** Whether the connection after the last one before the gap was answered at last: one that is refused ends, and the next one begins. */
+/**
+ * Whether the connection after the last one before the gap was answered at last: one that is
+ * refused ends, and the next one begins.
+ */
 const hasWaited = (requests: readonly TimedRequest[], { from, to }: Gap) =>
   requests.some(
     (late) =>
@@ -123,7 +141,10 @@ const hasWaited = (requests: readonly TimedRequest[], { from, to }: Gap) =>
 
 const gapNote = z.looseObject({ seconds: z.number(), waited: z.boolean(), kept: z.number() })
 
-/** Evidence: for some seconds no new connection of the client was answered, and the connection that it keeps was. */
+/**
+ * Evidence: for some seconds no new connection of the client was answered, and the connection that
+ * it keeps was.
+ */
 export const newConnectionsWaited: EvidenceCheck = async (context) => {
   const { live, snapshot, show } = context
   const { client, node } = shopClient(snapshot)

@@ -1,4 +1,5 @@
-// Lab 10: packets that conntrack takes for no part of a connection (INVALID), with and without kube-proxy's rule that drops them.
+// Lab 10: packets that conntrack takes for no part of a connection (INVALID), with and without
+// kube-proxy's rule that drops them.
 
 import * as z from 'zod'
 import {
@@ -28,7 +29,10 @@ const COUNT = `iptables -nvL FORWARD | grep ${COMMENT}`
 const SEND =
   'for P in $(kubectl get pods -l app=shop -o name); do kubectl exec $P -- perl -e "$(cat labs/10-connections/out-of-window.pl)" $CLIENT 1000000; done'
 
-/** Every node drops INVALID packets, as kube-proxy writes it; rules of the learner count them before that, and none accepts them. */
+/**
+ * Every node drops INVALID packets, as kube-proxy writes it; rules of the learner count them before
+ * that, and none accepts them.
+ */
 export const rulesDropInvalid = onceSeen(STEP, async (context: CheckContext) => {
   const { nodes, snapshot } = context
   if (
@@ -43,7 +47,10 @@ export const rulesDropInvalid = onceSeen(STEP, async (context: CheckContext) => 
   return {}
 })
 
-/** The node has the learner's rule that counts INVALID packets for the client, and none that accepts them. */
+/**
+ * The node has the learner's rule that counts INVALID packets for the client, and none that accepts
+ * them.
+ */
 function expectOnlyCounted(node: NodeView, client: string): void {
   const rules = stateOf(node).iptables.get('filter')?.get('FORWARD')?.rules ?? []
   const invalid = rules.map(({ spec }) => spec).filter((spec) => spec.includes(IS_INVALID))
@@ -79,7 +86,10 @@ async function sentPackets({ live, snapshot }: LiveContext): Promise<TimedReques
 
 const packetsNote = z.looseObject({ droppedOn: z.array(z.string()) })
 
-/** Evidence: the client's kernel has answered a packet with a reset, and a later one has not reached it. */
+/**
+ * Evidence: the client's kernel has answered a packet with a reset, and a later one has not reached
+ * it.
+ */
 export const packetsOutOfWindow: EvidenceCheck = async (context) => {
   const sent = await sentPackets(context)
   const reset = expectFound(

@@ -1,4 +1,5 @@
-// Lab 10: a node whose only Pod of shop is being deleted: what a load balancer is told about it, and whose connections it still takes.
+// Lab 10: a node whose only Pod of shop is being deleted: what a load balancer is told about it,
+// and whose connections it still takes.
 
 import {
   type CheckContext,
@@ -17,7 +18,10 @@ import { lateRequests, requireTerminatingEndpoints, shopWithLeaving } from './te
 const WORD = 'through'
 const MAKE_LOCAL = `kubectl patch service shop -p '{"spec":{"type":"LoadBalancer","externalTrafficPolicy":"Local"}}'`
 
-/** A node on which shop has endpoints that terminate, and no ready one; with the ports that are for a load balancer. */
+/**
+ * A node on which shop has endpoints that terminate, and no ready one; with the ports that are for
+ * a load balancer.
+ */
 interface EmptyingNode {
   name: string
   address: string
@@ -26,7 +30,10 @@ interface EmptyingNode {
   healthPort: number
 }
 
-/** The node that has an endpoint of shop that terminates, and no ready one; fails if the policy is another one or there is no such node. */
+/**
+ * The node that has an endpoint of shop that terminates, and no ready one; fails if the policy is
+ * another one or there is no such node.
+ */
 function emptyingNode(context: CheckContext): EmptyingNode {
   const { service, endpoints, leaving } = shopWithLeaving(context)
   const nodePort = service.ports[0]?.nodePort ?? 0
@@ -51,7 +58,10 @@ function emptyingNode(context: CheckContext): EmptyingNode {
   return { name: found.node, address, leaving: found, nodePort, healthPort }
 }
 
-/** Where the rules of this node lead new connections: to its node port from outside, and to the ClusterIP from inside. */
+/**
+ * Where the rules of this node lead new connections: to its node port from outside, and to the
+ * ClusterIP from inside.
+ */
 function goalsOn(context: CheckContext, { name, address, nodePort }: EmptyingNode) {
   const node = context.snapshot.node(name)
   const shop = shopWithLeaving(context)
@@ -62,7 +72,10 @@ function goalsOn(context: CheckContext, { name, address, nodePort }: EmptyingNod
   return { outside: addresses(outside), inside: addresses(inside) }
 }
 
-/** A node has no ready Pod of shop, and its rules lead connections from outside to the one that terminates. */
+/**
+ * A node has no ready Pod of shop, and its rules lead connections from outside to the one that
+ * terminates.
+ */
 export const nodeEmpties = onceSeen('local', async (context: CheckContext) => {
   requireTerminatingEndpoints(context)
   const node = emptyingNode(context)
@@ -77,7 +90,10 @@ export const nodeEmpties = onceSeen('local', async (context: CheckContext) => {
   return {}
 })
 
-/** Evidence: the health check port says 503, and the deleted Pod has answered a request that another node sent to the node port. */
+/**
+ * Evidence: the health check port says 503, and the deleted Pod has answered a request that another
+ * node sent to the node port.
+ */
 export const answeredThrough: EvidenceCheck = async (context) => {
   const { snapshot, live } = context
   const node = emptyingNode(context)

@@ -43,7 +43,9 @@ const pinnedNote = z.looseObject({ requests: z.number(), pods: z.number() })
 
 const heldRequest = ownRequest({ from: 'pod', to: 'shop', word: WORD })
 
-/** Evidence: several requests of the client over one connection, and the Pods that answered them. */
+/**
+ * Evidence: several requests of the client over one connection, and the Pods that answered them.
+ */
 export const heldRequests: EvidenceCheck = async (context) => {
   const { live, snapshot } = context
   const request = await heldRequest(context)

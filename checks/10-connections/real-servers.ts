@@ -1,4 +1,5 @@
-// Lab 10: a deleted Pod in IPVS mode. Its real server keeps its connections with weight 0; templates of session affinity are another matter.
+// Lab 10: a deleted Pod in IPVS mode. Its real server keeps its connections with weight 0;
+// templates of session affinity are another matter.
 
 import * as z from 'zod'
 import type { VirtualServer } from '../../dataplane/ipvsadm-save.ts'
@@ -48,7 +49,10 @@ const weightOf = ({ realServers }: VirtualServer, { address }: ShopEndpoint) =>
 const weightText = (weight: number | undefined) =>
   weight === undefined ? 'no real server' : `weight ${weight}`
 
-/** On every node ready endpoints have weight 1; on the client's node the one that terminates keeps its real server with weight 0. */
+/**
+ * On every node ready endpoints have weight 1; on the client's node the one that terminates keeps
+ * its real server with weight 0.
+ */
 export const weightIsZero = onceSeen(STEP, async (context: CheckContext) => {
   expectMode(context, 'ipvs', { hint: 'This step is about IPVS mode:', next: 'make ipvs' })
   const shop = shopWithLeaving(context)
@@ -82,8 +86,8 @@ export const weightIsZero = onceSeen(STEP, async (context: CheckContext) => {
 const requestsNote = z.looseObject({ loyal: z.string(), free: z.string() })
 
 /**
- * Evidence: the deleted Pod has answered the client over its kept connection, and over a new one while templates were used in spite of
- * weight 0; another Pod has answered since they are not.
+ * Evidence: the deleted Pod has answered the client over its kept connection, and over a new one
+ * while templates were used in spite of weight 0; another Pod has answered since they are not.
  */
 export const templateDecided: EvidenceCheck = async (context) => {
   const { live, snapshot } = context
@@ -144,7 +148,9 @@ export function fateOfRealServer(context: CheckContext): Truth {
   }
 }
 
-/** Question: which Pod answered the new connection while templates were used in spite of weight 0. */
+/**
+ * Question: which Pod answered the new connection while templates were used in spite of weight 0.
+ */
 export function whoAnsweredLoyal({ notes }: CheckContext): Truth {
   const { loyal, free } = expectFound(notes.read(evidenceKey(STEP), requestsNote), {
     inspect: show(LOYAL),

@@ -120,7 +120,10 @@ export function podsThatLose(context: CheckContext): Truth {
   }
 }
 
-/** shop has a readiness probe, and a preStop hook that is longer than clients keep a connection; its lost requests are counted from now on. */
+/**
+ * shop has a readiness probe, and a preStop hook that is longer than clients keep a connection; its
+ * lost requests are counted from now on.
+ */
 export const shopIsCareful = onceSeen('careful', async (context: CheckContext) => {
   const { snapshot, live } = context
   const lives = podLives(snapshot)
@@ -154,7 +157,10 @@ export const shopIsCareful = onceSeen('careful', async (context: CheckContext) =
   return { pods: podNames(snapshot) }
 })
 
-/** Predict: whether one of the two changes alone would have been enough for the rollout that was counted. */
+/**
+ * Predict: whether one of the two changes alone would have been enough for the rollout that was
+ * counted.
+ */
 export function enoughAlone(context: CheckContext): Truth {
   const { starting, ending } = lossesOf(context)
   const accepted = starting > 0 ? (ending > 0 ? 'neither' : 'readiness-probe') : 'pre-stop-hook'

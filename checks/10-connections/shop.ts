@@ -1,4 +1,5 @@
-// Lab 10: the Service shop with its endpoints and their conditions, the template of its Pods, and the Pod client.
+// Lab 10: the Service shop with its endpoints and their conditions, the template of its Pods, and
+// the Pod client.
 
 import * as z from 'zod'
 import type { Service } from '../../dataplane/objects.ts'
@@ -21,7 +22,10 @@ const MANIFESTS = 'labs/10-connections/manifests'
 /** Lists the endpoints of shop with their conditions. */
 export const LIST_ENDPOINTS = `kubectl get endpointslices -l kubernetes.io/service-name=${SHOP} -o yaml`
 
-/** The command for requests of the Pod client over one connection, four in a second, in the background. */
+/**
+ * The command for requests of the Pod client over one connection, four in a second, in the
+ * background.
+ */
 export const holdConnection = (word: string): string =>
   `kubectl exec client -- sh -c "curl -s -o /dev/null --connect-timeout 1 --rate 4/s 'http://$SHOP/?${word}[1-1800]' >/dev/null 2>&1 &"`
 
@@ -130,7 +134,10 @@ export function podLives(snapshot: Snapshot): [PodLife, ...PodLife[]] {
   return [found, ...others]
 }
 
-/** Every node runs iptables mode, and holds exactly what kube-proxy writes for the Services and their endpoints. */
+/**
+ * Every node runs iptables mode, and holds exactly what kube-proxy writes for the Services and
+ * their endpoints.
+ */
 export function expectShopProgrammed(context: CheckContext): void {
   expectMode(context, 'iptables', {
     hint: 'This step is about iptables mode:',

@@ -1,4 +1,5 @@
-// Lab 10: Pods that are being deleted and still serve: what the EndpointSlice says of them, and which packets still reach them.
+// Lab 10: Pods that are being deleted and still serve: what the EndpointSlice says of them, and
+// which packets still reach them.
 
 import {
   type CheckContext,
@@ -67,7 +68,9 @@ export async function lateRequests(
   return requests.filter(({ pod, at }) => at >= (deletedAt.get(pod) ?? Number.POSITIVE_INFINITY))
 }
 
-/** Evidence: a Pod of shop has answered a request of the client's with this word after its deletion. */
+/**
+ * Evidence: a Pod of shop has answered a request of the client's with this word after its deletion.
+ */
 export const lateRequestOfClient =
   (word: string, next: string): EvidenceCheck =>
   async (context): Promise<TimedRequest> => {
@@ -83,7 +86,9 @@ export const lateRequestOfClient =
     )
   }
 
-/** An endpoint terminates, another one is ready, and rules lead new connections to ready ones only. */
+/**
+ * An endpoint terminates, another one is ready, and rules lead new connections to ready ones only.
+ */
 export const rulesLeaveItOut = onceSeen('terminating', async (context: CheckContext) => {
   const { snapshot } = context
   const shop = shopWithLeaving(context)

@@ -1,4 +1,5 @@
-// Lab 10: a UDP flow whose Pod is replaced. Its entry in conntrack would last as long as it is used; kube-proxy deletes it.
+// Lab 10: a UDP flow whose Pod is replaced. Its entry in conntrack would last as long as it is
+// used; kube-proxy deletes it.
 
 import { type ConntrackEntry, parseConntrack } from '../../dataplane/conntrack.ts'
 import type { Service } from '../../dataplane/objects.ts'
@@ -75,7 +76,10 @@ async function flowOf(
   )
 }
 
-/** Evidence: two Pods have answered the reader on its one port, and the entry of this flow leads to the Pod that is there now. */
+/**
+ * Evidence: two Pods have answered the reader on its one port, and the entry of this flow leads to
+ * the Pod that is there now.
+ */
 export const flowMovedOn: EvidenceCheck = async (context) => {
   const { live, snapshot } = context
   const quotes = quotesOf(snapshot)

@@ -1,4 +1,5 @@
-// What lab 11 predicts and asks about the choice of a Pod: the truth by the rules of the clients' nodes, with typical wrong answers.
+// What lab 11 predicts and asks about the choice of a Pod: the truth by the rules of the clients'
+// nodes, with typical wrong answers.
 
 import { predict } from '../../dataplane/predict.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
@@ -28,7 +29,10 @@ function asFraction(share: number): string {
   return whole === undefined ? String(share) : `${Math.round(share * whole)}/${whole}`
 }
 
-/** Predict: the share of the client's requests that Pods of other zones answer, without a preference. */
+/**
+ * Predict: the share of the client's requests that Pods of other zones answer, without a
+ * preference.
+ */
 export function shareOfOtherZone(context: CheckContext): Truth {
   const clients = spreadEverywhere(context)
   const { service, near } = clients
@@ -82,7 +86,10 @@ export function podsInOwnZone(context: CheckContext): Truth {
   }
 }
 
-/** Question: the share of all requests that a Pod in client-b's zone answers, if each zone sends half of them. */
+/**
+ * Question: the share of all requests that a Pod in client-b's zone answers, if each zone sends
+ * half of them.
+ */
 export function shareInFarZone(context: CheckContext): Truth {
   const clients = spreadByZone(context)
   const { service, near, far } = clients
@@ -191,7 +198,10 @@ export function hintsOfSameNode(context: CheckContext): Truth {
   }
 }
 
-/** Question: where a request of the client would be answered if the Pod on its node were not ready, by the prediction for that case. */
+/**
+ * Question: where a request of the client would be answered if the Pod on its node were not ready,
+ * by the prediction for that case.
+ */
 export function answerWithoutOwnPod(context: CheckContext): Truth {
   const clients = spreadByNode(context)
   const { near, service } = clients
@@ -227,7 +237,9 @@ export function answerWithoutOwnPod(context: CheckContext): Truth {
   }
 }
 
-/** The zones of the Pods that the rules would lead the client to, if none on its node were ready. */
+/**
+ * The zones of the Pods that the rules would lead the client to, if none on its node were ready.
+ */
 function zonesWithout(
   { snapshot }: CheckContext,
   { service }: ZoneClients,

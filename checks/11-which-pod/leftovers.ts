@@ -7,7 +7,10 @@ import { expectBothZones } from './distribution.ts'
 import { expectDistribution } from './service-fields.ts'
 import { zoneClients } from './zone-clients.ts'
 
-/** No field of the lab on web, Pods in both zones, no rule of the learner, and every node as predicted. */
+/**
+ * No field of the lab on web, Pods in both zones, no rule of the learner, and every node as
+ * predicted.
+ */
 export function experimentsAreOver(context: CheckContext): void {
   const clients = zoneClients(context)
   expectDistribution(context, clients.service, [undefined])

@@ -23,7 +23,10 @@ const requireInternalPolicy = (context: CheckContext): void =>
     has: ({ internalTrafficPolicy }) => internalTrafficPolicy !== 'ignored',
   })
 
-/** The incident of this lab, whose faults are policies: without them none can be started. One that was repaired before stays so. */
+/**
+ * The incident of this lab, whose faults are policies: without them none can be started. One that
+ * was repaired before stays so.
+ */
 export const policyIncidentRepaired: Check = async (context) => {
   try {
     await incidentRepaired(context)
@@ -49,7 +52,10 @@ export function localWithoutPod(context: CheckContext): ZoneClients {
   return clients
 }
 
-/** The client's node uses its own Pods, and client-b, whose node has none, gets no answer, not even a refusal. */
+/**
+ * The client's node uses its own Pods, and client-b, whose node has none, gets no answer, not even
+ * a refusal.
+ */
 export const nodeWithoutPodDrops = onceSeen('local-policy', async (context) => {
   const clients = localWithoutPod(context)
   const { service, near, far } = clients

@@ -24,7 +24,10 @@ import { expectServiceChains } from '../01-iptables/service-chains.ts'
 import { type ZoneClient, zoneClients } from './zone-clients.ts'
 
 const COMMENT = 'lab-11-dns'
-/** It has four dots, fewer than ndots:5 asks for, so the suffixes of the search list are tried first. */
+/**
+ * It has four dots, fewer than ndots:5 asks for, so the suffixes of the search list are tried
+ * first.
+ */
 const NAME = 'kubernetes.default.svc.cluster.local'
 const PORT = 53
 const READ_COUNTER = 'iptables -t raw -nvL PREROUTING'
@@ -89,7 +92,10 @@ const traceLookup = ({ near: { node, client }, address }: Dns) =>
 const isCounter = ({ spec }: Pick<Rule, 'spec'>) =>
   commentOf(spec) === COMMENT && targetOf(spec) === undefined
 
-/** The learner's counting rule, which every packet of a lookup passes: raw PREROUTING, before connection tracking. */
+/**
+ * The learner's counting rule, which every packet of a lookup passes: raw PREROUTING, before
+ * connection tracking.
+ */
 function expectCounter({ near: { node, client }, address }: Dns): void {
   const rule = stateOf(node).iptables.get('raw')?.get('PREROUTING')?.rules.find(isCounter)
   const wanted = [`-s ${client.address}/32`, `-d ${address}/32`, '-p udp', `--dport ${PORT}`]
@@ -111,7 +117,10 @@ function expectCounter({ near: { node, client }, address }: Dns): void {
   )
 }
 
-/** kube-dns is followed by the same rules as web, for UDP, and the learner's rule counts what one lookup sends. */
+/**
+ * kube-dns is followed by the same rules as web, for UDP, and the learner's rule counts what one
+ * lookup sends.
+ */
 export const lookupsAreCounted = onceSeen('lookups', async (context: CheckContext) => {
   const dns = dnsOf(context)
   const { name } = dns.near.node
@@ -134,7 +143,9 @@ export const lookupsAreCounted = onceSeen('lookups', async (context: CheckContex
   return {}
 })
 
-/** Counts a lookup without and one with a dot at the end by the learner's own rule, and keeps both. */
+/**
+ * Counts a lookup without and one with a dot at the end by the learner's own rule, and keeps both.
+ */
 async function measureLookups(
   { notes, show }: CheckContext,
   live: LiveCluster,

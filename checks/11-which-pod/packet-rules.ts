@@ -55,7 +55,9 @@ const PLACES: readonly CountingPlace[] = [
   },
 ]
 
-/** The learner's four counting rules on the client's node, by name. Fails for one that is missing. */
+/**
+ * The learner's four counting rules on the client's node, by name. Fails for one that is missing.
+ */
 function countingRules({
   service,
   near,

@@ -1,4 +1,5 @@
-// Lab 11: the fields of a Service that decide which Pods answer, and the hints that follow from one of them.
+// Lab 11: the fields of a Service that decide which Pods answer, and the hints that follow from one
+// of them.
 
 import { type Features, featuresOf, VersionError } from '../../dataplane/kube-proxy/versions.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
@@ -9,9 +10,10 @@ import { kubeProxyVersionOf, objectsOf } from '../../grading/snapshot.ts'
 import { zoneOfNode } from './zone-clients.ts'
 
 /**
- * The kube-proxies know what a step is about. Kubernetes' version skew policy allows no kube-proxy newer than the API server, so the
- * API server of the cluster's own version knows it, too.
- * @throws OutOfReach if the cluster's own version does not, Failure if only another kube-proxy was started
+ * The kube-proxies know what a step is about. Kubernetes' version skew policy allows no kube-proxy
+ * newer than the API server, so the API server of the cluster's own version knows it, too.
+ * @throws OutOfReach if the cluster's own version does not, Failure if only another kube-proxy was
+ * started
  */
 export function requireKnown(
   { nodes, snapshot }: CheckContext,
@@ -42,7 +44,10 @@ function isKnownIn(version: string, has: (features: Features) => boolean): boole
   }
 }
 
-/** The Service web has one of these values, with the internal policy Cluster, under which alone it has an effect. */
+/**
+ * The Service web has one of these values, with the internal policy Cluster, under which alone it
+ * has an effect.
+ */
 export function expectDistribution(
   { snapshot }: CheckContext,
   { name, service }: WebService,

@@ -1,4 +1,5 @@
-// Which Pods of web answer a client: by the rules of its node, and by real requests, whose shares are drawn.
+// Which Pods of web answer a client: by the rules of its node, and by real requests, whose shares
+// are drawn.
 
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectMode, expectNode } from '../../grading/expect-node.ts'
@@ -25,7 +26,10 @@ export function expectWebChains(context: CheckContext, { service }: ZoneClients)
   })
 }
 
-/** The probability with which the rules of the client's node lead its request to each Pod of web, by address. */
+/**
+ * The probability with which the rules of the client's node lead its request to each Pod of web, by
+ * address.
+ */
 export function chancesOf({ service }: ZoneClients, { client, node }: ZoneClient) {
   const { outcomes } = traceOf(node, client.sender, service)
   const chances = new Map<string, number>()
@@ -36,7 +40,10 @@ export function chancesOf({ service }: ZoneClients, { client, node }: ZoneClient
   return chances
 }
 
-/** By the rules of the client's node, exactly these Pods answer it; with real requests, each of them about equally often. */
+/**
+ * By the rules of the client's node, exactly these Pods answer it; with real requests, each of them
+ * about equally often.
+ */
 export async function expectAnswersOf(
   { snapshot, live, show }: CheckContext,
   { service }: ZoneClients,

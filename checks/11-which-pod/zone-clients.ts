@@ -74,7 +74,9 @@ export function backendsByZone(
   return { own: backends.filter(isOwn), others: backends.filter((one) => !isOwn(one)) }
 }
 
-/** web has a ready Pod on the nodes of both clients, and on another node in the zone of the first. */
+/**
+ * web has a ready Pod on the nodes of both clients, and on another node in the zone of the first.
+ */
 export const podsOnEveryNode = onceSeen('stage', async (context) => {
   const { service, near, far } = zoneClients(context)
   const has = ({ node }: ZoneClient) =>

@@ -7,7 +7,9 @@ export const accessNamespace = 'kube-service-labs'
 const accessName = 'node-agent'
 const accessLabels = { app: accessName }
 
-/** Any image that contains nsenter works; `AGENT_IMAGE` names one that the nodes have or can fetch. */
+/**
+ * Any image that contains nsenter works; `AGENT_IMAGE` names one that the nodes have or can fetch.
+ */
 export const accessImage = () => process.env.AGENT_IMAGE || 'busybox:1.37'
 
 /** One idle privileged Pod per node, in the node's network and PID namespaces. */
@@ -18,7 +20,8 @@ function accessDaemonSet(): V1DaemonSet {
     metadata: { name: accessName, namespace: accessNamespace, labels: ownLabel },
     spec: {
       selector: { matchLabels: accessLabels },
-      // Pods that can't pull their image are replaced immediately when AGENT_IMAGE names another one.
+      // Pods that can't pull their image are replaced immediately when AGENT_IMAGE names another
+      // one.
       updateStrategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: '100%' } },
       template: {
         metadata: { labels: accessLabels },
@@ -44,13 +47,17 @@ function accessDaemonSet(): V1DaemonSet {
   }
 }
 
-/** Enters the namespaces of the node's first process; the network is already the node's, because the Pod has hostNetwork. */
+/**
+ * Enters the namespaces of the node's first process; the network is already the node's, because the
+ * Pod has hostNetwork.
+ */
 export const ENTER_NODE = ['nsenter', '-t', '1', '-m', '-u', '-i', '--'] as const
 
 /**
- * Wraps a command so that it runs with the node's own files. PATH is set explicitly: a busybox shell would prefer its own
- * applets, which have fewer options, to the node's programs, and the image's PATH need not match the node's. Standard input has a
- * known length, because exec over WebSockets cannot signal the end of standard input before protocol version 5.
+ * Wraps a command so that it runs with the node's own files. PATH is set explicitly: a busybox
+ * shell would prefer its own applets, which have fewer options, to the node's programs, and the
+ * image's PATH need not match the node's. Standard input has a known length, because exec over
+ * WebSockets cannot signal the end of standard input before protocol version 5.
  */
 export function onNodeCommand(command: readonly string[], stdinBytes = 0): string[] {
   const path = 'PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
@@ -60,7 +67,10 @@ export function onNodeCommand(command: readonly string[], stdinBytes = 0): strin
   return [...ENTER_NODE, '/bin/sh', '-c', fed, 'sh', String(stdinBytes), ...command]
 }
 
-/** Creates the namespace and the DaemonSet if they are missing; a DaemonSet with another image is replaced. */
+/**
+ * Creates the namespace and the DaemonSet if they are missing; a DaemonSet with another image is
+ * replaced.
+ */
 export async function installAccessPods({ core, apps }: KubeClient): Promise<void> {
   await unlessCode(
     409,
@@ -96,7 +106,10 @@ export async function readyAccessPods({ core }: KubeClient): Promise<Map<string,
   return new Map(ready.map(({ metadata, spec }) => [spec?.nodeName ?? '', metadata?.name ?? '']))
 }
 
-/** Why an access Pod with the configured image does not run yet, as the kubelet reports it; undefined if there is no problem. */
+/**
+ * Why an access Pod with the configured image does not run yet, as the kubelet reports it;
+ * undefined if there is no problem.
+ */
 export async function accessPodTrouble({ core }: KubeClient): Promise<string | undefined> {
   const { items } = await core.listNamespacedPod({
     namespace: accessNamespace,

@@ -8,10 +8,16 @@ import { type KubeClient, listObjects, unlessCode } from '../kube-client.ts'
 import { KubeConfig, KubernetesObjectApi } from '../kubernetes.ts'
 import { ownSelector } from './write-guard.ts'
 
-/** The namespace of the labs: their texts, chain names (hashes of "default/web") and answers depend on it. */
+/**
+ * The namespace of the labs: their texts, chain names (hashes of "default/web") and answers depend
+ * on it.
+ */
 const namespace = 'default'
 
-/** The lists of what we create: the namespace of the node-access Pods; workloads, Services, lab notes and the learner's name. */
+/**
+ * The lists of what we create: the namespace of the node-access Pods; workloads, Services, lab
+ * notes and the learner's name.
+ */
 const COLLECTIONS = [
   '/api/v1/namespaces',
   ...['deployments', 'daemonsets'].map((name) => `/apis/apps/v1/namespaces/${namespace}/${name}`),
@@ -19,8 +25,9 @@ const COLLECTIONS = [
 ]
 
 /**
- * The objects with our label, without Pods of a Deployment or DaemonSet, which go with it: each as in `Service "web"`, and its
- * deletion, which ignores that it is already gone. An object that is being deleted is among them until it is gone.
+ * The objects with our label, without Pods of a Deployment or DaemonSet, which go with it: each as
+ * in `Service "web"`, and its deletion, which ignores that it is already gone. An object that is
+ * being deleted is among them until it is gone.
  */
 export async function ownObjects(client: KubeClient) {
   const selector = encodeURIComponent(ownSelector)
@@ -35,7 +42,10 @@ export async function ownObjects(client: KubeClient) {
     }))
 }
 
-/** The folder for the files of one context. Names such as `arn:aws:eks:…/x` can't be folders as they are. */
+/**
+ * The folder for the files of one context. Names such as `arn:aws:eks:…/x` can't be folders as they
+ * are.
+ */
 export function contextFolder(context: string, cache = cacheFolder): string {
   const plain = context.replace(/[^\w.@-]/g, '_').replace(/^\.+/, '_')
   const suffix =
@@ -44,9 +54,10 @@ export function contextFolder(context: string, cache = cacheFolder): string {
 }
 
 /**
- * Copies one context of the user's kubeconfig (`KUBECONFIG`, else the default file), with its cluster and user, into a
- * separate file: the user's file is only read. Returns the file's path.
- * @throws Error with the names of the existing contexts when this one does not exist; and when there is no kubeconfig
+ * Copies one context of the user's kubeconfig (`KUBECONFIG`, else the default file), with its
+ * cluster and user, into a separate file: the user's file is only read. Returns the file's path.
+ * @throws Error with the names of the existing contexts when this one does not exist; and when
+ * there is no kubeconfig
  */
 export async function ownKubeconfig(context: string, cache = cacheFolder): Promise<string> {
   const config = usersKubeconfig(context)
@@ -59,8 +70,8 @@ export async function ownKubeconfig(context: string, cache = cacheFolder): Promi
 }
 
 /**
- * The merged content of the user's kubeconfig files, as kubectl reads them: those that `KUBECONFIG` names and that exist,
- * else the default one.
+ * The merged content of the user's kubeconfig files, as kubectl reads them: those that `KUBECONFIG`
+ * names and that exist, else the default one.
  * @throws Error in one sentence when there is none, or one can't be read
  */
 function usersKubeconfig(context: string): KubeConfig {

@@ -24,8 +24,8 @@ export class PodExecError extends Trouble {
 }
 
 /**
- * Runs a command in a Pod's first container through the API. Standard input is sent but never closed: the command must know
- * its length.
+ * Runs a command in a Pod's first container through the API. Standard input is sent but never
+ * closed: the command must know its length.
  * @throws PodExecError when it can't be started or did not end in time
  */
 export async function execInPod(
@@ -59,7 +59,8 @@ export async function execInPod(
       )
       opening.then(
         (socket) => {
-          // The server closes the connection after the status; a close without a status is a lost connection.
+          // The server closes the connection after the status; a close without a status is a lost
+          // connection.
           socket.addEventListener('close', () => failed('the connection was lost'))
           // A script on standard input must not run after its caller was told that it failed.
           if (!isOver) input?.write(stdin)

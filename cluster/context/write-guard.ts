@@ -2,7 +2,10 @@ import { Refusal } from '../../dataplane/refusal.ts'
 import { consent } from '../consent.ts'
 import type { Cluster, ReadApi } from '../driver.ts'
 
-/** The label of every object that we create in a cluster of the user; no other object is changed or deleted there. */
+/**
+ * The label of every object that we create in a cluster of the user; no other object is changed or
+ * deleted there.
+ */
 export const ownLabel = { 'app.kubernetes.io/managed-by': 'kube-service-labs' } as const
 export const ownSelector = 'app.kubernetes.io/managed-by=kube-service-labs'
 
@@ -48,7 +51,9 @@ function writeTarget(url: string): WriteTarget {
   return { collection, namespace, resource, name }
 }
 
-/** The labs change kube-proxy and the nodes (mode, cordon, labels); the consent question names them. */
+/**
+ * The labs change kube-proxy and the nodes (mode, cordon, labels); the consent question names them.
+ */
 const isSubjectOfLabs = (
   { namespace, resource, name }: WriteTarget,
   object: WrittenObject,
@@ -63,8 +68,8 @@ const isSubjectOfLabs = (
   (namespace === undefined && resource === 'nodes' && method === 'PATCH')
 
 /**
- * Guards a cluster of the user's kubeconfig: a request that changes something asks for consent, is refused if the object is
- * not ours, and adds our label to what it creates.
+ * Guards a cluster of the user's kubeconfig: a request that changes something asks for consent, is
+ * refused if the object is not ours, and adds our label to what it creates.
  * @returns the body to send
  * @throws ConsentError, ForeignObjectError
  */
@@ -132,8 +137,8 @@ function labelled(object: WrittenObject): WrittenObject {
 }
 
 /**
- * A foreign Service must not select our Pods, and our Services must not select foreign Pods; matching labels are enough for
- * either.
+ * A foreign Service must not select our Pods, and our Services must not select foreign Pods;
+ * matching labels are enough for either.
  */
 async function requireNoMixing(
   { namespace, resource }: WriteTarget,
@@ -163,7 +168,10 @@ async function requireNoMixing(
   )
 }
 
-/** Whether a Service's selector selects Pods with these labels; a Service without a selector selects none. */
+/**
+ * Whether a Service's selector selects Pods with these labels; a Service without a selector selects
+ * none.
+ */
 function selectsPods(selector: unknown, labels: Record<string, string> = {}): boolean {
   const wanted = Object.entries(selector instanceof Object ? selector : {})
   return wanted.length > 0 && wanted.every(([key, value]) => labels[key] === value)

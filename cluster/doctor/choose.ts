@@ -72,7 +72,10 @@ export function placesFor(
 /** Of a lab that measures on this machine, whatever its cluster is. */
 export const UNMEASURABLE = "it measures in User-Mode Linux, which can't run here"
 
-/** The existing clusters of one name, if no embedded cluster of that name runs (a running one is always chosen). */
+/**
+ * The existing clusters of one name, if no embedded cluster of that name runs (a running one is
+ * always chosen).
+ */
 export interface ExistingClusters {
   name: string
   engine: EngineName | undefined
@@ -86,8 +89,8 @@ export interface ExistingClusters {
 export type ClusterChoice = { driver: 'embedded' | 'kind'; note?: string } | { refusal: string }
 
 /**
- * Chooses the cluster for CLUSTER=auto: the one that exists, else kind if it is available, else embedded; for a lab, one on
- * which it can run. Uses the same rules as `make doctor`. Pure.
+ * Chooses the cluster for CLUSTER=auto: the one that exists, else kind if it is available, else
+ * embedded; for a lab, one on which it can run. Uses the same rules as `make doctor`. Pure.
  */
 export function chooseCluster(
   existing: ExistingClusters,
@@ -148,8 +151,9 @@ export function requireKnownKernel(requested: string | undefined): void {
 }
 
 /**
- * What KERNEL=auto means: User-Mode Linux; this machine's own kernel if only that can do what the given lab needs, or if User-Mode Linux
- * can't run. A cluster keeps its kernel for all labs, and modules, which labs 4 and 8 load and unload, can be changed in the former only. Pure.
+ * What KERNEL=auto means: User-Mode Linux; this machine's own kernel if only that can do what the
+ * given lab needs, or if User-Mode Linux can't run. A cluster keeps its kernel for all labs, and
+ * modules, which labs 4 and 8 load and unload, can be changed in the former only. Pure.
  * @throws Error for another value of KERNEL
  */
 export function chooseKernel(
@@ -189,8 +193,9 @@ function refuseHostKernel(
 }
 
 /**
- * The kernel for a new embedded cluster, as KERNEL requests it. The machine's own kernel is probed only if the result can
- * change the choice: for a lab with steps that User-Mode Linux does not support. `packages` fetches them, and is called only for that probe.
+ * The kernel for a new embedded cluster, as KERNEL requests it. The machine's own kernel is probed
+ * only if the result can change the choice: for a lab with steps that User-Mode Linux does not
+ * support. `packages` fetches them, and is called only for that probe.
  */
 export async function kernelForNew(
   packages: () => Promise<string>,

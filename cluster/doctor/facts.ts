@@ -2,7 +2,10 @@ import type { Confinement, MemoryPlace } from '../../embedded/index.ts'
 import type { EngineFacts } from '../kind/engine.ts'
 import type { HostKernelFacts, KernelFacts, KernelNeed } from './kernel-probe.ts'
 
-/** The facts that `make doctor` collects; judge.ts interprets them. A fact that is missing could not be determined. */
+/**
+ * The facts that `make doctor` collects; judge.ts interprets them. A fact that is missing could not
+ * be determined.
+ */
 
 /** The host that the commands run on. */
 export interface HostFacts {
@@ -33,12 +36,21 @@ export interface KindFacts {
 export interface EmbeddedFacts {
   /** Why it can't run here; undefined if it can. */
   trouble: string | undefined
-  /** Why User-Mode Linux can't, so that it runs on this machine's own kernel only; undefined if it can. */
+  /**
+   * Why User-Mode Linux can't, so that it runs on this machine's own kernel only; undefined if it
+   * can.
+   */
   uml?: string | undefined
   cached: boolean
-  /** The mechanisms that protect this machine's files from the guest; tested once its packages are in the cache. */
+  /**
+   * The mechanisms that protect this machine's files from the guest; tested once its packages are
+   * in the cache.
+   */
   confinement: Confinement | undefined
-  /** The folders that were tried for the memory of User-Mode Linux: the last one is used if it has no trouble. */
+  /**
+   * The folders that were tried for the memory of User-Mode Linux: the last one is used if it has
+   * no trouble.
+   */
   memoryPlaces?: readonly MemoryPlace[] | undefined
   /** User-Mode Linux, probed only while one runs. */
   kernel: KernelFacts | undefined

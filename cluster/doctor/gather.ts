@@ -51,8 +51,8 @@ interface Depth {
 }
 
 /**
- * Collects the facts that decide which clusters and labs can run here; `engine` is the one that responds. Downloads nothing
- * but kind, and leaves no process or container.
+ * Collects the facts that decide which clusters and labs can run here; `engine` is the one that
+ * responds. Downloads nothing but kind, and leaves no process or container.
  */
 export async function gatherFacts(
   name: string,
@@ -68,8 +68,9 @@ export async function gatherFacts(
 }
 
 /**
- * The features that a lab needs and the kernel of a running cluster lacks, in words; empty if it lacks none. On a context's
- * nodes modules are only looked for: the probe loads them, which would change the user's cluster.
+ * The features that a lab needs and the kernel of a running cluster lacks, in words; empty if it
+ * lacks none. On a context's nodes modules are only looked for: the probe loads them, which would
+ * change the user's cluster.
  */
 export async function kernelLackOf(
   cluster: Cluster,
@@ -83,7 +84,9 @@ export async function kernelLackOf(
   return kernel ? kernelLacks(kernel, needs) : []
 }
 
-/** The features without modules on some node, as loaded, compiled in, or files that modprobe finds. */
+/**
+ * The features without modules on some node, as loaded, compiled in, or files that modprobe finds.
+ */
 async function modulesLackOf(cluster: Cluster, needs: readonly KernelNeed[]): Promise<string[]> {
   const nodes = await cluster.nodes()
   const missing = await Promise.all(nodes.map((node) => missingModules(cluster, node, needs)))
@@ -92,7 +95,10 @@ async function modulesLackOf(cluster: Cluster, needs: readonly KernelNeed[]): Pr
   return needs.filter(isMissing).map(needInWords)
 }
 
-/** Of the modules of features, those that a node has not. Throws Error with the node's own words if it can't be read. */
+/**
+ * Of the modules of features, those that a node has not. Throws Error with the node's own words if
+ * it can't be read.
+ */
 async function missingModules(
   cluster: Cluster,
   node: string,
@@ -129,7 +135,10 @@ function systemName(): string {
   return `${name || platform()} on ${arch()}${offlineRoot === undefined ? '' : ', from the offline archive'}`
 }
 
-/** Memory that a program can still allocate: the kernel's own estimate (MemAvailable) if there is one, because it counts reclaimable caches. */
+/**
+ * Memory that a program can still allocate: the kernel's own estimate (MemAvailable) if there is
+ * one, because it counts reclaimable caches.
+ */
 function freeMemory(): number {
   const [, kilobytes] = /^MemAvailable:\s+(\d+) kB$/m.exec(contentOf('/proc/meminfo')) ?? []
   return kilobytes === undefined ? freemem() : Number(kilobytes) * 1024
@@ -160,7 +169,9 @@ async function kindFacts(
 const troubleOf = (work: Promise<unknown>): Promise<string | undefined> =>
   work.then(() => undefined, reasonOf)
 
-/** The kernel under an engine: probed on a node of a running cluster, else in a temporary container. */
+/**
+ * The kernel under an engine: probed on a node of a running cluster, else in a temporary container.
+ */
 async function engineKernel(
   engine: EngineName,
   name: string,

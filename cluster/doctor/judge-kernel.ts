@@ -3,14 +3,16 @@ import type { KernelFacts } from './kernel-probe.ts'
 import { type DoctorResult, fault, fine, warning } from './result.ts'
 
 /**
- * kind's documentation recommends these when nodes fail with "too many open files"; each node's processes use a
- * few dozen.
+ * kind's documentation recommends these when nodes fail with "too many open files"; each node's
+ * processes use a few dozen.
  */
 const inotify = { instances: 512, watches: 65_536 }
 
 /** kube-proxy's rules in iptables mode need all of these. */
 const required = ['comment', 'conntrack', 'addrtype', 'mark', 'MARK', 'statistic', 'MASQUERADE']
-/** kube-proxy 1.20–1.25 requires these in IPVS mode; later versions require only the configured one. */
+/**
+ * kube-proxy 1.20–1.25 requires these in IPVS mode; later versions require only the configured one.
+ */
 const usual = ['rr', 'wrr', 'sh']
 
 /** What the kernel under an engine supports, and the commands that add what is missing. */
@@ -29,7 +31,8 @@ export function kernelResults(kernel: KernelFacts, engine: EngineFacts): DoctorR
           ),
         ]
       : []),
-    // Without it iptables-restore refuses everything as soon as one Service has sessionAffinity (kind #707, #1740).
+    // Without it iptables-restore refuses everything as soon as one Service has sessionAffinity
+    // (kind #707, #1740).
     kernel.extensions.includes('recent')
       ? fine('xt_recent', 'sessionAffinity works in iptables mode')
       : warning(
@@ -107,7 +110,9 @@ interface Location {
   instead?: string
 }
 
-/** Where an engine's kernel may run, which decides how it can be changed; else it is this machine's. */
+/**
+ * Where an engine's kernel may run, which decides how it can be changed; else it is this machine's.
+ */
 const LOCATIONS: readonly Location[] = [
   {
     isOf: ({ operatingSystem }) => /docker desktop/i.test(operatingSystem),

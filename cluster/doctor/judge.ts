@@ -9,8 +9,8 @@ const gigabyte = 1024 ** 3
 const inGigabytes = (bytes: number) => `${(bytes / gigabyte).toFixed(1)} GB`
 
 /**
- * Free memory and disk that a cluster needs: measured for the embedded one; for kind, three idle nodes use 1 GB and labs
- * another 1 GB.
+ * Free memory and disk that a cluster needs: measured for the embedded one; for kind, three idle
+ * nodes use 1 GB and labs another 1 GB.
  */
 const needed = {
   embedded: { memory: 1.5 * gigabyte, disk: 0.5 * gigabyte },
@@ -50,7 +50,10 @@ function embeddedResults(facts: EmbeddedFacts, host: HostFacts): DoctorResult[] 
   ]
 }
 
-/** This machine's own kernel is optional where User-Mode Linux runs: a missing feature is not a fault. */
+/**
+ * This machine's own kernel is optional where User-Mode Linux runs: a missing feature is not a
+ * fault.
+ */
 function hostKernelResult({ hostKernel, uml }: EmbeddedFacts): DoctorResult[] {
   if (!hostKernel) return []
   const what = 'KERNEL=host'

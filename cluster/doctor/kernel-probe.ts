@@ -13,13 +13,17 @@ export const schedulers: readonly string[] = [
 ]
 
 /**
- * Probes a kernel by use: loads modules as kube-proxy or the kernel itself would, then creates a virtual server for each
- * scheduler and a rule for each extension in a network namespace that ends with the script. Run as root in a privileged
- * container or on a node. If a tool is missing, symbols and module lists are read instead.
+ * Probes a kernel by use: loads modules as kube-proxy or the kernel itself would, then creates a
+ * virtual server for each scheduler and a rule for each extension in a network namespace that ends
+ * with the script. Run as root in a privileged container or on a node. If a tool is missing,
+ * symbols and module lists are read instead.
  */
 const kernelProbe = HAS_MODULE + programText('cluster/doctor/kernel-probe.sh')
 
-/** Loading the modules and about sixty probes take one second; the limit allows for a slow virtual machine. */
+/**
+ * Loading the modules and about sixty probes take one second; the limit allows for a slow virtual
+ * machine.
+ */
 export const probeMs = 60_000 * timeoutScale()
 
 /** The command that runs the probe; the script re-executes itself in a new network namespace. */
@@ -28,7 +32,9 @@ export const kernelProbeCommand: readonly string[] = [
   ...schedulers,
 ]
 
-/** The features that a kernel supports, from the probe's output; undefined if that is incomplete. */
+/**
+ * The features that a kernel supports, from the probe's output; undefined if that is incomplete.
+ */
 export function readKernelProbe(output: string) {
   const values = (key: string) =>
     [...output.matchAll(new RegExp(`^${key}=(.+)$`, 'gm'))].map((match) => match[1] ?? '')
@@ -90,8 +96,8 @@ export const needInWords = (need: KernelNeed): string => features[need].descript
 const embeddedLacks: readonly KernelNeed[] = ['nft']
 
 /**
- * The features that a lab needs and a kernel lacks, in words; empty if it lacks none. User-Mode Linux ('embedded') is known
- * without a probe.
+ * The features that a lab needs and a kernel lacks, in words; empty if it lacks none. User-Mode
+ * Linux ('embedded') is known without a probe.
  */
 export function kernelLacks(
   kernel: KernelFacts | 'embedded',
@@ -114,8 +120,8 @@ export interface HostKernelFacts {
 }
 
 /**
- * The features of this machine's own kernel in namespaces, probed in a temporary guest; `packages` as ensurePackages
- * returns them.
+ * The features of this machine's own kernel in namespaces, probed in a temporary guest; `packages`
+ * as ensurePackages returns them.
  */
 export async function hostKernelFacts(packages: string | undefined): Promise<HostKernelFacts> {
   const trouble = platform() === 'linux' ? hostKernelTrouble() : { detail: 'this is not Linux' }
@@ -151,12 +157,16 @@ function hasIpvsModule(): boolean {
   return existsSync('/proc/net/ip_vs') || lists.some(isListed)
 }
 
-/** Before it, network namespaces of a user namespace have no settings of ip_vs (ip_vs_control_net_init_sysctl), which kube-proxy needs. */
+/**
+ * Before it, network namespaces of a user namespace have no settings of ip_vs
+ * (ip_vs_control_net_init_sysctl), which kube-proxy needs.
+ */
 const IPVS_IN_NAMESPACES = [6, 11] as const
 
 /**
- * Why this machine's own kernel has no IPVS for the cluster, and what changes that; undefined where it has. That the user
- * is root of the machine changes nothing: the guest is never run with root's rights there. Pure.
+ * Why this machine's own kernel has no IPVS for the cluster, and what changes that; undefined where
+ * it has. That the user is root of the machine changes nothing: the guest is never run with root's
+ * rights there. Pure.
  */
 export function ipvsTrouble(
   kernel: KernelFacts,

@@ -1,4 +1,7 @@
-/** How bad a result is: `fault` prevents something from running, `warning` may, `fine` and `note` are information. */
+/**
+ * How bad a result is: `fault` prevents something from running, `warning` may, `fine` and `note`
+ * are information.
+ */
 export type Severity = 'fine' | 'note' | 'warning' | 'fault'
 
 /** The result of one check, and the command or step that fixes it. */

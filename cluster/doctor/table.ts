@@ -4,7 +4,10 @@ import type { Facts, LabNeeds } from './facts.ts'
 import { diagnose } from './judge.ts'
 import type { DoctorResult, Severity } from './result.ts'
 
-/** A line of `make doctor`: what it is about (only on the first of several), what was looked at, the result, and what fixes it. */
+/**
+ * A line of `make doctor`: what it is about (only on the first of several), what was looked at, the
+ * result, and what fixes it.
+ */
 export interface TableRow extends DoctorResult {
   of: string
 }
@@ -16,8 +19,8 @@ export interface RequestedCluster {
 }
 
 /**
- * The whole table, with a row for each lab that names where `make lab-N` runs it now, and why not elsewhere; and the numbers of
- * the labs that can run. Pure.
+ * The whole table, with a row for each lab that names where `make lab-N` runs it now, and why not
+ * elsewhere; and the numbers of the labs that can run. Pure.
  */
 export function doctorRows(
   facts: Facts,
@@ -34,7 +37,10 @@ export function doctorRows(
   return { rows: [...rows, ...labRows], able }
 }
 
-/** Where `make lab-N` without a cluster runs a lab: on kind where an engine responds, else on the kernel that chooseKernel takes. */
+/**
+ * Where `make lab-N` without a cluster runs a lab: on kind where an engine responds, else on the
+ * kernel that chooseKernel takes.
+ */
 function chosenPlace(
   places: readonly KernelPlace[],
   lab: LabNeeds,
@@ -106,7 +112,10 @@ function labRow(lab: LabNeeds, facts: Facts, requested: RequestedCluster): Table
   return { of, what: chosen.name, severity, detail: [...limits(chosen), ...or, ...not].join('; ') }
 }
 
-/** The sentence for a machine where no lab can run as requested; `otherwise` are those that could without the request. */
+/**
+ * The sentence for a machine where no lab can run as requested; `otherwise` are those that could
+ * without the request.
+ */
 export function noneAble(
   { cluster, kernel }: RequestedCluster,
   otherwise: readonly number[],
@@ -124,7 +133,10 @@ export function noneAble(
 const marks: Record<Severity, string> = { fine: '✓', note: '•', warning: '!', fault: '✗' }
 const WIDTH = 80
 
-/** The rows as text of at most 80 columns, or fewer on a narrow terminal. `mark` may colour the sign at the beginning of a line. */
+/**
+ * The rows as text of at most 80 columns, or fewer on a narrow terminal. `mark` may colour the sign
+ * at the beginning of a line.
+ */
 export function layoutRows(
   rows: readonly TableRow[],
   mark = (sign: string, _weight: Severity) => sign,

@@ -11,8 +11,8 @@ import { ADDRESS, inspect, restartInOrder } from './node-containers.ts'
 const completeFile = (folder: string) => join(folder, 'whole')
 
 /**
- * Records that every node of this cluster was Ready once, and the nodes' addresses: from now on the cluster is removed only
- * with consent.
+ * Records that every node of this cluster was Ready once, and the nodes' addresses: from now on the
+ * cluster is removed only with consent.
  */
 export function recordComplete(folder: string, addresses: ReadonlyMap<string, string>): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -22,7 +22,9 @@ export function recordComplete(folder: string, addresses: ReadonlyMap<string, st
   )
 }
 
-/** The addresses of the nodes when the cluster was complete, by node; empty if none were recorded. */
+/**
+ * The addresses of the nodes when the cluster was complete, by node; empty if none were recorded.
+ */
 function recordedAddresses(folder: string): Map<string, string> {
   const lines = wasComplete(folder)
     ? readFileSync(completeFile(folder), 'utf8').match(/^\S+ \S+$/gm)
@@ -37,8 +39,9 @@ export function forgetComplete(folder: string): void {
 }
 
 /**
- * A restart of the engine starts the nodes in any order, so that each may get the address of another one; API server and
- * etcd listen on the address in kubeadm's configuration. The nodes are restarted in the order of their recorded addresses.
+ * A restart of the engine starts the nodes in any order, so that each may get the address of
+ * another one; API server and etcd listen on the address in kubeadm's configuration. The nodes are
+ * restarted in the order of their recorded addresses.
  */
 export async function restoreAddresses(
   engine: EngineName,

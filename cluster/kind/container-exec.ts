@@ -45,12 +45,16 @@ export async function execInContainer(
   return { exitCode: exitCode ?? 1, stdout, stderr }
 }
 
-/** Throws for a command that failed because its container does not run, or because the engine refused it. */
+/**
+ * Throws for a command that failed because its container does not run, or because the engine
+ * refused it.
+ */
 async function requireRan({ engine, container, node }: ContainerPlace, stderr: string) {
   const isRefused =
     /^Error response from daemon|^Error: no container|^Cannot connect to the Docker/m.test(stderr)
   const state = (await inspect(engine, STATE, [container])).get(container)
-  // Docker names a stopped container by its ID, and a command that it interrupts has not failed by itself.
+  // Docker names a stopped container by its ID, and a command that it interrupts has not failed by
+  // itself.
   if (state !== undefined && state !== 'running')
     throw new ClusterNotReady(
       `${node} is ${state}, so ${isRefused ? 'no command runs there' : 'the command was interrupted'}; \`make up\` starts it again`,

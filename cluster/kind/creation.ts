@@ -62,7 +62,8 @@ export async function createCluster(
     process.exit(130)
   }
   if (exitCode === 0) return
-  // kind removes the containers of a creation that failed; without a kubeconfig there is no cluster to remember.
+  // kind removes the containers of a creation that failed; without a kubeconfig there is no cluster
+  // to remember.
   if (!existsSync(kubeconfig)) rmSync(folder, { recursive: true, force: true })
   throw new Error(
     `kind could not create the cluster (${creationReason(stderr)}). \`make doctor\` can show the cause; CLUSTER=embedded needs no engine.`,
@@ -70,8 +71,8 @@ export async function createCluster(
 }
 
 /**
- * The reason in kind's error output: its own line, which ends before the command that failed in a node, and the last
- * reason that kubeadm or the kubelet gave there.
+ * The reason in kind's error output: its own line, which ends before the command that failed in a
+ * node, and the last reason that kubeadm or the kubelet gave there.
  */
 export function creationReason(stderr: string): string {
   const lines = stderr.trim().split('\n')
@@ -106,8 +107,8 @@ export async function deleteCluster(
 }
 
 /**
- * Kills a creation that outlived its command. It must not clean up: it would delete the containers of the next creation,
- * which have the same names.
+ * Kills a creation that outlived its command. It must not clean up: it would delete the containers
+ * of the next creation, which have the same names.
  * @returns whether a creation was interrupted: its cluster is incomplete
  */
 export async function endStrayCreation(folder: string): Promise<boolean> {

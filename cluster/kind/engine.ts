@@ -8,7 +8,10 @@ const answerMs = 10_000
 /** Timeout of other commands that fetch and build nothing. */
 const commandMs = 60_000
 
-/** Runs a command of the engine for its output, on a busy machine up to LAB_TIMEOUT_SCALE times as long; no exit code throws. */
+/**
+ * Runs a command of the engine for its output, on a busy machine up to LAB_TIMEOUT_SCALE times as
+ * long; no exit code throws.
+ */
 export const engineCommand = (timeoutMs = commandMs) =>
   $({
     quiet: true,
@@ -18,8 +21,8 @@ export const engineCommand = (timeoutMs = commandMs) =>
   })
 
 /**
- * The reason in an engine's error output: not simply the last line, which may only refer to its help, and without the
- * program's name.
+ * The reason in an engine's error output: not simply the last line, which may only refer to its
+ * help, and without the program's name.
  */
 export function engineReason(stderr: string): string {
   const lines = stderr
@@ -36,7 +39,9 @@ export function engineReason(stderr: string): string {
   return reason.replace(/^(docker|podman): /, '').replace(/\.+$/, '')
 }
 
-/** The container engine that responds here: Docker before Podman; the client alone is not enough. */
+/**
+ * The container engine that responds here: Docker before Podman; the client alone is not enough.
+ */
 export async function containerEngine(): Promise<EngineName | undefined> {
   const commands = { docker: '{{.ServerVersion}}', podman: '{{.Version.Version}}' }
   for (const [engine, format] of Object.entries(commands) as [EngineName, string][]) {
@@ -72,8 +77,8 @@ const INFO = {
 }
 
 /**
- * What `docker info` or `podman info`, as JSON, tells of an engine and of the machine it runs on, which may be a virtual one; what is
- * missing is empty, or 0.
+ * What `docker info` or `podman info`, as JSON, tells of an engine and of the machine it runs on,
+ * which may be a virtual one; what is missing is empty, or 0.
  */
 export function readEngineInfo(name: EngineName, json: unknown) {
   const text = (fact: keyof typeof INFO.docker) => {
@@ -110,7 +115,10 @@ export async function engineInfo(name: EngineName): Promise<EngineFacts> {
   }
 }
 
-/** The full name of an image: Podman prompts for the registry when none is named, while kind uses Docker's. */
+/**
+ * The full name of an image: Podman prompts for the registry when none is named, while kind uses
+ * Docker's.
+ */
 export function fullImageName(engine: EngineName, image: string): string {
   const [first = ''] = image.split('/')
   const namesRegistry = image.includes('/') && (/[.:]/.test(first) || first === 'localhost')
@@ -120,8 +128,8 @@ export function fullImageName(engine: EngineName, image: string): string {
 }
 
 /**
- * The name of an image in the engine's store: the reference itself, or without its digest, which `docker save` and `docker
- * load` lose. Undefined if the engine does not have it.
+ * The name of an image in the engine's store: the reference itself, or without its digest, which
+ * `docker save` and `docker load` lose. Undefined if the engine does not have it.
  */
 export async function heldReference(
   engine: EngineName,

@@ -20,7 +20,10 @@ import {
 /** The packages that `make node-image` adds to the image, from the node's own distribution. */
 const bakedPackages = ['ipset', 'ipvsadm'] as const
 
-/** Label of a baked image with the image it was built from, so that one for an older kind.yaml is not used. */
+/**
+ * Label of a baked image with the image it was built from, so that one for an older kind.yaml is
+ * not used.
+ */
 const baseLabel = 'kube-service-labs.base'
 const bakedRepository = 'kube-service-labs/node'
 
@@ -32,14 +35,16 @@ export function pinnedImage(): string {
   return config.nodes[0]?.image ?? ''
 }
 
-/** The name of the image that is baked from another: our repository, with the tag of the base image. */
+/**
+ * The name of the image that is baked from another: our repository, with the tag of the base image.
+ */
 export function bakedName(base: string): string {
   return `${bakedRepository}:${parseImageReference(base).tag ?? 'latest'}`
 }
 
 /**
- * The image that a new cluster's nodes run: `IMAGE`, else the one that `make node-image` baked from the pinned image, else
- * the pinned image, by its name in the engine's store.
+ * The image that a new cluster's nodes run: `IMAGE`, else the one that `make node-image` baked from
+ * the pinned image, else the pinned image, by its name in the engine's store.
  */
 export async function nodeImage(engine: EngineName): Promise<string> {
   if (process.env.IMAGE) return process.env.IMAGE
@@ -56,8 +61,8 @@ async function isBakedFrom(engine: EngineName, base: string): Promise<boolean> {
 }
 
 /**
- * Builds a node image with ipset and ipvsadm, once, while there is a network; clusters from it need no network for `make
- * tools`. Returns the new image's name.
+ * Builds a node image with ipset and ipvsadm, once, while there is a network; clusters from it need
+ * no network for `make tools`. Returns the new image's name.
  * @throws Error with the engine's error when the image can't be built
  */
 export async function bakeNodeImage(
@@ -91,8 +96,8 @@ const netshoot =
 const busybox = 'busybox@sha256:9db7b59979c38555a39def84a31fb98b5296952f9e3afd4f6f11f05b07adfab0' // 1.37.0
 
 /**
- * The image to fetch for each name in the labs' manifests if the engine has no image of that name. Digests of multi-platform
- * indexes.
+ * The image to fetch for each name in the labs' manifests if the engine has no image of that name.
+ * Digests of multi-platform indexes.
  */
 const PINNED: ReadonlyMap<string, string> = new Map([
   ['nginx:latest', nginx],
@@ -119,8 +124,8 @@ const withTag = (image: string) => (/[:@][^/]*$/.test(image) ? image : `${image}
 const nameOnNode = (image: string) => fullImageName('podman', image)
 
 /**
- * Fetches the images of the labs that the engine lacks, by their digest, and gives them the names that the Pods use. When the
- * registry does not respond, the rest is skipped.
+ * Fetches the images of the labs that the engine lacks, by their digest, and gives them the names
+ * that the Pods use. When the registry does not respond, the rest is skipped.
  * @returns the images that could not be fetched, and the reason for the first
  */
 export async function fetchLabImages(
@@ -156,9 +161,10 @@ export interface ImageTarget {
 }
 
 /**
- * Loads the images of the labs that a node lacks from the engine, which fetches them first if necessary, so that no lab waits
- * for a registry. kind compares by the digest of an image's configuration, so each node runs the same one. Images that can't
- * be fetched are reported; the Pods that need them then try to pull them.
+ * Loads the images of the labs that a node lacks from the engine, which fetches them first if
+ * necessary, so that no lab waits for a registry. kind compares by the digest of an image's
+ * configuration, so each node runs the same one. Images that can't be fetched are reported; the
+ * Pods that need them then try to pull them.
  */
 export async function loadLabImages(
   { engine, name, nodes, kind }: ImageTarget,

@@ -9,7 +9,10 @@ export interface NodeContainer {
 
 export const isRunning = ({ state }: NodeContainer): boolean => state === 'running'
 
-/** The node containers of a cluster, control plane first; empty where there is none. Throws when the engine does not answer. */
+/**
+ * The node containers of a cluster, control plane first; empty where there is none. Throws when the
+ * engine does not answer.
+ */
 export async function nodeContainers(
   engine: EngineName,
   cluster: string,
@@ -28,7 +31,10 @@ export async function nodeContainers(
     .sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
-/** Templates of what an engine knows about a container: an ID of its image, `running` or another state, its last start, its IPv4 address. */
+/**
+ * Templates of what an engine knows about a container: an ID of its image, `running` or another
+ * state, its last start, its IPv4 address.
+ */
 export const IMAGE = '{{.Image}}'
 export const STATE = '{{.State.Status}}'
 export const STARTED_AT = '{{json .State.StartedAt}}'
@@ -60,8 +66,8 @@ async function change(
 }
 
 /**
- * Stops containers and starts them one after the other: engines assign addresses in this order. Throws with the engine's
- * reason.
+ * Stops containers and starts them one after the other: engines assign addresses in this order.
+ * Throws with the engine's reason.
  */
 export async function restartInOrder(engine: EngineName, names: readonly string[]): Promise<void> {
   await change(engine, 'stop', names)
@@ -69,7 +75,8 @@ export async function restartInOrder(engine: EngineName, names: readonly string[
 }
 
 /**
- * Starts stopped containers, as after a restart of the machine, and unpauses paused ones. Throws with the engine's reason.
+ * Starts stopped containers, as after a restart of the machine, and unpauses paused ones. Throws
+ * with the engine's reason.
  */
 export async function startContainers(
   engine: EngineName,

@@ -37,18 +37,20 @@ interface NodeReading {
 }
 
 /**
- * A new kube-proxy rewrites the shared chains in its first sync; until then they jump to chains that are to be removed.
+ * A new kube-proxy rewrites the shared chains in its first sync; until then they jump to chains
+ * that are to be removed.
  */
 const firstSyncMs = 45_000
 /** A new kube-proxy, whose Pod runs already, answers after this time at the latest. */
 const firstAnswerMs = 10_000
 
 /**
- * Removes the leftovers of other modes from every node, and reads the node again to verify it. Every node is read before
- * the first one is changed. Connections that IPVS carried before a switch to iptables end with their virtual server, as
- * with `kube-proxy --cleanup`; new connections always find rules.
- * @throws KubeProxyError when a node's kube-proxy does not report its mode, tools are missing, or something could not be
- * removed
+ * Removes the leftovers of other modes from every node, and reads the node again to verify it.
+ * Every node is read before the first one is changed. Connections that IPVS carried before a switch
+ * to iptables end with their virtual server, as with `kube-proxy --cleanup`; new connections always
+ * find rules.
+ * @throws KubeProxyError when a node's kube-proxy does not report its mode, tools are missing, or
+ * something could not be removed
  */
 export function flushNat(
   cluster: FlushedCluster,
@@ -96,8 +98,8 @@ const isSettled = ({ plan }: NodeReading) =>
   !plan.kept.some((line) => / stays: KUBE-\S+ still leads to it/.test(line))
 
 /**
- * Waits for a kube-proxy whose own chains still refer to what must be removed. After the deadline, unreferenced leftovers can
- * still be removed; the report lists those that stay.
+ * Waits for a kube-proxy whose own chains still refer to what must be removed. After the deadline,
+ * unreferenced leftovers can still be removed; the report lists those that stay.
  */
 async function readSettled(cluster: NodeAccess, node: string): Promise<NodeReading> {
   let reading = await readAnswering(cluster, node)
@@ -122,8 +124,8 @@ async function readAnswering(cluster: NodeAccess, node: string): Promise<NodeRea
 }
 
 /**
- * Plans the removal of leftovers from a node's report; undefined if its kube-proxy does not answer. Throws KubeProxyError if they cannot
- * be determined.
+ * Plans the removal of leftovers from a node's report; undefined if its kube-proxy does not answer.
+ * Throws KubeProxyError if they cannot be determined.
  */
 async function planNode(cluster: NodeAccess, node: string): Promise<NodeReading | undefined> {
   const { files, failures } = await readNode(cluster, node, 'essential')
@@ -153,7 +155,10 @@ async function planNode(cluster: NodeAccess, node: string): Promise<NodeReading 
   }
 }
 
-/** Rules first, because they reference sets; then virtual servers, their addresses, and finally the sets. */
+/**
+ * Rules first, because they reference sets; then virtual servers, their addresses, and finally the
+ * sets.
+ */
 function flushScript({
   ipv4,
   ipv6,

@@ -12,7 +12,9 @@ export const kubeProxy = {
 /** The annotation that a restart writes into the Pod template, and so into every Pod. */
 export const restartAnnotation = 'kubectl.kubernetes.io/restartedAt'
 
-/** kube-proxy was not found or cannot be used as it is. The message is one sentence for the user. */
+/**
+ * kube-proxy was not found or cannot be used as it is. The message is one sentence for the user.
+ */
 export class KubeProxyError extends Trouble {}
 
 const missingKind = (kind: string) =>
@@ -41,7 +43,10 @@ export async function readConfigConf({
   return { text, resourceVersion: map.metadata?.resourceVersion ?? '' }
 }
 
-/** Sends the resourceVersion that was read, so that the API server rejects the patch if another process has changed the ConfigMap since. */
+/**
+ * Sends the resourceVersion that was read, so that the API server rejects the patch if another
+ * process has changed the ConfigMap since.
+ */
 export async function writeConfigConf(
   client: KubeClient,
   text: string,
@@ -70,7 +75,10 @@ export const isKubeProxyPod = ({ kind, metadata }: PodFacts): boolean =>
   metadata?.namespace === kubeProxy.namespace &&
   metadata.labels?.['k8s-app'] === kubeProxy.name
 
-/** False for a Pod that terminates, was evicted or has ended: it does not run on its node, or will soon stop. */
+/**
+ * False for a Pod that terminates, was evicted or has ended: it does not run on its node, or will
+ * soon stop.
+ */
 const isInService = ({ metadata, status }: PodFacts): boolean =>
   !metadata?.deletionTimestamp && status?.phase !== 'Failed' && status?.phase !== 'Succeeded'
 
@@ -106,8 +114,8 @@ function podFactsOf(pod: V1Pod) {
 }
 
 /**
- * A container that is being created has no problem; one that ended with an error or waits for another reason
- * has one.
+ * A container that is being created has no problem; one that ended with an error or waits for
+ * another reason has one.
  */
 function troubleOf(status: V1ContainerStatus | undefined): string | undefined {
   const state = status?.state
@@ -119,7 +127,10 @@ function troubleOf(status: V1ContainerStatus | undefined): string | undefined {
     : waiting
 }
 
-/** The log of one kube-proxy; empty if there is none. `previous` selects the container before the last restart. */
+/**
+ * The log of one kube-proxy; empty if there is none. `previous` selects the container before the
+ * last restart.
+ */
 export async function readLog(
   { core }: KubeClient,
   pod: string,
@@ -140,12 +151,18 @@ export async function readLog(
   }
 }
 
-/** The log line that names the proxier that runs: `Using ipvs Proxier`, with or without quotes and a full stop. */
+/**
+ * The log line that names the proxier that runs: `Using ipvs Proxier`, with or without quotes and a
+ * full stop.
+ */
 export function proxierLine(log: string): string | undefined {
   return log.split('\n').findLast((line) => /Using \S+ Proxier/.test(line))
 }
 
-/** kube-proxy's log message if its kernel or configuration does not support IPVS mode; undefined if it does. */
+/**
+ * kube-proxy's log message if its kernel or configuration does not support IPVS mode; undefined if
+ * it does.
+ */
 export function ipvsError(log: string): string | undefined {
   const line = log
     .split('\n')

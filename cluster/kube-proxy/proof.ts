@@ -23,11 +23,16 @@ export interface ModeProof {
   node: string
   proxyMode: string | undefined
   logLine: string | undefined
-  /** Its log message if it can't run in IPVS mode; up to 1.25 it then continues in iptables mode. */
+  /**
+   * Its log message if it can't run in IPVS mode; up to 1.25 it then continues in iptables mode.
+   */
   complaint?: string | undefined
   /** The last error in its log. */
   lastError?: string | undefined
-  /** What another mode left on the node, a line for each kind; empty in userspace mode, whose leftovers are not known. */
+  /**
+   * What another mode left on the node, a line for each kind; empty in userspace mode, whose
+   * leftovers are not known.
+   */
   leftovers: string[]
   /** What the node holds of the rules of each mode, in words; nothing of a mode that is missing. */
   holds: ReadonlyMap<string, string>
@@ -63,7 +68,8 @@ function rulesHeld({ iptables, nftables }: NodeState): Map<KubeProxyMode, string
   const found = new Map<KubeProxyMode, string>()
   const rulesOf = (chain: string) =>
     (iptables.get('nat')?.get(chain)?.rules ?? []).map(({ spec }) => spec)
-  // In userspace mode packets from Pods first traverse the chain that redirects to kube-proxy's listeners.
+  // In userspace mode packets from Pods first traverse the chain that redirects to kube-proxy's
+  // listeners.
   if (rulesOf('PREROUTING')[0]?.endsWith('-j KUBE-PORTALS-CONTAINER'))
     found.set('userspace', 'PREROUTING begins with KUBE-PORTALS-CONTAINER')
   const addresses =
@@ -76,7 +82,10 @@ function rulesHeld({ iptables, nftables }: NodeState): Map<KubeProxyMode, string
   return found
 }
 
-/** True when /proxyMode, kube-proxy's log and the node's rules agree on this mode, and on the scheduler if one is given. */
+/**
+ * True when /proxyMode, kube-proxy's log and the node's rules agree on this mode, and on the
+ * scheduler if one is given.
+ */
 function proves(proof: ModeProof, mode: KubeProxyMode, scheduler?: string): boolean {
   const { proxyMode, logLine, dummyAddresses = 0, holds, schedulers } = proof
   if (proxyMode !== mode || !logLine?.includes(`Using ${mode} Proxier`) || !holds.has(mode))
@@ -115,13 +124,19 @@ export function describeProof({
 
 const proofDeadlineMs = 90_000
 
-/** kube-proxy up to 1.25 falls back to iptables mode, with a line in its log, if IPVS is not available. */
+/**
+ * kube-proxy up to 1.25 falls back to iptables mode, with a line in its log, if IPVS is not
+ * available.
+ */
 const fellBack = ({ node, complaint }: ModeProof) =>
   new KubeProxyError(
     `kube-proxy on ${node} can't run in mode "ipvs" and continued in mode "iptables", as versions up to 1.25 do: ${complaint}. Services keep working; the ConfigMap still says "ipvs" until you run \`make iptables\`.`,
   )
 
-/** Interval of the reads: reading a node's state takes half as long as a first sync of its kube-proxy. */
+/**
+ * Interval of the reads: reading a node's state takes half as long as a first sync of its
+ * kube-proxy.
+ */
 const proofGapMs = 300
 
 /** A first sync of kube-proxy on an idle machine, with reserve. */
@@ -134,8 +149,8 @@ export interface WantedMode {
 }
 
 /**
- * Reads each node until it proves its mode: one node after the other, because reading slows down kube-proxies that are still
- * syncing.
+ * Reads each node until it proves its mode: one node after the other, because reading slows down
+ * kube-proxies that are still syncing.
  * @throws KubeProxyError with the state of each node that did not prove its mode
  */
 export async function awaitProofs(

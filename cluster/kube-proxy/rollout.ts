@@ -21,7 +21,10 @@ import {
   restartAnnotation,
 } from './kube-proxy-pods.ts'
 
-/** Annotation of the DaemonSet while another kube-proxy version than the cluster's own runs: the image to return to. */
+/**
+ * Annotation of the DaemonSet while another kube-proxy version than the cluster's own runs: the
+ * image to return to.
+ */
 export const ownImageAnnotation = 'kube-service-labs/own-image'
 /** The value that selects the version that the cluster was created with. */
 export const OWN = 'own'
@@ -43,8 +46,9 @@ export const isForeignImage = (daemonSet: V1DaemonSet): boolean =>
   ownImageOf(daemonSet) !== imageIn(daemonSet)
 
 /**
- * The image with which the DaemonSet runs a version such as `1.20` or `v1.20.15`, or with `own` the cluster's own; undefined
- * if it runs already. The minor version of the cluster's own image selects that image.
+ * The image with which the DaemonSet runs a version such as `1.20` or `v1.20.15`, or with `own` the
+ * cluster's own; undefined if it runs already. The minor version of the cluster's own image selects
+ * that image.
  * @throws KubeProxyError for a version that is not modelled, and if only the cluster's own can run
  */
 export function chooseImage(
@@ -87,15 +91,16 @@ function minorOf(version: string): string {
 }
 
 /**
- * Restarts every kube-proxy as `kubectl rollout restart` does, by an annotation of the Pod template, and with another image
- * if one is chosen. Returns the restart's time stamp, which the new Pods carry in an annotation.
+ * Restarts every kube-proxy as `kubectl rollout restart` does, by an annotation of the Pod
+ * template, and with another image if one is chosen. Returns the restart's time stamp, which the
+ * new Pods carry in an annotation.
  */
 export async function restartKubeProxyPods(
   client: KubeClient,
   choice?: ImageChoice,
 ): Promise<string> {
-  // Unlike kubectl's, the time stamp has milliseconds: otherwise a second restart within the same second would change
-  // nothing.
+  // Unlike kubectl's, the time stamp has milliseconds: otherwise a second restart within the same
+  // second would change nothing.
   const stamp = new Date().toISOString()
   const template = { metadata: { annotations: { [restartAnnotation]: stamp } } }
   const containers = choice && [{ name: kubeProxy.name, image: choice.image }]
@@ -111,8 +116,10 @@ export async function restartKubeProxyPods(
 const rolloutMs = 180_000
 
 /**
- * Waits until every kube-proxy is new and available, and shows how far it is. `stamp` is that of the restart.
- * @throws KubeProxyError when a new one crashes repeatedly (with the reason from its log), or when the deadline has passed
+ * Waits until every kube-proxy is new and available, and shows how far it is. `stamp` is that of
+ * the restart.
+ * @throws KubeProxyError when a new one crashes repeatedly (with the reason from its log), or when
+ * the deadline has passed
  */
 export async function awaitRollout(
   client: KubeClient,
@@ -141,8 +148,8 @@ export async function awaitRollout(
 }
 
 /**
- * Throws KubeProxyError with kube-proxy's log message if a Pod of this restart has ended more than once. Older Pods may still
- * fail because of a configuration that has been fixed since.
+ * Throws KubeProxyError with kube-proxy's log message if a Pod of this restart has ended more than
+ * once. Older Pods may still fail because of a configuration that has been fixed since.
  */
 export async function explainCrash(client: KubeClient, stamp: string): Promise<void> {
   const crashed = (await listKubeProxyPods(client)).find(

@@ -47,10 +47,12 @@ export class ModeUnsupported extends Refusal {
 }
 
 /**
- * Puts every kube-proxy of a cluster into a mode: checks the kernel modules on every node first, changes only `mode` (and
- * `ipvs.scheduler`) in the ConfigMap (and the DaemonSet's image for another version), restarts the DaemonSet, waits,
- * and proves per node which proxier runs. The old mode's rules remain until flushNat removes them.
- * @throws ModeUnsupported before anything is changed; KubeProxyError when a kube-proxy crashes or the nodes disagree
+ * Puts every kube-proxy of a cluster into a mode: checks the kernel modules on every node first,
+ * changes only `mode` (and `ipvs.scheduler`) in the ConfigMap (and the DaemonSet's image for
+ * another version), restarts the DaemonSet, waits, and proves per node which proxier runs. The old
+ * mode's rules remain until flushNat removes them.
+ * @throws ModeUnsupported before anything is changed; KubeProxyError when a kube-proxy crashes or
+ * the nodes disagree
  */
 export function switchMode(
   cluster: Cluster,
@@ -112,7 +114,10 @@ async function switchAlone(
   return { changed: true, before: current.mode, proofs }
 }
 
-/** Throws ModeUnsupported if the kernel of a node lacks what the mode needs; IPVS is tried anyway with `force`. */
+/**
+ * Throws ModeUnsupported if the kernel of a node lacks what the mode needs; IPVS is tried anyway
+ * with `force`.
+ */
 async function requireKernels(
   cluster: Cluster,
   nodes: readonly string[],
@@ -132,7 +137,10 @@ async function requireKernels(
     progress.note(`Mode "${mode}" can't run here: ${lacks}. Continuing, because FORCE=1 is set.`)
 }
 
-/** Before 1.31 the mode is behind a feature gate, or missing. Throws ModeUnsupported before anything is changed. */
+/**
+ * Before 1.31 the mode is behind a feature gate, or missing. Throws ModeUnsupported before anything
+ * is changed.
+ */
 function requireNftablesVersion(image: string): void {
   const version = /:(v\d+\.\d+[^@:]*)/.exec(image)?.[1]
   if (version === undefined || newestBefore(version) !== undefined) return

@@ -1,4 +1,5 @@
-// What the terminal guide prints: texts of the lab, findings, hints, lists, and the status of a step. Pure functions.
+// What the terminal guide prints: texts of the lab, findings, hints, lists, and the status of a
+// step. Pure functions.
 
 import { describeChoices } from '../../grading/asked-text.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
@@ -107,7 +108,10 @@ export function commandsLine({ place, ...state }: LabProgress): string {
   return `Type a letter and Enter: ${commands.join(', ')}.`
 }
 
-/** The Markdown of a step's task, with its condition, and what it asks if the text doesn't ask there. */
+/**
+ * The Markdown of a step's task, with its condition, and what it asks if the text doesn't ask
+ * there.
+ */
 export function stepTaskText({
   definition: { title, predict, question },
   task,
@@ -121,7 +125,10 @@ export function stepTaskText({
   return [task, `**Done when:** ${title}.`, ...asked].join('\n\n')
 }
 
-/** What is read after a step: what the learner predicted and answered, beside what the nodes showed, and the explanation. */
+/**
+ * What is read after a step: what the learner predicted and answered, beside what the nodes showed,
+ * and the explanation.
+ */
 export function explanationBlock(progress: LabProgress): GuideBlock | undefined {
   const step = shownStep(progress)
   const markdown = explanationOf(step)
@@ -130,7 +137,9 @@ export function explanationBlock(progress: LabProgress): GuideBlock | undefined 
   return { ...(markdown !== '' && { markdown }), parts: learnt.map((text) => ({ text })) }
 }
 
-/** What a step asks now: its prediction until one was given, then the answer that alone is missing. */
+/**
+ * What a step asks now: its prediction until one was given, then the answer that alone is missing.
+ */
 export function openQuestion(progress: LabProgress): 'prediction' | 'answer' | undefined {
   const { definition } = shownStep(progress)
   const outcome = outcomeOf(progress, definition.id)

@@ -17,7 +17,9 @@ export function blockLines(
   ]
 }
 
-/** The line with the state of the current step, or what the next line of the learner is taken for. */
+/**
+ * The line with the state of the current step, or what the next line of the learner is taken for.
+ */
 export function statusLine(state: GuideState): string {
   if (state.asks === 'step') return 'Type the number of a step, or press Enter to stay here.'
   if (state.asks === 'answer') return 'Type your answer, or press Enter to give none.'

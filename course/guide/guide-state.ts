@@ -1,4 +1,5 @@
-// The state machine of the terminal guide: maps a state and an event to the next state and effects. Pure functions.
+// The state machine of the terminal guide: maps a state and an event to the next state and effects.
+// Pure functions.
 
 import type { StepOutcome } from '../../grading/failure.ts'
 import { measuredLines } from '../../grading/learner-report.ts'
@@ -34,7 +35,10 @@ export interface GuideState extends GuideStatus {
   isExplained: boolean
   /** What the next line is taken for, if not for a command. */
   asks?: 'answer' | 'step' | undefined
-  /** The letter whose price or content was shown: typed again, it takes the hint or runs the solution. */
+  /**
+   * The letter whose price or content was shown: typed again, it takes the hint or runs the
+   * solution.
+   */
   confirms?: 'h' | 's' | undefined
 }
 
@@ -42,7 +46,10 @@ export type GuideEvent =
   /** A line of the learner. */
   | { type: 'line'; text: string }
   | { type: 'quit' }
-  /** The nodes were read, without sending packets; `begunAgain` are steps of another incident than at the last read. */
+  /**
+   * The nodes were read, without sending packets; `begunAgain` are steps of another incident than
+   * at the last read.
+   */
   | { type: 'observed'; outcomes: readonly StepOutcome[]; begunAgain?: readonly string[] }
   | { type: 'trouble'; text: string }
   /** The instructor tells or asks something. */
@@ -249,7 +256,10 @@ function askForAnswer(state: GuideState): Next {
   return [{ ...state, asks: 'answer' }, []]
 }
 
-/** Submits an answer. A command of the text that was pasted here is none: a wrong answer may cost points. */
+/**
+ * Submits an answer. A command of the text that was pasted here is none: a wrong answer may cost
+ * points.
+ */
 function answer(state: GuideState, text: string): Next {
   const { task, seen } = shownStep(state)
   const isCommand = `${task}\n${seen}`.split('\n').some((line) => line.trim() === text)

@@ -27,7 +27,10 @@ import { isPlain, LineTerminal } from './line-terminal.ts'
 import { diffSnapshots } from './node-diff.ts'
 import type { Part } from './terminal-text.ts'
 
-/** Guides a learner through a lab, from the saved step or from the starting state, until the learner quits. Returns 0. */
+/**
+ * Guides a learner through a lab, from the saved step or from the starting state, until the learner
+ * quits. Returns 0.
+ */
 export async function guideThroughLab(
   lab: LabDefinition,
   cluster: Cluster,
@@ -101,7 +104,9 @@ class Guide {
     }
   }
 
-  /** Performs an effect. The result of asynchronous work, or its error, is sent back as an event. */
+  /**
+   * Performs an effect. The result of asynchronous work, or its error, is sent back as an event.
+   */
   #perform(effect: GuideEffect): void {
     this.#work(effect)?.then(
       (event) => this.#send(event),

@@ -1,5 +1,6 @@
-// The guide's input and output: lines of the learner become events, blocks and the status are printed below each other. Nothing
-// that was printed is painted over, so scrollback, copying, screen readers and pipes work.
+// The guide's input and output: lines of the learner become events, blocks and the status are
+// printed below each other. Nothing that was printed is painted over, so scrollback, copying,
+// screen readers and pipes work.
 
 import { createInterface, type Interface } from 'node:readline'
 import { chalk } from 'zx/core'
@@ -20,7 +21,10 @@ const COLOURED: Style = {
   dim: chalk.dim,
 }
 
-/** True if packets are not drawn and nothing is coloured: TERM=dumb, NO_COLOR, or PLAIN=1 for screen readers. */
+/**
+ * True if packets are not drawn and nothing is coloured: TERM=dumb, NO_COLOR, or PLAIN=1 for screen
+ * readers.
+ */
 export const isPlain = (env = process.env): boolean =>
   env.TERM === 'dumb' || Boolean(env.NO_COLOR) || isOn('PLAIN', env)
 
@@ -47,7 +51,10 @@ export class LineTerminal {
     this.#reader = reader
   }
 
-  /** Ends reading. What is printed later is dropped: a check that was running when the learner quit ends then. */
+  /**
+   * Ends reading. What is printed later is dropped: a check that was running when the learner quit
+   * ends then.
+   */
   close(): void {
     const reader = this.#reader
     this.#reader = undefined

@@ -9,7 +9,10 @@ import type { Part } from './terminal-text.ts'
 /** The maximum number of lines listed for one place. */
 const SHOWN = 4
 
-/** The heading under which a change is listed. The chains of single Services share one heading, because there are many. */
+/**
+ * The heading under which a change is listed. The chains of single Services share one heading,
+ * because there are many.
+ */
 function placeOf({ id, place }: Change): string {
   const isOfService = (name: string) => isServiceChain(name) || isServicePortChain(name)
   if (isOfService(entryName(id))) return `${place} chains of single Services and endpoints`

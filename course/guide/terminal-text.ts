@@ -1,5 +1,6 @@
-// Layout of text for a terminal: formats Markdown, tables, commands and labelled findings as lines. Prose is wrapped at words;
-// a command is one line however long it is, so that it can be copied. Pure functions.
+// Layout of text for a terminal: formats Markdown, tables, commands and labelled findings as lines.
+// Prose is wrapped at words; a command is one line however long it is, so that it can be copied.
+// Pure functions.
 
 import MarkdownIt, { type Token } from 'markdown-it'
 import stringWidth from 'string-width'
@@ -13,8 +14,8 @@ export type Style = Record<'strong' | 'emphasis' | 'code' | 'dim', (text: string
 export const PLAIN: Style = { strong: String, emphasis: String, code: String, dim: String }
 
 /**
- * A line that is not Markdown: a label with its text, or a line that is never wrapped at words (`whole`), such as a
- * command.
+ * A line that is not Markdown: a label with its text, or a line that is never wrapped at words
+ * (`whole`), such as a command.
  */
 export interface Part {
   label?: string
@@ -155,8 +156,8 @@ function tableCells(tokens: readonly Token[], style: Style): string[][] {
 }
 
 /**
- * Aligns columns and narrows the widest ones until all fit, as far as words stay whole. If they don't fit then, each row
- * becomes a block of lines.
+ * Aligns columns and narrows the widest ones until all fit, as far as words stay whole. If they
+ * don't fit then, each row becomes a block of lines.
  */
 function layoutTable(cells: readonly string[][], width: number, style: Style): string[] {
   const [head = [], ...body] = cells
@@ -182,7 +183,10 @@ function layoutTable(cells: readonly string[][], width: number, style: Style): s
   return [...draw(head.map((name) => style.strong(name))), rule, ...body.flatMap(draw)]
 }
 
-/** The widths of a table's columns in `room` columns of the terminal; undefined if their words don't fit. */
+/**
+ * The widths of a table's columns in `room` columns of the terminal; undefined if their words don't
+ * fit.
+ */
 function columnWidths(cells: readonly string[][], room: number): number[] | undefined {
   const [head = []] = cells
   const longest = (measure: (cell: string) => number) =>

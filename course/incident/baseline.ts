@@ -34,8 +34,8 @@ export function baselineOf(snapshot: Snapshot): Baseline {
 }
 
 /**
- * The settings in which two configurations differ, such as `ipvs.scheduler`, without the mode, which is read from the running
- * kube-proxies.
+ * The settings in which two configurations differ, such as `ipvs.scheduler`, without the mode,
+ * which is read from the running kube-proxies.
  */
 export function differingSettings(one: KubeProxyConfig, other: KubeProxyConfig): string[] {
   return differing(withoutMode(one), withoutMode(other), '')
@@ -119,9 +119,9 @@ export function serviceFacts(snapshot: Snapshot, name: string): unknown {
 const isNotes = (kind: string, name: string) => kind === 'ConfigMap' && /^lab-\d+$/.test(name)
 
 /**
- * A digest of everything that a repair changes: the specs of objects, the running Pods, and the time of the last command on
- * the embedded cluster's nodes (embedded/apiserver/streaming.ts). While the digest is unchanged, nothing has been repaired.
- * Status is ignored: it changes by itself.
+ * A digest of everything that a repair changes: the specs of objects, the running Pods, and the
+ * time of the last command on the embedded cluster's nodes (embedded/apiserver/streaming.ts). While
+ * the digest is unchanged, nothing has been repaired. Status is ignored: it changes by itself.
  */
 export function baselineFingerprint({ items }: Snapshot): string {
   const facts = items

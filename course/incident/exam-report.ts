@@ -52,7 +52,9 @@ export function handedInLines(
   ]
 }
 
-/** Where an exam stands: which incident is open, and how long the learner has worked on all of them. */
+/**
+ * Where an exam stands: which incident is open, and how long the learner has worked on all of them.
+ */
 export function examHeading(exam: Exam, columns = WIDTH): string {
   const { seed, hard, of, parts, endedAt } = exam
   const seconds = examSeconds(exam)
@@ -65,7 +67,10 @@ export function examHeading(exam: Exam, columns = WIDTH): string {
     .join('\n')
 }
 
-/** The steps that teach what an incident needed, for those that did not earn all points; each once, with its title. */
+/**
+ * The steps that teach what an incident needed, for those that did not earn all points; each once,
+ * with its title.
+ */
 export function stepsToRead(parts: readonly ExamPart[], table: FactTable): string[] {
   const places = parts
     .filter(({ points, of }) => points < of)

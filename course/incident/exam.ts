@@ -1,4 +1,5 @@
-// The final exam: several incidents in a row, drawn by a seed, each handed in before the next one begins.
+// The final exam: several incidents in a row, drawn by a seed, each handed in before the next one
+// begins.
 
 import { createHash } from 'node:crypto'
 import * as z from 'zod'
@@ -45,8 +46,8 @@ export function examLength(text: string | undefined): number {
 const labOf = (id: string, table: FactTable) => table[id]?.reads[0]?.split('/')[0] ?? ''
 
 /**
- * The incidents of an exam, the same for the same seed on the same kind of cluster: from as many labs as possible, in an
- * order that says nothing.
+ * The incidents of an exam, the same for the same seed on the same kind of cluster: from as many
+ * labs as possible, in an order that says nothing.
  */
 export function drawExam(
   incidents: readonly Incident[],
@@ -73,7 +74,10 @@ export async function readExam({ cluster, client }: LabBench): Promise<Exam | un
 const keepExam = ({ client }: LabBench, exam: Exam) =>
   writeNotes(client, INCIDENT_LAB, { [EXAM_KEY]: JSON.stringify(exam) })
 
-/** The first of the seeds with this beginning that draws the incident, as `make incident SEED=…` does. */
+/**
+ * The first of the seeds with this beginning that draws the incident, as `make incident SEED=…`
+ * does.
+ */
 function seedThatDraws(
   here: readonly Incident[],
   id: string | undefined,

@@ -33,7 +33,8 @@ export interface Symptom {
 }
 
 /**
- * The means to examine an incident: one snapshot of the cluster and, unless it is a capture, real requests.
+ * The means to examine an incident: one snapshot of the cluster and, unless it is a capture, real
+ * requests.
  */
 export class IncidentContext {
   readonly snapshot: Snapshot
@@ -107,7 +108,9 @@ export class IncidentContext {
     return fromPod(name, { address, node })
   }
 
-  /** One request to each URL, all in parallel; `source` is the client's address where it has two. */
+  /**
+   * One request to each URL, all in parallel; `source` is the client's address where it has two.
+   */
   async #answers(
     from: Requester,
     urls: readonly string[],
@@ -146,7 +149,10 @@ export class IncidentContext {
     )
   }
 
-  /** The symptom if the node port does not answer on every node; each node is requested from the next one. */
+  /**
+   * The symptom if the node port does not answer on every node; each node is requested from the
+   * next one.
+   */
   async nodePortEverywhere(port = this.environment.nodePort): Promise<Symptom | undefined> {
     const { nodes } = this.environment
     const symptoms = await Promise.all(
@@ -164,7 +170,10 @@ export class IncidentContext {
     return symptoms.find((symptom) => symptom !== undefined)
   }
 
-  /** The number of the customer's requests that each ready Pod of the shop received, by the Pods' access logs. */
+  /**
+   * The number of the customer's requests that each ready Pod of the shop received, by the Pods'
+   * access logs.
+   */
   async shares(times: number): Promise<PodShare[]> {
     const backends = this.backends().filter(({ ready }) => ready)
     const request = { address: this.environment.shop, port: 80, seconds: PATIENCE_SECONDS }

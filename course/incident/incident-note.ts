@@ -27,7 +27,10 @@ export const CLOSED_KEY = 'closed'
 export const HISTORY_KEY = 'history'
 export const GUESS_PREFIX = 'guess.'
 
-/** True for the key of a note that belongs to one incident of a lab, which the next one must not find. */
+/**
+ * True for the key of a note that belongs to one incident of a lab, which the next one must not
+ * find.
+ */
 export function belongsToIncident(lab: number, key: string): boolean {
   const [, step = ''] = key.split('.')
   if (key.startsWith(GUESS_PREFIX) || incidentSteps(lab).includes(step)) return true
@@ -40,7 +43,10 @@ export function belongsToIncident(lab: number, key: string): boolean {
 
 /** An open incident as the lab notes in the cluster store it. */
 export const incidentNote = z.object({
-  /** The sealed secret for the grader: it is encoded, not encrypted, so that a learner does not read it by accident. */
+  /**
+   * The sealed secret for the grader: it is encoded, not encrypted, so that a learner does not read
+   * it by accident.
+   */
   sealed: z.string(),
   report: z.string(),
   /** The ids of the possible causes; none in hard mode. */
@@ -51,10 +57,14 @@ export const incidentNote = z.object({
   openedAt: z.string(),
   /** Tiers of hints that were shown. */
   hints: z.number(),
-  /** It was started by its id, which whoever started it knows: the lab's text goes through one such incident. */
+  /**
+   * It was started by its id, which whoever started it knows: the lab's text goes through one such
+   * incident.
+   */
   isNamed: z.boolean().optional(),
   /**
-   * Digest of the cluster after the symptom was confirmed (fingerprintOf); only for clusters that record commands on nodes.
+   * Digest of the cluster after the symptom was confirmed (fingerprintOf); only for clusters that
+   * record commands on nodes.
    */
   fingerprint: z.string().optional(),
 })

@@ -61,7 +61,10 @@ export interface Incident {
   needs?: readonly Need[]
   /** Where its packet stops; missing where none does, or where that is not the question. */
   stops?: PacketFate
-  /** What this cause would show, in one or two sentences: the reply to a learner who names it in vain. */
+  /**
+   * What this cause would show, in one or two sentences: the reply to a learner who names it in
+   * vain.
+   */
   sign: string
   /** The user's report. Never names the cause. */
   report(environment: IncidentEnvironment): string
@@ -74,7 +77,10 @@ export interface Incident {
   /** Returns the remaining part of the cause; undefined if it is repaired. */
   causeLeft(context: IncidentContext): Promise<string | undefined> | string | undefined
   fix(environment: IncidentEnvironment): SolutionStep
-  /** Removes changes that neither kube-proxy nor a new deployShop would remove; can be called at any time. */
+  /**
+   * Removes changes that neither kube-proxy nor a new deployShop would remove; can be called at any
+   * time.
+   */
   revert?(bench: LabBench, environment: IncidentEnvironment): Promise<unknown>
   debrief: string
 }
@@ -87,7 +93,10 @@ export async function loadIncidents(folder = '08-incidents'): Promise<readonly I
   return module.incidents
 }
 
-/** The incidents that are a step of a lab: those that are drawn, and the causes among which the learner chooses. */
+/**
+ * The incidents that are a step of a lab: those that are drawn, and the causes among which the
+ * learner chooses.
+ */
 export interface LabIncidents {
   draws: readonly Incident[]
   choices: readonly Incident[]
@@ -129,7 +138,10 @@ export function draw(incidents: readonly Incident[], seed: string): Incident {
   return drawn
 }
 
-/** A random seed that selects one of these incidents; the same seed always selects the same incident. */
+/**
+ * A random seed that selects one of these incidents; the same seed always selects the same
+ * incident.
+ */
 export function seedFor(
   incidents: readonly Incident[],
   wanted: (incident: Incident) => boolean,
@@ -158,7 +170,10 @@ const WIDTH = 100
 const beside = (label: string, text: string, columns: number): string[] =>
   wrapLines(text, Math.min(columns, WIDTH), label)
 
-/** How an incident is described: the lab whose step it is, what is predicted first, and how the same one is started again. */
+/**
+ * How an incident is described: the lab whose step it is, what is predicted first, and how the same
+ * one is started again.
+ */
 interface Description {
   columns?: number | undefined
   lab?: number
@@ -167,8 +182,8 @@ interface Description {
 }
 
 /**
- * The user's report, the possible causes unless the learner is to name one in a sentence, and the next commands, for the
- * incident of a lab.
+ * The user's report, the possible causes unless the learner is to name one in a sentence, and the
+ * next commands, for the incident of a lab.
  */
 export function describeIncident(
   { report, choices, hard, seed, hints }: IncidentNote,

@@ -1,4 +1,5 @@
-// A diagnosis in the learner's own words: which cause its sentence names, by the key facts of each cause.
+// A diagnosis in the learner's own words: which cause its sentence names, by the key facts of each
+// cause.
 
 import type { IncidentEnvironment } from './shop.ts'
 
@@ -12,7 +13,9 @@ const descriptions: Record<Kind, string> = {
   fault: 'the kind of fault',
 }
 
-/** What a sentence must name to be the diagnosis of one cause: a match of each kind, in any order. */
+/**
+ * What a sentence must name to be the diagnosis of one cause: a match of each kind, in any order.
+ */
 export interface KeyFacts extends Record<Kind, RegExp> {
   /** Texts that mean another cause, although all kinds match. */
   unless?: RegExp
@@ -49,8 +52,9 @@ export interface NamedCause {
 }
 
 /**
- * Every cause whose key facts are all in a sentence. A cause on one node counts only if exactly one node is named. What the
- * cause really is plays no part, so that a sentence can't be completed by trying.
+ * Every cause whose key facts are all in a sentence. A cause on one node counts only if exactly one
+ * node is named. What the cause really is plays no part, so that a sentence can't be completed by
+ * trying.
  */
 export function causesNamed(
   text: string,
@@ -71,7 +75,9 @@ export function causesNamed(
   })
 }
 
-/** Sentences of learners come close to at most four causes; one that lists words of more names none. */
+/**
+ * Sentences of learners come close to at most four causes; one that lists words of more names none.
+ */
 const MOST_CLOSE = 4
 
 /** The nodes that a sentence names, by their whole names or by the part that distinguishes them. */

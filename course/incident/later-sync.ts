@@ -7,14 +7,18 @@ import { INCIDENT_LABELS } from './shop.ts'
 const PROBE_SERVICE = 'sync-witness'
 /** The duration of a kube-proxy's first sync on a busy machine. */
 const FOLLOWS_MS = 30_000
-/** How long to wait, before each reading of the nodes, for the kube-proxies to report that they have synced. */
+/**
+ * How long to wait, before each reading of the nodes, for the kube-proxies to report that they have
+ * synced.
+ */
 const SYNC_MS = 2000
 
 /**
- * Resolves when every running kube-proxy has completed a sync that began after this call: a Service without endpoints is
- * created, observed on each node, and deleted again. In iptables mode a filter rule rejects its address, in IPVS mode
- * kube-ipvs0 has it. Pending writes of a first or repeated sync are done by then. A kube-proxy that has stopped or does
- * not sync in time is ignored, because it repairs nothing either.
+ * Resolves when every running kube-proxy has completed a sync that began after this call: a Service
+ * without endpoints is created, observed on each node, and deleted again. In iptables mode a filter
+ * rule rejects its address, in IPVS mode kube-ipvs0 has it. Pending writes of a first or repeated
+ * sync are done by then. A kube-proxy that has stopped or does not sync in time is ignored, because
+ * it repairs nothing either.
  */
 export async function laterSync(bench: LabBench): Promise<void> {
   await bench.delete('Service', PROBE_SERVICE)

@@ -64,14 +64,18 @@ interface IncidentRequest {
   hard?: boolean | undefined
 }
 
-/** Is given each stored note of an incident, also if its symptom does not appear then, and the cluster before the fault. */
+/**
+ * Is given each stored note of an incident, also if its symptom does not appear then, and the
+ * cluster before the fault.
+ */
 type OnNote = (note: IncidentNote, healthy: Snapshot) => void
 
 /**
- * Reverts an earlier incident, draws another one, applies it, waits until its symptom appears, and verifies that it remains
- * after pending syncs of kube-proxy. Resolves to its note, whose seed draws the same incident again.
- * @throws Refusal for an unknown id, for an incident that can't run here, or if kube-proxy repairs it each time;
- * DeadlineError if no symptom appears
+ * Reverts an earlier incident, draws another one, applies it, waits until its symptom appears, and
+ * verifies that it remains after pending syncs of kube-proxy. Resolves to its note, whose seed
+ * draws the same incident again.
+ * @throws Refusal for an unknown id, for an incident that can't run here, or if kube-proxy repairs
+ * it each time; DeadlineError if no symptom appears
  */
 export function openNext(
   bench: LabBench,
@@ -138,7 +142,10 @@ async function openAlone(
   )
 }
 
-/** Applies the incident and stores its note; undefined if it was repaired by the next sync of every kube-proxy. */
+/**
+ * Applies the incident and stores its note; undefined if it was repaired by the next sync of every
+ * kube-proxy.
+ */
 async function breakIt(
   bench: LabBench,
   incident: Incident,
@@ -196,7 +203,9 @@ export async function currentNote(bench: LabBench): Promise<IncidentNote | undef
   return (await latestIncident(bench, INCIDENT_LAB))?.note
 }
 
-/** The incident of a lab, or of the lab in which one was started last; undefined if there is none. */
+/**
+ * The incident of a lab, or of the lab in which one was started last; undefined if there is none.
+ */
 export async function latestIncident(
   { cluster, client }: LabBench,
   lab?: number,
@@ -206,8 +215,8 @@ export async function latestIncident(
 }
 
 /**
- * The next tier of hints of the incident of a lab, or of the latest one, which is recorded for the points; the last one again
- * after all.
+ * The next tier of hints of the incident of a lab, or of the latest one, which is recorded for the
+ * points; the last one again after all.
  * @throws Refusal if no incident is open
  */
 export async function takeHint(
@@ -251,14 +260,19 @@ export async function environmentFeatures({ cluster, client }: LabBench): Promis
   return has
 }
 
-/** What the version of each node can do; a version that is too new to be modelled can do what the newest one can. */
+/**
+ * What the version of each node can do; a version that is too new to be modelled can do what the
+ * newest one can.
+ */
 const versionFeatures = async ({ core }: KubeClient): Promise<Features[]> =>
   (await core.listNode()).items.map(({ status }) => {
     const version = status?.nodeInfo?.kubeletVersion ?? ''
     return featuresOf(newestBefore(version) ?? version)
   })
 
-/** True if Pods can run in several zones, and the cluster's version has spec.trafficDistribution. */
+/**
+ * True if Pods can run in several zones, and the cluster's version has spec.trafficDistribution.
+ */
 async function hasZones(client: KubeClient): Promise<boolean> {
   const { items } = await client.core.listNode()
   const workers = items.filter(

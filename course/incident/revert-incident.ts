@@ -25,9 +25,9 @@ import {
 import { INCIDENT_LAB, INCIDENT_LABELS, INCIDENT_SELECTOR, SHOP_OBJECTS } from './shop.ts'
 
 /**
- * Reverts the incident of a lab, repaired or not, and the learner's attempts: foreign rules on every node, the incident's own
- * parts, kube-proxy's configuration, altered Services and Pods. Deletes its notes. kube-proxy's own rules are repaired by
- * the next deployShop or reset.
+ * Reverts the incident of a lab, repaired or not, and the learner's attempts: foreign rules on
+ * every node, the incident's own parts, kube-proxy's configuration, altered Services and Pods.
+ * Deletes its notes. kube-proxy's own rules are repaired by the next deployShop or reset.
  */
 export async function revertIncident(bench: LabBench, lab = INCIDENT_LAB): Promise<void> {
   const { cluster, client, progress } = bench
@@ -46,7 +46,10 @@ export async function revertIncident(bench: LabBench, lab = INCIDENT_LAB): Promi
   await bench.mode(incident.from ?? incident.mode, { force: true })
 }
 
-/** A configuration that kube-proxy cannot read counts as different. The mode is ignored: deployShop sets it. */
+/**
+ * A configuration that kube-proxy cannot read counts as different. The mode is ignored: deployShop
+ * sets it.
+ */
 function sameConfig(now: Snapshot, { config }: Baseline): boolean {
   try {
     return differingSettings(configOf(now), config).length === 0
@@ -97,9 +100,10 @@ async function restoreShop(
 }
 
 /**
- * Ends the incidents of all labs but one, before other work: reverts those that are not repaired, and removes the shop. A
- * repaired one leaves correct rules, and at most kernel state that its repair did not have to remove; its notes are kept.
- * Resolves to the labs whose incident was not repaired.
+ * Ends the incidents of all labs but one, before other work: reverts those that are not repaired,
+ * and removes the shop. A repaired one leaves correct rules, and at most kernel state that its
+ * repair did not have to remove; its notes are kept. Resolves to the labs whose incident was not
+ * repaired.
  */
 export async function leaveIncidents(bench: LabBench, except?: number): Promise<number[]> {
   const noted = incidentsIn(new Snapshot(await takeObjects(bench.cluster, bench.client)))

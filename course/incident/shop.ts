@@ -27,7 +27,10 @@ export const SHOP_OBJECTS = {
 export const INCIDENT_LABELS = { lab: 'incidents' }
 export const INCIDENT_SELECTOR = 'lab=incidents'
 
-/** The environment of an incident: determined when it begins, for its report, its probes and its fixes. */
+/**
+ * The environment of an incident: determined when it begins, for its report, its probes and its
+ * fixes.
+ */
 export interface IncidentEnvironment {
   /** Names of the nodes, control plane first. */
   nodes: string[]
@@ -57,7 +60,9 @@ export function incidentFact({ facts }: IncidentEnvironment, name: string): stri
 /** Labels of what lab 10 calls shop: the incidents' Service would select its Pods. */
 const NAMESAKES = `app=shop,lab!=incidents,${ownSelector}`
 
-/** Removes a lab's own Service and Deployment shop, and ends their Pods without their preStop hooks. */
+/**
+ * Removes a lab's own Service and Deployment shop, and ends their Pods without their preStop hooks.
+ */
 async function removeNamesakes(bench: LabBench): Promise<void> {
   await bench.deleteLabelled(NAMESAKES)
   const { core } = bench.client
@@ -74,8 +79,9 @@ async function removeNamesakes(bench: LabBench): Promise<void> {
 }
 
 /**
- * Deploys shop and customer and puts every node into a mode, without leftovers of another one; with `keepsMode` only if
- * another mode is configured, so that a lab's scheduler and version stay. Resolves to the environment.
+ * Deploys shop and customer and puts every node into a mode, without leftovers of another one; with
+ * `keepsMode` only if another mode is configured, so that a lab's scheduler and version stay.
+ * Resolves to the environment.
  */
 export async function deployShop(
   bench: LabBench,

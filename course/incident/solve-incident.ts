@@ -7,7 +7,10 @@ import { incidentNotes, openIncident } from './revert-incident.ts'
 /** The same incident each time a reference solution is played, unless SEED= chooses another one. */
 const SEED = 'solution'
 
-/** The word for the step `incident` of a lab: starts one unless one is open, predicts, repairs, and names the cause. */
+/**
+ * The word for the step `incident` of a lab: starts one unless one is open, predicts, repairs, and
+ * names the cause.
+ */
 export const solveIncident = (lab: number): SolutionStep => ({
   commands: [incidentCommand(lab)],
   unguided: true,

@@ -9,7 +9,10 @@ export interface ClaimTexts {
 
 const WIDTH = 100
 
-/** A list of YAML as the formatter writes it: on the line of its key, on the next one, or on a line for each item. */
+/**
+ * A list of YAML as the formatter writes it: on the line of its key, on the next one, or on a line
+ * for each item.
+ */
 function listLines(key: string, items: readonly string[]): string {
   const list = `[${items.join(', ')}]`
   if (`${key}: ${list}`.length <= WIDTH) return `${key}: ${list}\n`
@@ -48,7 +51,10 @@ export function claimSentence(curriculum: string, claim: string): string {
   return `"${row?.[1] ?? ''}", by ${row?.[2]?.replaceAll('`', '') ?? ''}.`
 }
 
-/** What a step of a lab could prove: `C3: What is claimed` for each claim that the lab proves, and the next id of each of their parts. */
+/**
+ * What a step of a lab could prove: `C3: What is claimed` for each claim that the lab proves, and
+ * the next id of each of their parts.
+ */
 export function claimsOfLab({ claims, curriculum }: ClaimTexts, lab: number): string[] {
   const listed = [...claims.matchAll(/^([A-Z])(\d+):\s*\[([^\]]*)\]/gm)]
   const own = listed.filter(([, , , places = '']) =>
@@ -78,8 +84,8 @@ export const isClaim = (claims: string, claim: string): boolean =>
   new RegExp(`^${claim}:`, 'm').test(claims)
 
 /**
- * The texts of both files with one more step that proves a claim; one of the next number in its part is begun, with the sentence `claimed`.
- * Pure.
+ * The texts of both files with one more step that proves a claim; one of the next number in its
+ * part is begun, with the sentence `claimed`. Pure.
  * @throws Refusal when there is no such claim, or one is begun without its sentence
  */
 export function withClaimedStep(

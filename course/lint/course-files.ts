@@ -45,7 +45,10 @@ export const draftOf = (folder: string, id: string): string => `labs/${folder}/$
 export interface LabFiles {
   /** `02-ipvs`, from the folder or from the spec. */
   folder: string
-  /** The text of each of its files that exists, by path; also its card and deck, drafts of steps, the modules of its checks, and what its test breaks. */
+  /**
+   * The text of each of its files that exists, by path; also its card and deck, drafts of steps,
+   * the modules of its checks, and what its test breaks.
+   */
   sources: Readonly<Record<string, string>>
   /** The export of solution.ts; undefined if it can't be loaded. */
   solution?: LabSolution | undefined

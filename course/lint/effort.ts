@@ -18,9 +18,10 @@ export interface Effort {
 }
 
 /**
- * The model: technical English is read at 110 words a minute; a command takes 45 s with its output, a wait a minute more, and
- * a question 90 s with the search for its answer. A learner was timed in labs 1, 2, 3, 5, 6 and 7 before their steps asked
- * anything: 110, 90, 75, 60, 25 and 50 minutes; the model gave 85, 85, 70, 75, 35 and 65.
+ * The model: technical English is read at 110 words a minute; a command takes 45 s with its output,
+ * a wait a minute more, and a question 90 s with the search for its answer. A learner was timed in
+ * labs 1, 2, 3, 5, 6 and 7 before their steps asked anything: 110, 90, 75, 60, 25 and 50 minutes;
+ * the model gave 85, 85, 70, 75, 35 and 65.
  */
 const WORDS_A_MINUTE = 110
 const COMMAND_MINUTES = 0.75
@@ -65,7 +66,10 @@ export function effortOf(
 
 type EffortText = Parameters<typeof effortOf>[0]
 
-/** Measures each part of a lab; work without instructions counts for the last one. Empty for a lab without parts. */
+/**
+ * Measures each part of a lab; work without instructions counts for the last one. Empty for a lab
+ * without parts.
+ */
 export function effortOfParts(
   text: EffortText,
   { parts, steps, unguided }: Pick<WrittenLab, 'parts' | 'steps' | 'unguided'>,
@@ -103,7 +107,10 @@ const effortLine = (
 
 const EFFORT_HEAD = `${'lab'.padEnd(22)}${['words', 'commands', 'waits', 'questions', 'minutes', 'stated'].map((name) => name.padStart(10)).join('')}`
 
-/** Words, commands, waits, questions, and the minutes of the model and of lab.yaml for each lab that can be read. */
+/**
+ * Words, commands, waits, questions, and the minutes of the model and of lab.yaml for each lab that
+ * can be read.
+ */
 export function effortTable({ labs }: Pick<CourseFiles, 'labs'>): string[] {
   const lines = labs.flatMap(({ folder, sources }): string[] => {
     const files = filesOfLab(folder)

@@ -5,7 +5,10 @@ import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import type { Fence } from '../lab-text.ts'
 
-/** One bash in which the fences of a text are run in sequence, so that variables and functions persist. */
+/**
+ * One bash in which the fences of a text are run in sequence, so that variables and functions
+ * persist.
+ */
 export class FenceShell {
   readonly #bash: ChildProcessWithoutNullStreams
   #output = ''
@@ -18,7 +21,10 @@ export class FenceShell {
       })
   }
 
-  /** Runs a fence and waits for its end; the exit code is that of the first failed command line, else 0. */
+  /**
+   * Runs a fence and waits for its end; the exit code is that of the first failed command line,
+   * else 0.
+   */
   async type({ commands, timeout }: Fence): Promise<{ exitCode: number; output: string }> {
     this.#output = ''
     const mark = randomUUID()

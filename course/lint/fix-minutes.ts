@@ -8,8 +8,9 @@ import { effortOf, effortOfParts, isTrueTo } from './effort.ts'
 export const STATED_MINUTES = /\b[Aa]bout\s+(\d+)\s+minutes\b/
 
 /**
- * The minutes of the model at every place that states others: in lab.yaml, also of its parts, in the text and the deck, and in the row
- * of README.md; and the tables of INSTRUCTORS.md as the plans are. Returns the changed files by path. Pure.
+ * The minutes of the model at every place that states others: in lab.yaml, also of its parts, in
+ * the text and the deck, and in the row of README.md; and the tables of INSTRUCTORS.md as the plans
+ * are. Returns the changed files by path. Pure.
  */
 export function withModelMinutes({
   labs,
@@ -72,7 +73,10 @@ const withTotal = (parts: Minutes['parts']): Minutes => ({
   parts,
 })
 
-/** The minutes to state for a lab: its own where the model agrees, else the model's; undefined if it can't be read. */
+/**
+ * The minutes to state for a lab: its own where the model agrees, else the model's; undefined if it
+ * can't be read.
+ */
 function minutesOf({ folder, sources }: LabFiles): Minutes | undefined {
   const files = filesOfLab(folder)
   try {

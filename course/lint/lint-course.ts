@@ -33,8 +33,8 @@ const NODE_NAME = /\bk8s-guide-(?:worker\d*|control-plane)\b/g
 const MANIFEST = /\bkubectl [a-z]+ -f (?!-)(\S+)/g
 
 /**
- * Checks the course's files for missing files, steps without hints, points, claims or text, and unknown commands. Pure;
- * `--run` also runs labs on a cluster.
+ * Checks the course's files for missing files, steps without hints, points, claims or text, and
+ * unknown commands. Pure; `--run` also runs labs on a cluster.
  */
 export const lintCourse = (course: CourseFiles): LintMessage[] => [...complaintsAbout(course)]
 
@@ -107,7 +107,10 @@ function* parsed<Part>(
   }
 }
 
-/** What the text of a lab ends with, behind its steps: the page and the terminal's guide show it at the end. */
+/**
+ * What the text of a lab ends with, behind its steps: the page and the terminal's guide show it at
+ * the end.
+ */
 const ENDING = {
   'what its learner takes home': '## What you take home',
   'its card': '[CARD.md](CARD.md)',
@@ -118,7 +121,10 @@ const ENDING = {
 /** Questions about earlier labs with which a lab opens. */
 const RECALLED = 2
 
-/** A lab asks about earlier labs, and in at least half of its steps; in a lab of incidents each of those asks. */
+/**
+ * A lab asks about earlier labs, and in at least half of its steps; in a lab of incidents each of
+ * those asks.
+ */
 function* lintAsking(file: string, { steps, recall, unguided }: WrittenLab): LintMessages {
   if (recall.length < RECALLED)
     yield { file, text: `has ${recall.length} of the ${RECALLED} questions under "recall:".` }
@@ -127,7 +133,10 @@ function* lintAsking(file: string, { steps, recall, unguided }: WrittenLab): Lin
     yield { file, text: `asks in ${asking} of its ${steps.length} steps; half of them must.` }
 }
 
-/** The number is that of the folder, points add up to 100, hints go from general to the command, titles are different sentences. */
+/**
+ * The number is that of the folder, points add up to 100, hints go from general to the command,
+ * titles are different sentences.
+ */
 function* lintDefinition(file: string, folder: string, { id, steps }: WrittenLab): LintMessages {
   if (id !== Number(folder.slice(0, 2)))
     yield { file, text: `id is ${id}, but the folder has another number.` }
@@ -147,7 +156,10 @@ function* lintDefinition(file: string, folder: string, { id, steps }: WrittenLab
   }
 }
 
-/** The text has a section for each step, in order, with the observed output; its commands and files exist. */
+/**
+ * The text has a section for each step, in order, with the observed output; its commands and files
+ * exist.
+ */
 function* lintText(
   file: string,
   text: LabText,
@@ -217,10 +229,15 @@ function* lintFence(
     if (!exists(manifest)) yield { file, text: `the file "${manifest}" does not exist.` }
 }
 
-/** The command as the text shows it: the reader has to find the answer that the solution computes. */
+/**
+ * The command as the text shows it: the reader has to find the answer that the solution computes.
+ */
 const withoutAnswer = (command: string) => command.replace(/^(make answer .*?\bA=).*$/, "$1'…'")
 
-/** The reference solution has an entry for each step, in order, and its commands are in the text of that step. */
+/**
+ * The reference solution has an entry for each step, in order, and its commands are in the text of
+ * that step.
+ */
 function* lintSolution(
   file: string,
   solution: LabSolution,
@@ -297,7 +314,8 @@ function minutesOf(lab: WrittenLab, text: LabText | undefined): number {
 }
 
 /**
- * A plan of a workshop has at least the minutes that a whole lab takes, and INSTRUCTORS.md has the tables of all plans.
+ * A plan of a workshop has at least the minutes that a whole lab takes, and INSTRUCTORS.md has the
+ * tables of all plans.
  * @param taking minutes by number of the lab
  */
 function* lintPlans(

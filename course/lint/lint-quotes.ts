@@ -1,4 +1,5 @@
-// The blockquotes in which a lab's text asks: equal to lab.yaml, where the learner is asked, and answered by a command.
+// The blockquotes in which a lab's text asks: equal to lab.yaml, where the learner is asked, and
+// answered by a command.
 
 import type { WrittenLab } from '../../grading/lab-definition.ts'
 import { INCIDENT_STEP } from '../incident/incident-note.ts'

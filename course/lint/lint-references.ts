@@ -2,7 +2,10 @@
 
 import type { LintMessage } from './course-files.ts'
 
-/** "step 12", "steps 4 and 8", "STEP=3"; the sections of other documents have a dot in their numbers. */
+/**
+ * "step 12", "steps 4 and 8", "STEP=3"; the sections of other documents have a dot in their
+ * numbers.
+ */
 const BY_NUMBER = /\b(?:(?:steps?|sections?) |(?:STEP|Q)=)\d+\b(?!\.\d)/i
 
 /** Each line of a lab's files that refers to a step by its number. */

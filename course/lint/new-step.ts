@@ -22,7 +22,10 @@ import {
 import { exportsIn } from './signatures.ts'
 import type { AnswerNames, NewStep, NewStepAsks, StepDraft } from './step-draft.ts'
 
-/** The files that a step is written in, by what they hold; `breakages`, `card` and `deck` only where the lab has them. */
+/**
+ * The files that a step is written in, by what they hold; `breakages`, `card` and `deck` only where
+ * the lab has them.
+ */
 export function filesOfStep(folder: string, id: string) {
   const lab = Number(folder.slice(0, 2))
   return {
@@ -73,11 +76,13 @@ export function faultsOfNewStep(
 }
 
 /**
- * The files of a lab with one more step, by path: its definition, section, check and reference solution, a breakage in the table of
- * its test, a line of the card, a slide, its packet, and the claim. Later sections are numbered again, and the step's points are taken from those
- * that have the most. Pure.
+ * The files of a lab with one more step, by path: its definition, section, check and reference
+ * solution, a breakage in the table of its test, a line of the card, a slide, its packet, and the
+ * claim. Later sections are numbered again, and the step's points are taken from those that have
+ * the most. Pure.
  * @param sources the text of each file that exists, by path
- * @throws Refusal when a file does not contain the step that the new one follows, or its check has no module with its functions
+ * @throws Refusal when a file does not contain the step that the new one follows, or its check has
+ * no module with its functions
  */
 export function withNewStep(
   draft: StepDraft,
@@ -165,8 +170,9 @@ export function withNewStep(
 }
 
 /**
- * What the linter would say of the course with this step, apart from what is written afterwards: the module and the solution in
- * TypeScript, and the minutes, which `make lint-labs FIX=1` states. Pure.
+ * What the linter would say of the course with this step, apart from what is written afterwards:
+ * the module and the solution in TypeScript, and the minutes, which `make lint-labs FIX=1` states.
+ * Pure.
  * @param changed as `withNewStep` returns it
  */
 export function lintPlaced(
@@ -204,7 +210,10 @@ export function lintPlaced(
   )
 }
 
-/** The function that the check of a step is given to, as in `step('web', inIptablesMode(webHasChains))`. */
+/**
+ * The function that the check of a step is given to, as in
+ * `step('web', inIptablesMode(webHasChains))`.
+ */
 const wrapperOf = (spec: string, id: string): string | undefined =>
   new RegExp(`\\bstep\\('${id}', ([\\w.]+)\\([\\w.]+\\)`).exec(spec)?.[1]
 
@@ -218,7 +227,10 @@ export const tablesIn = (breakages: string) => ({
 export const writtenPacket = (packets: string, lab: number, step: string): string | undefined =>
   new RegExp(`^${lab}/${step}: (.*)$`, 'm').exec(packets)?.[1]
 
-/** The packets with one more, behind that of the latest of these steps that has one; else at the end. */
+/**
+ * The packets with one more, behind that of the latest of these steps that has one; else at the
+ * end.
+ */
 function withPacket(packets: string, lab: number, line: string, steps: readonly string[]): string {
   const before = steps.findLast((step) => writtenPacket(packets, lab, step) !== undefined)
   if (before === undefined) return `${packets}\n${lab}/${line}\n`
@@ -240,7 +252,10 @@ function withCardFact(card: string, fact: string): string {
 const stepsTo = ({ steps }: Pick<WrittenLab, 'steps'>, id: string): string[] =>
   steps.slice(0, steps.findIndex((step) => step.id === id) + 1).map((step) => step.id)
 
-/** The deck with one more slide, behind the last one with commands of the latest of these steps that has one; else before its last one. */
+/**
+ * The deck with one more slide, behind the last one with commands of the latest of these steps that
+ * has one; else before its last one.
+ */
 function withSlide(deck: string, folder: string, slide: string, steps: readonly string[]): string {
   const shown = steps.map((id) => deck.lastIndexOf(`fence: ${folder}/${id}#`))
   const last = shown.findLast((at) => at !== -1)

@@ -23,7 +23,10 @@ import {
   unthinkingLine,
 } from './thoughtless.ts'
 
-/** The commands of a fence, with `A='…'` replaced by the answers that the reference solution computes. */
+/**
+ * The commands of a fence, with `A='…'` replaced by the answers that the reference solution
+ * computes.
+ */
 function withAnswers(commands: string, { steps }: LabSolution): string {
   const answers = Object.values(steps).flatMap((step) =>
     step.commands.filter((line) => line.startsWith('make answer ')),
@@ -37,7 +40,10 @@ function withAnswers(commands: string, { steps }: LabSolution): string {
     .join('\n')
 }
 
-/** The command that answers at a blockquote, as the reference solution types it; of a recall question, an accepted answer. */
+/**
+ * The command that answers at a blockquote, as the reference solution types it; of a recall
+ * question, an accepted answer.
+ */
 function answerAt(
   { kind, step = '', command }: AskedQuote,
   { steps }: LabSolution,
@@ -57,8 +63,9 @@ const ANSWER_SECONDS = 60
 const SOLVE_SECONDS = 300
 
 /**
- * Everything that a reader of a lab's text types: the fences, and at each blockquote the reference solution's answer. A step
- * that the text leaves to the learner is solved by `make solve-N` after its last fence.
+ * Everything that a reader of a lab's text types: the fences, and at each blockquote the reference
+ * solution's answer. A step that the text leaves to the learner is solved by `make solve-N` after
+ * its last fence.
  */
 export function typedParts(lab: LabDefinition, solution: LabSolution): Fence[] {
   const isUnguided = (step = '') => solution.steps[step]?.unguided === true
@@ -98,9 +105,9 @@ export async function runLabs(numbers: readonly number[]): Promise<LintMessage[]
 }
 
 /**
- * Runs a lab on a running cluster: at its start every step fails, the reference solution makes every step pass, the
- * commands in the text work from the first line to the last, and without answers they earn few points. Each part stops at
- * its first complaint.
+ * Runs a lab on a running cluster: at its start every step fails, the reference solution makes
+ * every step pass, the commands in the text work from the first line to the last, and without
+ * answers they earn few points. Each part stops at its first complaint.
  */
 async function runLab(spec: LabSpec, bench: LabBench): Promise<LintMessage[]> {
   await resetLab(spec.lab, bench)

@@ -43,8 +43,8 @@ function templateTargets(folder: string): Record<string, string> {
 }
 
 /**
- * The files of a new lab with one step, by path. They can be loaded; the linter reports their marks (UNWRITTEN) until they
- * are replaced.
+ * The files of a new lab with one step, by path. They can be loaded; the linter reports their marks
+ * (UNWRITTEN) until they are replaced.
  */
 export function scaffold(folder: string): Record<string, string> {
   const values: Readonly<Record<string, string>> = {

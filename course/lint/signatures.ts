@@ -1,6 +1,9 @@
 // What a module offers, listed from its source as the formatter writes it. Pure.
 
-/** What begins a declaration, as the formatter writes it: a function, a constant (perhaps an arrow function), a method of a class. */
+/**
+ * What begins a declaration, as the formatter writes it: a function, a constant (perhaps an arrow
+ * function), a method of a class.
+ */
 const DECLARED = [
   /^export (?:async )?function (?<name>\w+)(?:<[^(]*>)?(?=\()/,
   /^export const (?<name>\w+)(?:: [^=]+)? =\s+(?:async )?(?:<[^(]*>)?(?=\()/,
@@ -41,7 +44,10 @@ const firstSentence = (comment: string): string =>
     .replace(/\. [A-Z`].*/, '.')
     .trim()
 
-/** A line for each exported function, constant and method of a module: its name, parameters and result, and the first sentence about it. */
+/**
+ * A line for each exported function, constant and method of a module: its name, parameters and
+ * result, and the first sentence about it.
+ */
 export function signaturesIn(source: string): string[] {
   let isInClass = false
   let start = 0

@@ -1,4 +1,5 @@
-// The draft of a step: one document with all that is written about it, from which `make new-step` fills the files of the lab. Pure.
+// The draft of a step: one document with all that is written about it, from which `make new-step`
+// fills the files of the lab. Pure.
 
 import { parse, stringify } from 'yaml'
 import * as z from 'zod'

@@ -1,4 +1,5 @@
-// The reference at the end of a draft: the step before as it is written in each file, and what a step can use. Pure.
+// The reference at the end of a draft: the step before as it is written in each file, and what a
+// step can use. Pure.
 
 import { type ClaimTexts, claimsOfLab } from './claim-step.ts'
 import { UNWRITTEN } from './course-files.ts'
@@ -76,7 +77,9 @@ const entryIn = (source: string, step: string, indent: string): string[] =>
     ),
   )
 
-/** The section of a text with its step, and the variables that its commands and those before it set. */
+/**
+ * The section of a text with its step, and the variables that its commands and those before it set.
+ */
 function textOf(text: string, step: string): { section: string[]; set: string } {
   const section = partOf(
     text,

@@ -1,4 +1,5 @@
-// What a lab's text earns without a thought: its commands are run in order, and nothing is predicted, answered or given up.
+// What a lab's text earns without a thought: its commands are run in order, and nothing is
+// predicted, answered or given up.
 
 import type { LabSpec } from '../../grading/check-context.ts'
 import { judge } from '../../grading/judge.ts'
@@ -18,8 +19,8 @@ export type Player = 'thoughtless' | 'make-only'
 export const MOST_POINTS: Readonly<Record<Player, number>> = { thoughtless: 40, 'make-only': 25 }
 
 /**
- * Whether the limits apply to a lab. Not to that of incidents: its text goes through one whose cause it gives away, and those that a
- * learner is graded on have no text to run.
+ * Whether the limits apply to a lab. Not to that of incidents: its text goes through one whose
+ * cause it gives away, and those that a learner is graded on have no text to run.
  */
 export const hasUnthinkingLimits = (lab: number): boolean => lab !== INCIDENT_LAB
 
@@ -43,8 +44,8 @@ export interface UnthinkingScore {
 }
 
 /**
- * Plays a lab from its start as such a player and grades the open steps after each section, as the guide does: a step that
- * passed once keeps its points. Failed commands are ignored.
+ * Plays a lab from its start as such a player and grades the open steps after each section, as the
+ * guide does: a step that passed once keeps its points. Failed commands are ignored.
  */
 export async function playUnthinking(
   player: Player,

@@ -49,8 +49,9 @@ interface MeasureOptions {
 }
 
 /**
- * `make measure`: measures both modes with MAX and ENDPOINTS from the environment, in a separate kernel, and stores the run as a
- * note in the cluster and as a table, JSON and a diagram in the evidence folder. Returns the folder and the run.
+ * `make measure`: measures both modes with MAX and ENDPOINTS from the environment, in a separate
+ * kernel, and stores the run as a note in the cluster and as a table, JSON and a diagram in the
+ * evidence folder. Returns the folder and the run.
  * @throws Refusal for an invalid number; Unsupported if the embedded kernel can't run
  */
 export async function measureHere(
@@ -80,9 +81,10 @@ export async function measureHere(
 }
 
 /**
- * `make measure NFT=1`: the same for what only this machine's own kernel can do, nftables mode and iptables-nft, beside
- * iptables-legacy where it has that. Each curve has a node of its own.
- * @throws Refusal for an invalid number; Unsupported if the kernel can't have such a node, or has no NAT for nft
+ * `make measure NFT=1`: the same for what only this machine's own kernel can do, nftables mode and
+ * iptables-nft, beside iptables-legacy where it has that. Each curve has a node of its own.
+ * @throws Refusal for an invalid number; Unsupported if the kernel can't have such a node, or has
+ * no NAT for nft
  */
 export async function measureOnHost(
   cluster: Pick<Cluster, 'name'>,
@@ -158,7 +160,9 @@ function announced({ sizes, endpoints }: ScalePlan, where: string, seconds: numb
 const alone = <T>(progress: Progress, work: () => Promise<T>): Promise<T> =>
   oneAtATime(clusterFolder('measuring.lock'), work, { doing: 'measures', progress })
 
-/** A kubeconfig context may have characters in its name that are invalid in the name of a kernel. */
+/**
+ * A kubeconfig context may have characters in its name that are invalid in the name of a kernel.
+ */
 const bootFor = (
   { name }: Pick<Cluster, 'name'>,
   kernel: KernelName,
@@ -189,7 +193,9 @@ export const lastHostRun = async (
 const notesOfLab = async (cluster: Cluster, client: KubeClient): Promise<LabNotes> =>
   new LabNotes(LAB, new Snapshot(await takeObjects(cluster, client)))
 
-/** Writes the table, JSON and diagram of a run, and the states of its curves. Returns the folder. */
+/**
+ * Writes the table, JSON and diagram of a run, and the states of its curves. Returns the folder.
+ */
 function keepFiles(
   name: string,
   file: 'scale' | 'scale-nft',
@@ -291,7 +297,8 @@ function pointOf(
 ): Point {
   const requests = selectUndisturbed(blocks.requests, fastest)
   const connections = selectUndisturbed(blocks.connections, fastest)
-  // Other load on the machine only adds time to starting a program, so the faster half is closer to the true value.
+  // Other load on the machine only adds time to starting a program, so the faster half is closer to
+  // the true value.
   const faster = [...changes].sort((a, b) => a.ms - b.ms).slice(0, changes.length / 2)
   return {
     services,

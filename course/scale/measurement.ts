@@ -16,7 +16,10 @@ const pointSchema = z.strictObject({
   /** Programming an empty node: elapsed and CPU time in milliseconds. */
   programMs: z.number().nonnegative(),
   programCpuMs: z.number().nonnegative(),
-  /** Replacing one endpoint of one Service, the faster half of the changes: elapsed and CPU time in milliseconds. */
+  /**
+   * Replacing one endpoint of one Service, the faster half of the changes: elapsed and CPU time in
+   * milliseconds.
+   */
   changeMs: values,
   changeCpuMs: values,
   /** A request to the last Service on a new and on an open connection, in microseconds. */
@@ -28,8 +31,8 @@ const pointSchema = z.strictObject({
   /** Fixed work without network, in microseconds: its variation is caused by the machine. */
   workMicros: values,
   /**
-   * Share of the time that the node was busy at the fixed rate of new connections to the last Service, and
-   * the difference to the first.
+   * Share of the time that the node was busy at the fixed rate of new connections to the last
+   * Service, and the difference to the first.
    */
   busy: values,
   busyMore: differences,
@@ -57,7 +60,10 @@ export const measurement = z
   .strictObject({ ...aboutRun, iptables: points, ipvs: points })
   .refine(({ iptables, ipvs }) => haveSameSizes([iptables, ipvs]))
 
-/** What is measured on this machine's own kernel, which can do what User-Mode Linux can't, in the order of their age. */
+/**
+ * What is measured on this machine's own kernel, which can do what User-Mode Linux can't, in the
+ * order of their age.
+ */
 export const HOST_CURVES = ['iptables-legacy', 'iptables-nft', 'nftables'] as const
 export type HostCurve = (typeof HOST_CURVES)[number]
 
@@ -110,7 +116,10 @@ export const median = (values: readonly number[]): number => quantile(values, 0.
 export const riseOf = (series: Series): number =>
   median(series.at(-1)?.values ?? []) - median(series[0]?.values ?? [])
 
-/** True if three quarters of the values at the largest size are above three quarters of those at every other size. */
+/**
+ * True if three quarters of the values at the largest size are above three quarters of those at
+ * every other size.
+ */
 export function risesClearly(series: Series): boolean {
   const low = quantile(series.at(-1)?.values ?? [], 0.25)
   return (

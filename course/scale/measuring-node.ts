@@ -45,7 +45,10 @@ const network = [
 const sysctls =
   'cd /proc/sys/net/ipv4; echo 1 >ip_forward; [ ! -e vs/conntrack ] || echo 1 >vs/conntrack'
 
-/** A curve of a run: in User-Mode Linux one for each mode, on this machine's own kernel those that need it. */
+/**
+ * A curve of a run: in User-Mode Linux one for each mode, on this machine's own kernel those that
+ * need it.
+ */
 export type MeasuredCurve = SwitchedMode | HostCurve
 
 const IPTABLES: Partial<Record<MeasuredCurve, string>> = {
@@ -53,7 +56,10 @@ const IPTABLES: Partial<Record<MeasuredCurve, string>> = {
   'iptables-nft': 'xtables-nft-multi ',
 }
 
-/** What a command of iptables begins with for a curve. User-Mode Linux has only one iptables, which needs no beginning. */
+/**
+ * What a command of iptables begins with for a curve. User-Mode Linux has only one iptables, which
+ * needs no beginning.
+ */
 export const iptablesOf = (curve: MeasuredCurve): string => IPTABLES[curve] ?? ''
 
 /** The duration of a command, and the CPU time it used. */
@@ -68,11 +74,17 @@ export interface Inventory {
   printed: Partial<Record<'iptables-save' | 'ipset-save' | 'ipvsadm-save' | 'nft-list', string>>
 }
 
-/** One node for measuring, in a separate User-Mode Linux kernel or in namespaces of this machine's own: no cluster, no kubelet. */
+/**
+ * One node for measuring, in a separate User-Mode Linux kernel or in namespaces of this machine's
+ * own: no cluster, no kubelet.
+ */
 export class MeasuringNode {
   readonly #machine: Machine
   readonly #folder: string
-  /** Before client and server: with one processor, as a node of User-Mode Linux has, the time of one includes that of the other. */
+  /**
+   * Before client and server: with one processor, as a node of User-Mode Linux has, the time of one
+   * includes that of the other.
+   */
   readonly #pinned: readonly string[]
   #inputs = 0
 
@@ -83,7 +95,8 @@ export class MeasuringNode {
   }
 
   /**
-   * Starts the kernel and resolves when the server Pod answers. `memoryMegabytes` is that of User-Mode Linux.
+   * Starts the kernel and resolves when the server Pod answers. `memoryMegabytes` is that of
+   * User-Mode Linux.
    * @throws Unsupported if the kernel can't run
    */
   static async boot(
@@ -136,7 +149,10 @@ export class MeasuringNode {
     return lines.map((line) => line.split(' ').map(Number))
   }
 
-  /** Runs a program on the node with input from a file, and returns its cost. Empty input runs nothing. */
+  /**
+   * Runs a program on the node with input from a file, and returns its cost. Empty input runs
+   * nothing.
+   */
   async feed(command: string, input: string): Promise<Cost> {
     if (input === '') return { ms: 0, cpuMs: 0 }
     const file = await this.#inputFile(input)
@@ -148,8 +164,9 @@ export class MeasuringNode {
   }
 
   /**
-   * A file is faster than sending megabytes over the serial line of User-Mode Linux, which caches what it has read: each input gets its
-   * own. A guest on this machine's kernel sees no file of the machine.
+   * A file is faster than sending megabytes over the serial line of User-Mode Linux, which caches
+   * what it has read: each input gets its own. A guest on this machine's kernel sees no file of the
+   * machine.
    */
   async #inputFile(content: string): Promise<string> {
     if (!this.#machine.ownKernel) {
@@ -161,7 +178,10 @@ export class MeasuringNode {
     return file
   }
 
-  /** Why this kernel can't hold the rules of a curve, in the words of the program that writes them; undefined if it can. */
+  /**
+   * Why this kernel can't hold the rules of a curve, in the words of the program that writes them;
+   * undefined if it can.
+   */
   async troubleWith(curve: HostCurve): Promise<string | undefined> {
     const [command, input] =
       curve === 'nftables'
@@ -219,10 +239,16 @@ function cpuOf(text: string): number {
   )
 }
 
-/** Starts an echo server on port 8080 for concurrent connections in the background, and ends when it listens. */
+/**
+ * Starts an echo server on port 8080 for concurrent connections in the background, and ends when it
+ * listens.
+ */
 const echoServer = programText('course/scale/echo-server.pl')
 
-/** Throws Unsupported where this user can't have the namespaces of a node, with the command that allows it if there is one. */
+/**
+ * Throws Unsupported where this user can't have the namespaces of a node, with the command that
+ * allows it if there is one.
+ */
 function requireHostKernel(): void {
   const trouble = hostKernelTrouble()
   if (!trouble) return
@@ -241,7 +267,10 @@ function lastProcessor(): string {
 }
 
 const GUEST_INPUT = '/run/measuring-input'
-/** What only a kernel with NAT for the program accepts; the node on which it is tried is not measured. */
+/**
+ * What only a kernel with NAT for the program accepts; the node on which it is tried is not
+ * measured.
+ */
 const IPTABLES_PROBE =
   '*nat\n:KUBE-PROBE - [0:0]\n-A KUBE-PROBE -p tcp -m comment --comment probe -m tcp --dport 80 -j DNAT --to-destination 192.0.2.1:80\nCOMMIT\n'
 const NFT_PROBE = `add table ip probe

@@ -2,9 +2,15 @@ import { Refusal } from '../../host/main.ts'
 
 /** The number of measurements. */
 export interface MeasurementEffort {
-  /** Visits to each size in iptables mode, each time all sizes in ascending order; IPVS mode has one visit. */
+  /**
+   * Visits to each size in iptables mode, each time all sizes in ascending order; IPVS mode has one
+   * visit.
+   */
   visits: number
-  /** Blocks of requests, blocks of connections at a rate, and pairs of changes for each mode and size. */
+  /**
+   * Blocks of requests, blocks of connections at a rate, and pairs of changes for each mode and
+   * size.
+   */
   rounds: number
   blocks: number
   changes: number
@@ -16,7 +22,10 @@ export interface ScalePlan {
   endpoints: number
   memoryMegabytes: number
   effort: MeasurementEffort
-  /** The expected duration on an idle machine like the one on which the constants below were measured. */
+  /**
+   * The expected duration on an idle machine like the one on which the constants below were
+   * measured.
+   */
   estimateSeconds: number
 }
 
@@ -40,7 +49,10 @@ function readNumber(
   )
 }
 
-/** Powers of ten up to the largest size, and two sizes near the largest, which show the slope of a line; without duplicates. */
+/**
+ * Powers of ten up to the largest size, and two sizes near the largest, which show the slope of a
+ * line; without duplicates.
+ */
 function sizesUpTo(max: number): number[] {
   const decades = [10, 100, 1000, 10_000].filter((size) => size < max)
   const between = [0.3, 0.6]
@@ -51,21 +63,25 @@ function sizesUpTo(max: number): number[] {
 const NEAR = 1.3
 
 /**
- * Other load on the host changes the speed of memory for half a minute at a time. Several visits measure each size both while
- * memory is fast and while it is slow. Rules are loaded quickly enough for that; virtual servers are not, but show no rise that
- * slow memory could hide.
+ * Other load on the host changes the speed of memory for half a minute at a time. Several visits
+ * measure each size both while memory is fast and while it is slow. Rules are loaded quickly enough
+ * for that; virtual servers are not, but show no rise that slow memory could hide.
  */
 const USUAL: MeasurementEffort = { visits: 5, rounds: 40, blocks: 80, changes: 5 }
 
-/** A shorter list has a smaller effect, and leaves time for twice as many values. Loading a very long list takes a long time. */
+/**
+ * A shorter list has a smaller effect, and leaves time for twice as many values. Loading a very
+ * long list takes a long time.
+ */
 function effortFor(max: number, isLarge: boolean): MeasurementEffort {
   if (isLarge) return { ...USUAL, visits: 3 }
   return max < DEFAULT_MAX ? { ...USUAL, rounds: 2 * USUAL.rounds } : USUAL
 }
 
 /**
- * The plan for this machine's own kernel: fewer Services, because the programs iptables-restore and nft, which an ordinary user runs on a
- * part of the rules at a time, take most of it. Throws Refusal for an invalid number.
+ * The plan for this machine's own kernel: fewer Services, because the programs iptables-restore and
+ * nft, which an ordinary user runs on a part of the rules at a time, take most of it. Throws
+ * Refusal for an invalid number.
  */
 export function planHostScale(
   env: Readonly<Record<string, string | undefined>>,
@@ -82,8 +98,8 @@ const HOST_MAX = 1000
 const HOST_EFFORT: MeasurementEffort = { visits: 2, rounds: 32, blocks: 20, changes: 6 }
 
 /**
- * The plan for `MAX` Services with `ENDPOINTS` each. The default of `effort` depends on the sizes. Throws Refusal for an
- * invalid number.
+ * The plan for `MAX` Services with `ENDPOINTS` each. The default of `effort` depends on the sizes.
+ * Throws Refusal for an invalid number.
  */
 export function planScale(
   env: Readonly<Record<string, string | undefined>>,
@@ -96,7 +112,10 @@ export function planScale(
   return { ...plan, memoryMegabytes: isLarge ? 3072 : 1024, estimateSeconds: estimate(plan) }
 }
 
-/** Starting programs, reading back the node's state, and the measurements, at each size; then what it takes to program the node. */
+/**
+ * Starting programs, reading back the node's state, and the measurements, at each size; then what
+ * it takes to program the node.
+ */
 function estimate({
   sizes,
   endpoints,

@@ -27,8 +27,8 @@ const rulesOf = (table: Table, chain: string) =>
   (table.get(chain)?.rules ?? []).map(({ spec }) => spec).join('\n')
 
 /**
- * kube-proxy 1.27 and newer writes the chains that differ, and KUBE-SERVICES, which is always written completely
- * (syncProxyRules with partial sync).
+ * kube-proxy 1.27 and newer writes the chains that differ, and KUBE-SERVICES, which is always
+ * written completely (syncProxyRules with partial sync).
  */
 function changedChains(from: NodeState, to: NodeState): string {
   const wanted = nat(to)
@@ -50,12 +50,15 @@ function changedServers(from: NodeState, to: NodeState): string {
 }
 
 /**
- * What is written at once fits into the send buffer of a netlink socket, which only root of the machine can enlarge. A comment of iptables
- * takes 256 bytes in the kernel (xt_comment), however short it is.
+ * What is written at once fits into the send buffer of a netlink socket, which only root of the
+ * machine can enlarge. A comment of iptables takes 256 bytes in the kernel (xt_comment), however
+ * short it is.
  */
 const BATCH_LENGTH = 15_000
 
-/** The input of iptables-restore in parts, in which chains come before the rules that jump to them. */
+/**
+ * The input of iptables-restore in parts, in which chains come before the rules that jump to them.
+ */
 function inParts(restore: string): string[] {
   const parts: string[] = []
   for (const [table, rules] of splitTables(restore)) {
@@ -89,7 +92,10 @@ const nftScripts = (from: NodeState, to: NodeState): string[] =>
 
 interface CurveWriter {
   mode: KubeProxyMode
-  /** Whether a node is emptied before it is programmed for another number of Services; otherwise what is missing is added. */
+  /**
+   * Whether a node is emptied before it is programmed for another number of Services; otherwise
+   * what is missing is added.
+   */
   empties?: string
   program: Writes
   change: Writes
@@ -98,7 +104,10 @@ interface CurveWriter {
 const RESTORE_NFT = `${iptablesOf('iptables-nft')}${restoreCommand}`
 const legacyIptables = iptablesOf('iptables-legacy')
 
-/** As a genuine kube-proxy of each mode writes: iptables rules as a whole, IPVS what is missing, nftables what differs. */
+/**
+ * As a genuine kube-proxy of each mode writes: iptables rules as a whole, IPVS what is missing,
+ * nftables what differs.
+ */
 const curves: Record<MeasuredCurve, CurveWriter> = {
   iptables: {
     mode: 'iptables',
@@ -135,7 +144,10 @@ const curves: Record<MeasuredCurve, CurveWriter> = {
   },
 }
 
-/** A mode of kube-proxy on the measuring node: the input to the kernel of a genuine kube-proxy, without its computation. */
+/**
+ * A mode of kube-proxy on the measuring node: the input to the kernel of a genuine kube-proxy,
+ * without its computation.
+ */
 export class ProgrammedMode {
   readonly #node: MeasuringNode
   readonly #curve: MeasuredCurve
@@ -151,7 +163,10 @@ export class ProgrammedMode {
     this.#endpoints = endpoints
   }
 
-  /** Programs the node for this many Services. Returns the cost for an empty node; in IPVS mode the sum of all additions. */
+  /**
+   * Programs the node for this many Services. Returns the cost for an empty node; in IPVS mode the
+   * sum of all additions.
+   */
   async program(services: number): Promise<Cost> {
     const before = this.#programmed
     this.#predict(services)

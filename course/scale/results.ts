@@ -10,7 +10,10 @@ export const published: { cpuPercent: Record<SwitchedMode, number>; smallBelow: 
   smallBelow: 1000,
 }
 
-/** The notes below the figures: their source, published figures, and what does not apply to other machines. */
+/**
+ * The notes below the figures: their source, published figures, and what does not apply to other
+ * machines.
+ */
 export function scaleRemarks(run: Measurement | HostMeasurement): string[] {
   const { at, machine, endpoints, rate, seconds } = run
   const { cpuPercent, smallBelow } = published
@@ -88,8 +91,8 @@ const rows: readonly (readonly [string, PointCell])[] = [
 ]
 
 /**
- * The additional duration of a new connection to the last Service relative to the first, at each size: 0.1 is
- * 10%, rounded to 0.1%.
+ * The additional duration of a new connection to the last Service relative to the first, at each
+ * size: 0.1 is 10%, rounded to 0.1%.
  */
 export const lastServiceSlowdown = (
   points: readonly Point[],
@@ -124,8 +127,8 @@ function rowsOf(part: string | undefined): typeof rows {
 }
 
 /**
- * The measurement as a table: a column for each size, and a row for each quantity and mode; with `part` only the rows of one
- * of `tableParts`.
+ * The measurement as a table: a column for each size, and a row for each quantity and mode; with
+ * `part` only the rows of one of `tableParts`.
  */
 export function measurementTable(run: Measurement | HostMeasurement, part?: string): string[] {
   const table = [
@@ -193,8 +196,9 @@ const short = (value: number) =>
 const at = (value: number) => value.toFixed(1)
 
 /**
- * The whole run as one SVG diagram: a chart for each quantity over the number of Services, with both axes from zero, so that
- * linear growth is a straight line. The text below names the machine and the limits of the measurement.
+ * The whole run as one SVG diagram: a chart for each quantity over the number of Services, with
+ * both axes from zero, so that linear growth is a straight line. The text below names the machine
+ * and the limits of the measurement.
  */
 export function scalePlot(run: Measurement | HostMeasurement, remarks: readonly string[]): string {
   const rows = Math.ceil(panels.length / COLUMNS)

@@ -15,9 +15,9 @@ export const syntheticEndpoint = (service: number, endpointsEach: number) =>
   address(11, service * endpointsEach + 1)
 
 /**
- * A v1 List as kubectl prints it: three nodes, and `services` ClusterIP Services with `endpoints` ready endpoints each, spread
- * over the nodes. With `answering`, the first and the last Service have this one address of a real
- * listener on port 8080 as their endpoint.
+ * A v1 List as kubectl prints it: three nodes, and `services` ClusterIP Services with `endpoints`
+ * ready endpoints each, spread over the nodes. With `answering`, the first and the last Service
+ * have this one address of a real listener on port 8080 as their endpoint.
  */
 export function syntheticCluster(
   services: number,
@@ -67,7 +67,10 @@ export function syntheticCluster(
   return { kind: 'List', items }
 }
 
-/** The measured node: the name and version of the simulated kube-proxy, the only backend Pod and the client Pod. */
+/**
+ * The measured node: the name and version of the simulated kube-proxy, the only backend Pod and the
+ * client Pod.
+ */
 export const MEASURED_NODE = 'k8s-guide-worker'
 export const MEASURED_VERSION = 'v1.34'
 export const SERVER = '10.244.1.3'
@@ -76,7 +79,10 @@ export const CLIENT = '10.244.1.2'
 /** The numbers of objects on a node for Services. */
 export type Counts = ReturnType<typeof countState>
 
-/** Counts a node's objects: rules of all tables, entries of KUBE-SERVICES, members of KUBE-CLUSTER-IP, IPVS entries. */
+/**
+ * Counts a node's objects: rules of all tables, entries of KUBE-SERVICES, members of
+ * KUBE-CLUSTER-IP, IPVS entries.
+ */
 export function countState({ iptables, ipsets, virtualServers }: Omit<NodeState, 'links'>) {
   const chains = [...iptables.values()].flatMap((table) => [...table.values()])
   return {

@@ -5,8 +5,9 @@ import { commentOf, normaliseSpec, targetOf } from '../rule.ts'
 import { type CompareOptions, counted, type Difference, onlyOnOneSide } from './difference.ts'
 
 /**
- * Chains in which the Services have the order of a Go map (facts of kube-proxy 1.20–1.35): the rules of one Service are in
- * order, those of different Services are not. Rules that belong to no Service (IPVS mode, the node-ports rule) are in order.
+ * Chains in which the Services have the order of a Go map (facts of kube-proxy 1.20–1.35): the
+ * rules of one Service are in order, those of different Services are not. Rules that belong to no
+ * Service (IPVS mode, the node-ports rule) are in order.
  */
 const SERVICE_ORDER_IS_FREE = new Set([
   'nat KUBE-SERVICES',
@@ -22,11 +23,16 @@ const SERVICE_ORDER_IS_FREE = new Set([
   'nat KUBE-NODEPORT-HOST',
   'filter KUBE-NODEPORT-NON-LOCAL',
 ])
-/** Chains whose rules have no comment that names the Service, and are mutually exclusive: their order has no effect. */
+/**
+ * Chains whose rules have no comment that names the Service, and are mutually exclusive: their
+ * order has no effect.
+ */
 const ORDER_IS_FREE = new Set(['filter KUBE-IPVS-OUT-FILTER'])
 const LINES_QUOTED = 20
 
-/** Compares kube-proxy's rules: its own chains completely, and its jumps from the built-in chains. */
+/**
+ * Compares kube-proxy's rules: its own chains completely, and its jumps from the built-in chains.
+ */
 export function compareIptables(
   expected: Ruleset,
   actual: Ruleset,
@@ -66,7 +72,10 @@ function compareOwnChain(
   return onlyOnOneSide(where, title, { wanted, found }, showChain, `: mode ${mode} does not use it`)
 }
 
-/** Compares the jumps from a built-in or foreign chain to kube-proxy's chains, and their order if only kube-proxy determines it. */
+/**
+ * Compares the jumps from a built-in or foreign chain to kube-proxy's chains, and their order if
+ * only kube-proxy determines it.
+ */
 function compareJumps(
   where: ChainPlace,
   wanted: Chain | undefined,
@@ -75,7 +84,8 @@ function compareJumps(
 ): Difference[] {
   const expected = wanted ? kubeProxyJumps(wanted) : []
   const targets = new Set(expected.map(targetOf))
-  // A jump to a chain shared with the kubelet belongs to the kubelet if the prediction does not contain it.
+  // A jump to a chain shared with the kubelet belongs to the kubelet if the prediction does not
+  // contain it.
   const actual = (found ? kubeProxyJumps(found) : []).filter((spec) => {
     const target = targetOf(spec)
     return targets.has(target) || !isSharedChain(where.table, target ?? '')
@@ -129,14 +139,20 @@ function outOfOrder(
   }
 }
 
-/** The last rules of nat KUBE-SERVICES jump to KUBE-NODEPORTS, one per address of nodePortAddresses, in the order of a Go map. */
+/**
+ * The last rules of nat KUBE-SERVICES jump to KUBE-NODEPORTS, one per address of nodePortAddresses,
+ * in the order of a Go map.
+ */
 function sortNodePortsTail(rules: string[]): string[] {
   let start = rules.length
   while (start > 0 && targetOf(rules[start - 1] ?? '') === 'KUBE-NODEPORTS') start--
   return rules.length - start < 2 ? rules : [...rules.slice(0, start), ...rules.slice(start).sort()]
 }
 
-/** Groups rules by Service; rules that belong to no Service form one group, and another one if they end the chain. */
+/**
+ * Groups rules by Service; rules that belong to no Service form one group, and another one if they
+ * end the chain.
+ */
 function byService(wanted: string[], found: string[]): { wanted: string[]; found: string[] }[] {
   const [wantedBy, foundBy] = [groupBy(wanted, commentService), groupBy(found, commentService)]
   const groups = [...wantedBy].map(([service, rules]) => ({
@@ -149,7 +165,10 @@ function byService(wanted: string[], found: string[]): { wanted: string[]; found
   return groups
 }
 
-/** `default/web:http`, the first word of the comment of a rule that belongs to one Service port; otherwise ''. */
+/**
+ * `default/web:http`, the first word of the comment of a rule that belongs to one Service port;
+ * otherwise ''.
+ */
 function commentService(spec: string): string {
   const word = commentOf(spec)?.split(' ', 1)[0] ?? ''
   return word.includes('/') ? word : ''
@@ -194,8 +213,8 @@ function differentRules(
 }
 
 /**
- * Pairs a missing rule with a stale one that has the same comment and target, else the same comment, else (if it belongs to
- * no Service) the same target.
+ * Pairs a missing rule with a stale one that has the same comment and target, else the same
+ * comment, else (if it belongs to no Service) the same target.
  */
 function pairAltered(missing: string[], stale: string[]): Map<string, string> {
   const pairs = new Map<string, string>()
@@ -237,16 +256,20 @@ function quoteLines(chain: string, specs: readonly string[]): string {
 }
 
 /**
- * kube-proxy inserts each of its jumps at the top of a chain, once, and never moves it. A jump that existed before it
- * started is below the others: one that another mode or the kubelet also creates.
+ * kube-proxy inserts each of its jumps at the top of a chain, once, and never moves it. A jump that
+ * existed before it started is below the others: one that another mode or the kubelet also creates.
  */
 const MAY_BE_OLDER = new Set(['KUBE-FORWARD', 'KUBE-FIREWALL'])
 
-/** Chains of agents that append their jump, so that kube-proxy's jumps at the top are always above it. */
+/**
+ * Chains of agents that append their jump, so that kube-proxy's jumps at the top are always above
+ * it.
+ */
 const APPENDED = new Set(['KIND-MASQ-AGENT', 'IP-MASQ-AGENT'])
 
 /**
- * The first of kube-proxy's jumps in a built-in chain at a position where kube-proxy never inserts it, or undefined.
+ * The first of kube-proxy's jumps in a built-in chain at a position where kube-proxy never inserts
+ * it, or undefined.
  * @param chain all rules of the actual chain; other programs' rules may be at any position
  * @param untouched also compares the order of the jumps with the prediction
  */

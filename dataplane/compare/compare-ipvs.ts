@@ -18,7 +18,10 @@ import {
   onlyOnOneSide,
 } from './difference.ts'
 
-/** Options of a create line that differ between nodes or tool versions and have no effect on matching. */
+/**
+ * Options of a create line that differ between nodes or tool versions and have no effect on
+ * matching.
+ */
 const IGNORED_OPTIONS = new Set([
   'hashsize',
   'bucketsize',
@@ -90,9 +93,9 @@ function createLine(set: IpSet): string {
 }
 
 /**
- * Compares virtual servers (unordered) with their scheduler, persistence and real servers. An unexpected real server with
- * weight 0 is being terminated gracefully and is not reported; neither is a manually created virtual server that no packet for
- * a Service reaches.
+ * Compares virtual servers (unordered) with their scheduler, persistence and real servers. An
+ * unexpected real server with weight 0 is being terminated gracefully and is not reported; neither
+ * is a manually created virtual server that no packet for a Service reaches.
  */
 export function compareVirtualServers(
   expected: NodeState,
@@ -190,8 +193,9 @@ function addressesOf(link: Link): Set<string> {
 }
 
 /**
- * Reports the node's ends of veth pairs that are down: the Pod behind such a link receives no packet, regardless of the rules.
- * Other links except kube-ipvs0 belong to the node or the network plugin.
+ * Reports the node's ends of veth pairs that are down: the Pod behind such a link receives no
+ * packet, regardless of the rules. Other links except kube-ipvs0 belong to the node or the network
+ * plugin.
  */
 export const linksDown = (links: readonly Link[]): Difference[] =>
   links

@@ -23,9 +23,10 @@ const hookOf = ({ base }: NftChain): string =>
 const policyOf = ({ base }: NftChain): string => base?.policy ?? 'accept'
 
 /**
- * Compares kube-proxy's own tables: sets and maps by element, base chains and chains that belong to no Service by rule,
- * and the final targets of each map element. The division and names of Service chains, which depend on the version, are
- * not compared. An empty chain of a deleted Service is ignored: kube-proxy flushes chains first and deletes them later.
+ * Compares kube-proxy's own tables: sets and maps by element, base chains and chains that belong to
+ * no Service by rule, and the final targets of each map element. The division and names of Service
+ * chains, which depend on the version, are not compared. An empty chain of a deleted Service is
+ * ignored: kube-proxy flushes chains first and deletes them later.
  */
 export function compareNftables(
   expected: readonly NftTable[],
@@ -50,7 +51,10 @@ export function compareNftables(
   })
 }
 
-/** A difference about rules of IPv6 names the table, because that of IPv4 has the same chains and maps. */
+/**
+ * A difference about rules of IPv6 names the table, because that of IPv4 has the same chains and
+ * maps.
+ */
 function inFamily(difference: Difference): Difference {
   const { where, text } = difference
   return 'nft' in where && where.nft.startsWith('ip6 ')
@@ -69,8 +73,8 @@ function* compareTable(wanted: NftTable, found: NftTable): Generator<Difference>
       text: `table ${title} is dormant: no packet meets its rules`,
     }
   }
-  // The elements of affinity sets change with every connection; the branches behind the maps show whether affinity is
-  // configured.
+  // The elements of affinity sets change with every connection; the branches behind the maps show
+  // whether affinity is configured.
   const compared = ({ sets }: NftTable) =>
     new Map([...sets].filter(([name]) => !name.startsWith(AFFINITY_PREFIX)))
   for (const { key: name, ...pair } of pairsOf(compared(wanted), compared(found)))
@@ -137,8 +141,8 @@ function* compareChain(
     rule.comment === DROPS_UNALLOCATED
       ? `${rule.text.split(' ').at(-1)}: ${rule.comment}`
       : withSameAddresses(rule.text)
-  // kube-proxy writes the rule in full syncs only (pkg/proxy/nftables, 1.33 and newer): one that learns of the ServiceCIDR
-  // after its first sync is without it for up to an hour, and correct.
+  // kube-proxy writes the rule in full syncs only (pkg/proxy/nftables, 1.33 and newer): one that
+  // learns of the ServiceCIDR after its first sync is without it for up to an hour, and correct.
   const dropsUnallocated = (rule: NftRule) => rule.comment === DROPS_UNALLOCATED
   const bothDrop = [wanted, found].every(({ rules }) => rules.some(dropsUnallocated))
   const comparedIn = ({ rules }: NftChain) =>

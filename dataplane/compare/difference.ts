@@ -1,6 +1,9 @@
 import type { KubeProxyMode } from '../kube-proxy/config.ts'
 
-/** The place of a difference in a node's state; `family` is set for rules of ip6tables only; `nft` is one of kube-proxy's own tables, and `part` for example `map service-ips`. */
+/**
+ * The place of a difference in a node's state; `family` is set for rules of ip6tables only; `nft`
+ * is one of kube-proxy's own tables, and `part` for example `map service-ips`.
+ */
 export type Where =
   | { table: string; chain: string; family?: 'ipv6' }
   | { set: string }
@@ -9,8 +12,9 @@ export type Where =
   | { nft: string; part: string }
 
 /**
- * One difference between the predicted and the actual state: `missing` (only predicted), `stale` (only actual), `wrong` (altered) or
- * `order`. `expected` and `actual` are lines in the format of the node's tools; `text` is a sentence for people.
+ * One difference between the predicted and the actual state: `missing` (only predicted), `stale`
+ * (only actual), `wrong` (altered) or `order`. `expected` and `actual` are lines in the format of
+ * the node's tools; `text` is a sentence for people.
  */
 export interface Difference {
   kind: 'missing' | 'stale' | 'wrong' | 'order'
@@ -22,13 +26,19 @@ export interface Difference {
   interferes?: true
 }
 
-/** What a failure, a report and the page show of a difference: everything but its place, which `text` names. */
+/**
+ * What a failure, a report and the page show of a difference: everything but its place, which
+ * `text` names.
+ */
 export type DifferenceText = Pick<Difference, 'kind' | 'text' | 'expected' | 'actual'>
 
 export interface CompareOptions {
   /** The mode of the prediction; sentences about leftovers of other modes name it. */
   mode: KubeProxyMode
-  /** One kube-proxy in one mode wrote the node's state. After a switch of the mode, another order of the jumps is equally correct. */
+  /**
+   * One kube-proxy in one mode wrote the node's state. After a switch of the mode, another order of
+   * the jumps is equally correct.
+   */
   untouched?: boolean
 }
 
@@ -53,7 +63,10 @@ export function onlyOnOneSide<Thing>(
   return [{ kind: 'stale', where, actual: line, text: `${title} is stale${size}${reason}` }]
 }
 
-/** The differences about members (of sets, maps, links) that only one side has; `lineOf` prints one as the node's tool does. */
+/**
+ * The differences about members (of sets, maps, links) that only one side has; `lineOf` prints one
+ * as the node's tool does.
+ */
 export function compareMembers(
   where: Where,
   title: string,

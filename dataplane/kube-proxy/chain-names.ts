@@ -1,7 +1,10 @@
 import { hash } from 'node:crypto'
 
 const BASE32 = Buffer.from('ABCDEFGHIJKLMNOPQRSTUVWXYZ234567')
-/** Names are written here: V8 would keep a joined text as a tree of its parts, of which a large cluster has a million. */
+/**
+ * Names are written here: V8 would keep a joined text as a tree of its parts, of which a large
+ * cluster has a million.
+ */
 const place = Buffer.alloc(64)
 
 /**
@@ -20,7 +23,10 @@ export function shortHash(text: string, length: 8 | 16 = 16, prefix = ''): strin
   return place.toString('latin1', 0, start + length)
 }
 
-/** Prefixes of the chains that kube-proxy creates per Service port or endpoint, and deletes when they are stale. */
+/**
+ * Prefixes of the chains that kube-proxy creates per Service port or endpoint, and deletes when
+ * they are stale.
+ */
 const SERVICE_CHAIN_PREFIXES = [
   'KUBE-SVC-',
   'KUBE-SVL-',

@@ -18,9 +18,9 @@ interface KnownNode {
 }
 
 /**
- * The options of a prediction that is compared with an observed node. Every circumstance that only the node's state shows is
- * decided here: its addresses, nfacct counters, feature gate IPv6DualStack of 1.20, a second sync in IPVS mode, and whether its
- * kube-proxy writes IPv6 rules.
+ * The options of a prediction that is compared with an observed node. Every circumstance that only
+ * the node's state shows is decided here: its addresses, nfacct counters, feature gate
+ * IPv6DualStack of 1.20, a second sync in IPVS mode, and whether its kube-proxy writes IPv6 rules.
  * @throws VersionError for a version that is not modelled
  */
 export function observedOptions(
@@ -46,8 +46,8 @@ export function observedOptions(
 }
 
 /**
- * nfacct counters are in rules of 1.31 and newer if the kernel has nfnetlink_acct (kubernetes/kubernetes#124556): of INVALID
- * packets, and of packets to node ports on loopback.
+ * nfacct counters are in rules of 1.31 and newer if the kernel has nfnetlink_acct
+ * (kubernetes/kubernetes#124556): of INVALID packets, and of packets to node ports on loopback.
  */
 const hasCounters = (rules: Ruleset): boolean =>
   ['KUBE-FORWARD', 'KUBE-NODEPORTS'].some((chain) =>
@@ -62,7 +62,10 @@ const hasCounters = (rules: Ruleset): boolean =>
 const hasIPv6Sets = ({ ipsets }: NodeState): boolean =>
   [...ipsets.keys()].some((name) => name.startsWith('KUBE-6-'))
 
-/** Whether a port in the range of node ports is served on an address of kube-ipvs0 and on another address. */
+/**
+ * Whether a port in the range of node ports is served on an address of kube-ipvs0 and on another
+ * address.
+ */
 function servesNodePortsOnBound({ links, virtualServers }: NodeState): boolean {
   const dummy = links.find(({ name }) => name === DUMMY_LINK)
   const bound = new Set(dummy?.addresses.map(({ address }) => address))
@@ -72,7 +75,10 @@ function servesNodePortsOnBound({ links, virtualServers }: NodeState): boolean {
   return servers.some((server) => bound.has(server.address) && elsewhere.has(key(server)))
 }
 
-/** kube-proxy writes no IPv6 rules on a kernel without them; the kubelet's own chains may be there all the same. */
+/**
+ * kube-proxy writes no IPv6 rules on a kernel without them; the kubelet's own chains may be there
+ * all the same.
+ */
 const hasOwnChains = (rules: Ruleset): boolean =>
   [...rules].some(([table, chains]) =>
     [...chains.keys()].some((chain) => isChainOfAnyMode(table, chain)),

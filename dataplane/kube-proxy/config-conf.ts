@@ -34,7 +34,8 @@ export function readMode(text: string): Required<ModeChange> {
 }
 
 /**
- * Writes mode and scheduler into a config.conf without changing comments, order, quotes or indentation.
+ * Writes mode and scheduler into a config.conf without changing comments, order, quotes or
+ * indentation.
  * @throws ConfigConfError if the text is not a YAML mapping, or `ipvs` is not a section
  */
 export function writeMode(text: string, { mode, scheduler }: ModeChange): string {
@@ -77,7 +78,8 @@ function setField(text: string, map: YAMLMap<Scalar<string>>, name: string, valu
   if (pair) {
     const keyEnd = pair.key.range?.[1] ?? 0
     const [start, end] = pair.value?.range ?? [0, 0]
-    // A field without a value has an empty range, or none at all: the text is inserted after the colon.
+    // A field without a value has an empty range, or none at all: the text is inserted after the
+    // colon.
     if (end > start) return text.slice(0, start) + value + text.slice(end)
     const colon = text.indexOf(':', keyEnd) + 1
     return `${text.slice(0, colon)} ${value}${text.slice(colon)}`

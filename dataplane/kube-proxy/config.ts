@@ -34,7 +34,9 @@ export const defaultConfig = () => ({
   nftables: { masqueradeAll: false, masqueradeBit: 14 },
   /** The node's nf_conntrack_tcp_be_liberal is enabled. */
   conntrackTCPLiberal: false,
-  /** The kernel has nfacct counters, and rules use them (from 1.31 on only); see circumstances.ts. */
+  /**
+   * The kernel has nfacct counters, and rules use them (from 1.31 on only); see circumstances.ts.
+   */
   nfacct: false,
   /** Feature gate IPv6DualStack of 1.20; later versions always serve both families. */
   dualStack: false,
@@ -55,8 +57,9 @@ const OBJECT = 'KubeProxyConfiguration'
 const YAML_DEPTH = 100
 
 /**
- * Whether YAML of unknown origin is nested more than 100 levels deep. Its values are composed by recursion, and V8 ends the process
- * if it compiles a regular expression at the end of the stack; its tokens are read without recursion.
+ * Whether YAML of unknown origin is nested more than 100 levels deep. Its values are composed by
+ * recursion, and V8 ends the process if it compiles a regular expression at the end of the stack;
+ * its tokens are read without recursion.
  */
 export function isNestedDeeply(yamlText: string): boolean {
   const parser = new Parser()
@@ -85,8 +88,8 @@ function readDocument(yamlText: string): unknown {
 }
 
 /**
- * Reads a KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1), the `config.conf` of kube-proxy's ConfigMap.
- * Fields that do not affect a node's state are ignored.
+ * Reads a KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1), the `config.conf` of
+ * kube-proxy's ConfigMap. Fields that do not affect a node's state are ignored.
  * @throws ConfigError with all faults
  */
 export function parseKubeProxyConfiguration(yamlText: string): KubeProxyConfig {
@@ -151,7 +154,10 @@ export function parseKubeProxyConfiguration(yamlText: string): KubeProxyConfig {
   return config
 }
 
-/** The usual prefix length of a cluster's Pod range with a /24 (or /64) per node, as in the examples of kubeadm and kind. */
+/**
+ * The usual prefix length of a cluster's Pod range with a /24 (or /64) per node, as in the examples
+ * of kubeadm and kind.
+ */
 const USUAL_LENGTH: Record<Family, number> = { ipv4: 16, ipv6: 56 }
 
 function covering(ranges: readonly string[], family: Family): string | undefined {
@@ -165,7 +171,10 @@ function covering(ranges: readonly string[], family: Family): string | undefined
   return canonicalCidr(`${networkOf(first)}/${Math.min(USUAL_LENGTH[family], ...shared)}`)
 }
 
-/** The Pod range of the cluster, inferred from the nodes' ranges, as kubeadm would write it; empty if the nodes have none. */
+/**
+ * The Pod range of the cluster, inferred from the nodes' ranges, as kubeadm would write it; empty
+ * if the nodes have none.
+ */
 export function likelyClusterCIDR(objects: ClusterObjects): string {
   const ranges = objects.nodes.flatMap((node) => node.podCIDRs)
   const found = (['ipv4', 'ipv6'] as const).map((family) => covering(ranges, family))
@@ -173,8 +182,8 @@ export function likelyClusterCIDR(objects: ClusterObjects): string {
 }
 
 /**
- * kube-proxy's configuration: from the ConfigMap if the objects contain it, else the defaults with the clusterCIDR
- * inferred from the nodes.
+ * kube-proxy's configuration: from the ConfigMap if the objects contain it, else the defaults with
+ * the clusterCIDR inferred from the nodes.
  * @throws ConfigError if the ConfigMap contains an invalid configuration
  */
 export function clusterConfig(objects: ClusterObjects): KubeProxyConfig {

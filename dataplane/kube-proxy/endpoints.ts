@@ -5,14 +5,20 @@ import type { Features } from './versions.ts'
 /** One endpoint of one Service port, as kube-proxy tracks it. */
 export interface TrackedEndpoint
   extends Pick<Endpoint, 'ready' | 'serving' | 'terminating' | 'zoneHints' | 'nodeHints'> {
-  /** `ip:port`, which determines chain names and order; before 1.31 with the IP as written in the slice. */
+  /**
+   * `ip:port`, which determines chain names and order; before 1.31 with the IP as written in the
+   * slice.
+   */
   text: string
   ip: string
   port: number
   isLocal: boolean
 }
 
-/** Endpoints by `namespace/name:port` + `/protocol` (see {@link endpointsKey}), each list in kube-proxy's order. */
+/**
+ * Endpoints by `namespace/name:port` + `/protocol` (see {@link endpointsKey}), each list in
+ * kube-proxy's order.
+ */
 export type EndpointsByPort = Map<string, TrackedEndpoint[]>
 
 /** The key of a Service port's endpoints: port name and protocol must both match. */
@@ -62,7 +68,9 @@ function trackEndpoint(
   return { text, ip, port, isLocal, ready, serving, terminating, zoneHints, nodeHints }
 }
 
-/** Merges duplicate endpoints; endpoints with the same IP are adjacent, in the order of the slices. */
+/**
+ * Merges duplicate endpoints; endpoints with the same IP are adjacent, in the order of the slices.
+ */
 function mergeSame(sorted: readonly TrackedEndpoint[], features: Features): TrackedEndpoint[] {
   const merged: TrackedEndpoint[] = []
   for (const endpoint of sorted) {
@@ -78,8 +86,8 @@ function mergeSame(sorted: readonly TrackedEndpoint[], features: Features): Trac
 }
 
 /**
- * Collects the endpoints of all slices of one family by Service port, sorted by the bytes of `ip:port` (so
- * 10.244.1.10:80 comes before 10.244.1.1:80).
+ * Collects the endpoints of all slices of one family by Service port, sorted by the bytes of
+ * `ip:port` (so 10.244.1.10:80 comes before 10.244.1.1:80).
  */
 export function trackEndpoints(
   objects: ClusterObjects,

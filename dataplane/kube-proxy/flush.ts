@@ -19,11 +19,17 @@ import {
 export interface RulesetFlush {
   chains: { table: string; chain: string; rules: number }[]
   jumps: { table: string; chain: string; spec: string }[]
-  /** Input of `iptables-restore --noflush`: each table is changed in one step. Empty if nothing is to be removed. */
+  /**
+   * Input of `iptables-restore --noflush`: each table is changed in one step. Empty if nothing is
+   * to be removed.
+   */
   restore: string
 }
 
-/** The leftovers of a mode on one node, in the order in which they can be removed without interrupting a Service. */
+/**
+ * The leftovers of a mode on one node, in the order in which they can be removed without
+ * interrupting a Service.
+ */
 export interface FlushPlan {
   /** The mode that the leftovers belong to: the one that does not run, or both if nftables runs. */
   left: SwitchedMode | 'iptables or ipvs'
@@ -43,8 +49,8 @@ export interface FlushPlan {
 export const isEmptyFlush = (plan: FlushPlan): boolean => describeFlush(plan).length === 0
 
 /**
- * If nftables runs, nothing of iptables or ipvs is in use; between those two, only objects that the other mode alone
- * writes are leftovers.
+ * If nftables runs, nothing of iptables or ipvs is in use; between those two, only objects that the
+ * other mode alone writes are leftovers.
  */
 const isLeftChain = (left: FlushPlan['left'], table: string, chain: string): boolean =>
   left === 'iptables or ipvs'
@@ -57,10 +63,11 @@ const isLeftJump = (left: FlushPlan['left'], table: string, spec: string): boole
     : isJumpOfModeOnly(left, table, commentOf(spec) ?? '')
 
 /**
- * Plans the removal of other modes' leftovers from a node (kube-proxy 1.20–1.36 cleans up nothing when it switches between
- * iptables and ipvs, and not everything when it switches to or from nftables). Only chains, jumps and sets that kube-proxy
- * alone writes, its virtual servers, kube-ipvs0 and its nf_tables tables are removed. Objects that a remaining rule refers
- * to are kept, with the reason in `kept`.
+ * Plans the removal of other modes' leftovers from a node (kube-proxy 1.20–1.36 cleans up nothing
+ * when it switches between iptables and ipvs, and not everything when it switches to or from
+ * nftables). Only chains, jumps and sets that kube-proxy alone writes, its virtual servers,
+ * kube-ipvs0 and its nf_tables tables are removed. Objects that a remaining rule refers to are
+ * kept, with the reason in `kept`.
  * @param running the mode in force, from kube-proxy's own /proxyMode
  * @param state the node's IPv4 rules, sets of both families, virtual servers and links
  * @param ipv6 the rules of ip6tables, if they were read
@@ -138,7 +145,10 @@ function flushTable(
   flush.restore += `${lines.join('\n')}\n`
 }
 
-/** Stale chains that are still reachable from other chains, directly or indirectly, with the chain that leads to them. */
+/**
+ * Stale chains that are still reachable from other chains, directly or indirectly, with the chain
+ * that leads to them.
+ */
 function stillReached(
   table: Table,
   stale: ReadonlySet<string>,

@@ -7,7 +7,10 @@ import { setNames } from './ipvs/sets.ts'
 
 /** The modes whose leftovers flushing removes. */
 export type KernelMode = Exclude<KubeProxyMode, 'userspace'>
-/** The modes between which kube-proxy is switched in place; nftables has its own tables, which no other mode changes. */
+/**
+ * The modes between which kube-proxy is switched in place; nftables has its own tables, which no
+ * other mode changes.
+ */
 export type SwitchedMode = Exclude<KernelMode, 'nftables'>
 
 const EVERY_TABLE_CANARY = 'KUBE-PROXY-CANARY'
@@ -15,16 +18,22 @@ const EVERY_TABLE_CANARY = 'KUBE-PROXY-CANARY'
 /** The dummy interface of IPVS mode that makes every Service address local to the node. */
 export const DUMMY_LINK = 'kube-ipvs0'
 
-/** Chains with kube-proxy's prefix that only the kubelet writes, in every table. Source: kubelet since 1.17 (canary) and 1.23 (hint). */
+/**
+ * Chains with kube-proxy's prefix that only the kubelet writes, in every table. Source: kubelet
+ * since 1.17 (canary) and 1.23 (hint).
+ */
 const KUBELET_CHAINS = new Set(['KUBE-KUBELET-CANARY', 'KUBE-IPTABLES-HINT'])
 
 /**
- * Chains that kubelet and kube-proxy both write: missing rules are reported, additional ones are not (kubelet up to 1.26:
- * nat KUBE-MARK-DROP and filter KUBE-FIREWALL; later only the latter).
+ * Chains that kubelet and kube-proxy both write: missing rules are reported, additional ones are
+ * not (kubelet up to 1.26: nat KUBE-MARK-DROP and filter KUBE-FIREWALL; later only the latter).
  */
 const SHARED_CHAINS = new Set(['nat KUBE-MARK-DROP', 'filter KUBE-FIREWALL'])
 
-/** Whether kube-proxy writes this chain; all other chains belong to other programs (KIND-, DOCKER_, CNI-, ts-, …). */
+/**
+ * Whether kube-proxy writes this chain; all other chains belong to other programs (KIND-, DOCKER_,
+ * CNI-, ts-, …).
+ */
 export const isKubeProxyChain = (chain: string): boolean =>
   chain.startsWith('KUBE-') && !KUBELET_CHAINS.has(chain)
 
@@ -32,7 +41,10 @@ export const isKubeProxyChain = (chain: string): boolean =>
 export const isSharedChain = (table: string, chain: string): boolean =>
   SHARED_CHAINS.has(`${table} ${chain}`)
 
-/** Chains, `table name`, that only iptables mode writes (kube-proxy 1.20–1.36), except those of single Services. */
+/**
+ * Chains, `table name`, that only iptables mode writes (kube-proxy 1.20–1.36), except those of
+ * single Services.
+ */
 const IPTABLES_ONLY = new Set([
   'nat KUBE-NODEPORTS',
   'filter KUBE-SERVICES',
@@ -40,7 +52,10 @@ const IPTABLES_ONLY = new Set([
   'filter KUBE-NODEPORTS',
 ])
 
-/** Chains that only IPVS mode writes; nat KUBE-FIREWALL up to 1.24, where it is not related to the kubelet's chain in filter. */
+/**
+ * Chains that only IPVS mode writes; nat KUBE-FIREWALL up to 1.24, where it is not related to the
+ * kubelet's chain in filter.
+ */
 const IPVS_ONLY = new Set([
   'nat KUBE-NODE-PORT',
   'nat KUBE-LOAD-BALANCER',
@@ -62,7 +77,9 @@ const USERSPACE_ONLY = new Set([
   'filter KUBE-NODEPORT-NON-LOCAL',
 ])
 
-/** Whether a chain is written by this mode of kube-proxy and not by the other, or by userspace mode. */
+/**
+ * Whether a chain is written by this mode of kube-proxy and not by the other, or by userspace mode.
+ */
 export function isChainOfModeOnly(mode: SwitchedMode, table: string, chain: string): boolean {
   if (USERSPACE_ONLY.has(`${table} ${chain}`)) return true
   if (mode === 'ipvs') return IPVS_ONLY.has(`${table} ${chain}`)
@@ -70,7 +87,10 @@ export function isChainOfModeOnly(mode: SwitchedMode, table: string, chain: stri
   return IPTABLES_ONLY.has(`${table} ${chain}`) || (table === 'nat' && isServiceChain(chain))
 }
 
-/** Comments of the jumps that only one mode adds to built-in chains; jumps with other comments are equal in both. */
+/**
+ * Comments of the jumps that only one mode adds to built-in chains; jumps with other comments are
+ * equal in both.
+ */
 const JUMP_COMMENTS: Record<SwitchedMode, ReadonlySet<string>> = {
   iptables: new Set([
     'kubernetes service portals',
@@ -91,13 +111,19 @@ const USERSPACE_JUMPS = new Set([
   'Ensure that non-local NodePort traffic can flow',
 ])
 
-/** Whether only this mode or userspace mode creates a jump with this comment in a built-in chain of this table. */
+/**
+ * Whether only this mode or userspace mode creates a jump with this comment in a built-in chain of
+ * this table.
+ */
 export function isJumpOfModeOnly(mode: SwitchedMode, table: string, comment: string): boolean {
   if (USERSPACE_JUMPS.has(comment)) return true
   return table === 'filter' && JUMP_COMMENTS[mode].has(comment)
 }
 
-/** Whether only kube-proxy writes a chain, in any mode except nftables; chains that the kubelet also writes are excluded. */
+/**
+ * Whether only kube-proxy writes a chain, in any mode except nftables; chains that the kubelet also
+ * writes are excluded.
+ */
 export const isChainOfAnyMode = (table: string, chain: string): boolean =>
   isKubeProxyChain(chain) && !isSharedChain(table, chain)
 
@@ -106,12 +132,15 @@ const SET_NAMES: ReadonlySet<string> = new Set([...setNames('ipv4'), ...setNames
 /** Whether IPVS mode creates a set with this name, in either family. */
 export const isIpvsModeSet = (name: string): boolean => SET_NAMES.has(name)
 
-/** Whether a port is in the API server's default range of node ports (--service-node-port-range). */
+/**
+ * Whether a port is in the API server's default range of node ports (--service-node-port-range).
+ */
 export const isNodePort = (port: number) => port >= 30_000 && port <= 32_767
 
 /**
- * The virtual servers that kube-proxy created, not those created manually: their address is bound to kube-ipvs0 or is in one of
- * kube-proxy's sets, or they serve a node port on an address of the node.
+ * The virtual servers that kube-proxy created, not those created manually: their address is bound
+ * to kube-ipvs0 or is in one of kube-proxy's sets, or they serve a node port on an address of the
+ * node.
  */
 export function kubeProxyVirtualServers(state: NodeState): VirtualServer[] {
   const bound = new Set<string>()
@@ -130,9 +159,11 @@ export function kubeProxyVirtualServers(state: NodeState): VirtualServer[] {
 }
 
 /**
- * Foreign virtual servers that no packet for a Service reaches: on an address of the node, at a port that is neither a node port nor the
- * port of an endpoint in the host network. In IPVS mode kube-proxy deletes them in its next full sync unless excludeCIDRs contains the
- * address (cleanLegacyService). A virtual server for a firewall mark can receive packets to any address, so it does not count.
+ * Foreign virtual servers that no packet for a Service reaches: on an address of the node, at a
+ * port that is neither a node port nor the port of an endpoint in the host network. In IPVS mode
+ * kube-proxy deletes them in its next full sync unless excludeCIDRs contains the address
+ * (cleanLegacyService). A virtual server for a firewall mark can receive packets to any address, so
+ * it does not count.
  */
 export function otherVirtualServers(expected: NodeState, actual: NodeState): Set<VirtualServer> {
   if (actual.virtualServers.length === 0) return new Set()
@@ -150,7 +181,10 @@ export function otherVirtualServers(expected: NodeState, actual: NodeState): Set
   )
 }
 
-/** The final destinations of packets for Services, from virtual servers and DNAT rules: `TCP 10.244.1.2:80`. */
+/**
+ * The final destinations of packets for Services, from virtual servers and DNAT rules:
+ * `TCP 10.244.1.2:80`.
+ */
 function finalEndpoints({ virtualServers, iptables }: NodeState): Set<string> {
   const rules = [...(iptables.get('nat')?.values() ?? [])].flatMap((chain) => chain.rules)
   return new Set([

@@ -24,8 +24,8 @@ function firstAddress(cidr: string): string {
 }
 
 /**
- * The probable addresses of a node, if they were not read from it: its InternalIPs and the first address of each of its Pod ranges
- * (kind's ptp and the bridge plugin both use that one).
+ * The probable addresses of a node, if they were not read from it: its InternalIPs and the first
+ * address of each of its Pod ranges (kind's ptp and the bridge plugin both use that one).
  */
 export function defaultNodeAddresses(objects: ClusterObjects, node: string): string[] {
   const found = objects.nodes.find((candidate) => candidate.name === node)
@@ -41,9 +41,10 @@ export const heldAddresses = ({ links }: Pick<NodeState, 'links'>): string[] =>
     .filter((address) => !isIPv6LinkLocal(address))
 
 /**
- * The node's own addresses as kube-proxy last read them. IPVS mode reads them only in a full sync (every 30 s by default) and serves
- * node ports on all of them, so an address that was added or removed since then may have no virtual servers yet, or may still have
- * them. Addresses in the API always belong to the node.
+ * The node's own addresses as kube-proxy last read them. IPVS mode reads them only in a full sync
+ * (every 30 s by default) and serves node ports on all of them, so an address that was added or
+ * removed since then may have no virtual servers yet, or may still have them. Addresses in the API
+ * always belong to the node.
  */
 export function addressesAtLastSync(
   objects: ClusterObjects,
@@ -83,8 +84,9 @@ const UNSPECIFIED: Record<Family, string> = { ipv4: '0.0.0.0', ipv6: '::' }
 const LOOPBACK: Record<Family, string> = { ipv4: '127.0.0.1', ipv6: '::1' }
 
 /**
- * The node IP that kube-proxy uses in one family, which only source ranges and `primary` need (nodeIPTuple to 1.27, detectNodeIPs
- * since): the bind address if it is set, else the Node's addresses, its InternalIPs before its ExternalIPs.
+ * The node IP that kube-proxy uses in one family, which only source ranges and `primary` need
+ * (nodeIPTuple to 1.27, detectNodeIPs since): the bind address if it is set, else the Node's
+ * addresses, its InternalIPs before its ExternalIPs.
  * @param known the Node's addresses in that order
  */
 export function nodeIP(
@@ -124,17 +126,20 @@ function rangesOf(
   features: Features,
 ): string[] {
   const ranges = config.nodePortAddresses
-  // In 1.30 only mode nftables supports `primary`, its default; a family without an address then serves no node ports.
+  // In 1.30 only mode nftables supports `primary`, its default; a family without an address then
+  // serves no node ports.
   if (features.nftables !== 'none' && ranges.length === 1 && ranges[0] === 'primary')
     return isLoopbackAddress(nodeIP) && features.primaryNodePortAddress ? [] : [asHost(nodeIP)]
-  // If 1.20 serves only one family, ranges of the other family count as ranges without an address of the node.
+  // If 1.20 serves only one family, ranges of the other family count as ranges without an address
+  // of the node.
   const asGiven = features.dualStack === 'gated' && !config.dualStack
   return ranges.filter((range) => range !== 'primary' && (asGiven || familyOf(range) === family))
 }
 
 /**
- * Applies nodePortAddresses to the node's addresses (pkg/proxy/util NodePortAddresses): no range of the family, or a
- * zero range, means all; else every local address within a range, loopback included.
+ * Applies nodePortAddresses to the node's addresses (pkg/proxy/util NodePortAddresses): no range of
+ * the family, or a zero range, means all; else every local address within a range, loopback
+ * included.
  * @param nodeIP the node's address, which `primary` means (1.31)
  */
 export function nodePortAddresses(

@@ -23,10 +23,11 @@ export type PortSetting =
   | 'healthCheckNodePort'
 
 /**
- * What an entry comes from, without which kube-proxy would not write it, or with another text: a setting of its Service port, a
- * value of a list, or an endpoint. The name of a list stands for all of its values together, `outside` for all of the node port, external
- * IPs and addresses of load balancers, `unready` for the lack of a ready endpoint, and `port` for the port as a whole.
- * What the port does not have (a policy that is not Local) does not count.
+ * What an entry comes from, without which kube-proxy would not write it, or with another text: a
+ * setting of its Service port, a value of a list, or an endpoint. The name of a list stands for all
+ * of its values together, `outside` for all of the node port, external IPs and addresses of load
+ * balancers, `unready` for the lack of a ready endpoint, and `port` for the port as a whole. What
+ * the port does not have (a policy that is not Local) does not count.
  */
 export type EntryOrigin =
   | PortSetting
@@ -49,7 +50,10 @@ export interface PortOrigins {
   from: Origins
 }
 
-/** Keeps what the entries of a prediction come from, by their ids (entry-id.ts). The rule builders fill it, if they are given one. */
+/**
+ * Keeps what the entries of a prediction come from, by their ids (entry-id.ts). The rule builders
+ * fill it, if they are given one.
+ */
 export class OriginRecorder {
   readonly #byId = new Map<string, PortOrigins[]>()
   #port: ServicePort | undefined
@@ -97,9 +101,13 @@ const INTERNAL_LOCAL: Origins = ['internalLocal']
 const EXTERNAL_LOCAL: Origins = ['externalLocal', 'outside']
 const UNREADY: Origins = ['unready']
 
-/** The origins of what a Service port has by its traffic policies, since 1.24 (categorizeEndpoints). */
+/**
+ * The origins of what a Service port has by its traffic policies, since 1.24 (categorizeEndpoints).
+ */
 export class PolicyOrigins {
-  /** Of the chain for policy Cluster: with an internal policy Local, clients outside still need it. */
+  /**
+   * Of the chain for policy Cluster: with an internal policy Local, clients outside still need it.
+   */
   readonly cluster: Origins
   /** Of the chain for policy Local: either policy is enough. */
   readonly local: Origins
@@ -118,7 +126,10 @@ export class PolicyOrigins {
     this.#isOfCluster = (endpoint) => categories.local.length === 0 || ofCluster.has(endpoint)
   }
 
-  /** Why no packet to an address of the policy is served: without usable endpoints at all, or without local ones. */
+  /**
+   * Why no packet to an address of the policy is served: without usable endpoints at all, or
+   * without local ones.
+   */
   refused(policy: 'internalLocal' | 'externalLocal'): Origins {
     return this.#categories.any ? [policy, 'unready'] : UNREADY
   }

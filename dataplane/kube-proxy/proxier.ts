@@ -10,7 +10,10 @@ import type { Features } from './versions.ts'
 /** The input of one family's proxier. */
 export type ProxierInput = ReturnType<typeof proxierOf>
 
-/** Above this number of endpoints of all Service ports, kube-proxy omits comments (largeClusterEndpointsThreshold). */
+/**
+ * Above this number of endpoints of all Service ports, kube-proxy omits comments
+ * (largeClusterEndpointsThreshold).
+ */
 const LARGE_CLUSTER = 1000
 
 /** Collects the input of the proxier of one family on one node. */
@@ -45,7 +48,10 @@ export function proxierOf(
     /** The node's own addresses of this family without loopback. */
     nodeAddresses: ofFamily.filter((address) => !isLoopbackAddress(address)),
     nodePortAddresses: nodePorts,
-    /** Up to 1.25 node port rules are omitted if no local address matches; later they are written, but no rule leads to them. */
+    /**
+     * Up to 1.25 node port rules are omitted if no local address matches; later they are written,
+     * but no rule leads to them.
+     */
     servesNodePorts: features.localhostNodePorts || nodePorts.all || nodePorts.addresses.length > 0,
     /** Node ports are also served on loopback. */
     localhostNodePorts:
@@ -59,8 +65,9 @@ export function proxierOf(
 }
 
 /**
- * The detector of one family, or undefined when kube-proxy has none (detectLocalMode without its value): then rules
- * do not distinguish local traffic. Only the first range of the family is used (pkg/proxy/util/iptables/traffic.go).
+ * The detector of one family, or undefined when kube-proxy has none (detectLocalMode without its
+ * value): then rules do not distinguish local traffic. Only the first range of the family is used
+ * (pkg/proxy/util/iptables/traffic.go).
  */
 function localDetector(
   config: KubeProxyConfig,

@@ -34,7 +34,9 @@ export class TableBuilder {
     return this.#origins !== undefined
   }
 
-  /** Creates the chain if it does not exist, and returns its rules, to which the caller can append. */
+  /**
+   * Creates the chain if it does not exist, and returns its rules, to which the caller can append.
+   */
   chain(name: string): Rule[] {
     const known = this.table.get(name)
     if (known) return known.rules
@@ -65,7 +67,10 @@ export class TableBuilder {
     this.#origins?.record(idOf.chain(this.#name, chain), from)
   }
 
-  /** Adds a jump as EnsureRule(Prepend) does, above the earlier ones, and creates the chain that it leads to. */
+  /**
+   * Adds a jump as EnsureRule(Prepend) does, above the earlier ones, and creates the chain that it
+   * leads to.
+   */
   jump(from: string, to: string, comment = '', matches = ''): void {
     this.chain(to)
     this.chain(from).unshift({
@@ -79,7 +84,10 @@ export class TableBuilder {
   }
 }
 
-/** The same rules with the chains in the order in which the kernel lists them: built-in chains first, the others by name. */
+/**
+ * The same rules with the chains in the order in which the kernel lists them: built-in chains
+ * first, the others by name.
+ */
 export function inKernelOrder(rules: Ruleset): Ruleset {
   const sorted: Ruleset = new Map()
   for (const [name, table] of rules) {

@@ -34,8 +34,9 @@ function followsHints({ annotations }: Service, { zoneHints }: Features): boolea
 }
 
 /**
- * The Service ports that kube-proxy programs in one family, in the order of the objects. Headless Services,
- * ExternalName and those labelled for another proxy are left out (pkg/proxy/util ShouldSkipService).
+ * The Service ports that kube-proxy programs in one family, in the order of the objects. Headless
+ * Services, ExternalName and those labelled for another proxy are left out (pkg/proxy/util
+ * ShouldSkipService).
  */
 export const servicePorts = (
   objects: ClusterObjects,
@@ -71,7 +72,8 @@ function portsOf(
     const name = portName === '' ? path : `${path}:${portName}`
     const protocol = PROTOCOLS[asGiven]
     const key = endpointsKey(service.namespace, service.name, portName, asGiven)
-    // Without a spread: fields that are added to a copied object take V8 a tenth of the prediction's time.
+    // Without a spread: fields that are added to a copied object take V8 a tenth of the
+    // prediction's time.
     return {
       /** `namespace/name:port`, or `namespace/name` for the unnamed port. */
       name,
@@ -101,12 +103,16 @@ function portsOf(
 /** As rules write them. */
 const PROTOCOLS = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const
 
-/** The usual size of a Service range: kind's and k3s's /16, and the /112 of IPv6 examples. kubeadm's own default is a /12. */
+/**
+ * The usual size of a Service range: kind's and k3s's /16, and the /112 of IPv6 examples. kubeadm's
+ * own default is a /12.
+ */
 const USUAL_LENGTH: Record<Family, number> = { ipv4: 16, ipv6: 112 }
 
 /**
- * The Service address ranges of one family, from the ServiceCIDR objects (networking.k8s.io/v1). If there are none, the
- * range of the usual size that contains the address of Service default/kubernetes, which is always the first of its range.
+ * The Service address ranges of one family, from the ServiceCIDR objects (networking.k8s.io/v1). If
+ * there are none, the range of the usual size that contains the address of Service
+ * default/kubernetes, which is always the first of its range.
  */
 export function serviceCIDRs(objects: ClusterObjects, family: Family): string[] {
   const ofFamily = (texts: readonly string[]) => texts.filter((text) => familyOf(text) === family)
@@ -123,11 +129,14 @@ export function serviceCIDRs(objects: ClusterObjects, family: Family): string[] 
 /** The endpoints of a Service port on one node, by traffic policy. */
 export type EndpointCategories = ReturnType<typeof categorizeEndpoints>
 
-// With publishNotReadyAddresses an endpoint can be ready while it terminates; kube-proxy treats it as ready.
+// With publishNotReadyAddresses an endpoint can be ready while it terminates; kube-proxy treats it
+// as ready.
 const isEndpointReady = (endpoint: TrackedEndpoint): boolean => endpoint.ready
 const isLeaving = (endpoint: TrackedEndpoint): boolean => endpoint.serving && endpoint.terminating
 
-/** Hints apply if every ready endpoint has hints, and at least one of them is for this node or zone. */
+/**
+ * Hints apply if every ready endpoint has hints, and at least one of them is for this node or zone.
+ */
 function hinted(
   endpoints: readonly TrackedEndpoint[],
   kind: 'zoneHints' | 'nodeHints',
@@ -158,7 +167,9 @@ function topology(
   return () => true
 }
 
-/** What the categories depend on besides the port: kube-proxy's version, and the node with its zone. */
+/**
+ * What the categories depend on besides the port: kube-proxy's version, and the node with its zone.
+ */
 interface CategoryContext {
   features: Features
   node: string
@@ -176,8 +187,8 @@ function localEndpoints(
 }
 
 /**
- * Sorts the endpoints of a Service port by traffic policy, as kube-proxy's CategorizeEndpoints does from 1.24 on
- * (KEP-1669 for terminating endpoints, KEP-2433 and KEP-3015 for hints).
+ * Sorts the endpoints of a Service port by traffic policy, as kube-proxy's CategorizeEndpoints does
+ * from 1.24 on (KEP-1669 for terminating endpoints, KEP-2433 and KEP-3015 for hints).
  */
 export function categorizeEndpoints(port: ServicePort, around: CategoryContext) {
   const external = isExternallyAccessible(port)
@@ -215,8 +226,9 @@ export function categorizeEndpoints(port: ServicePort, around: CategoryContext) 
 }
 
 /**
- * The usable endpoints in 1.20 and 1.23, which have no categories: the ready ones, and with internalTrafficPolicy
- * Local (1.23, if the external policy is not also Local) only those of this node.
+ * The usable endpoints in 1.20 and 1.23, which have no categories: the ready ones, and with
+ * internalTrafficPolicy Local (1.23, if the external policy is not also Local) only those of this
+ * node.
  */
 export function readyEndpoints(port: ServicePort): readonly TrackedEndpoint[] {
   const ready = port.endpoints.every(isEndpointReady)

@@ -1,23 +1,37 @@
 import { Refusal } from '../refusal.ts'
 
-// Changes in kube-proxy between Kubernetes minor versions that affect the state of a node. Everything else in this folder
-// reads a Features record; no other file has version numbers.
+// Changes in kube-proxy between Kubernetes minor versions that affect the state of a node.
+// Everything else in this folder reads a Features record; no other file has version numbers.
 
 /** The behaviour of kube-proxy 1.20: each later version changes some of it. */
 const V1_20 = {
-  /** Unready endpoints of slices: 1.20 drops them immediately, later versions keep them and filter them per use. */
+  /**
+   * Unready endpoints of slices: 1.20 drops them immediately, later versions keep them and filter
+   * them per use.
+   */
   keepsUnreadyEndpoints: false,
-  /** Endpoints of several slices are duplicates if their IPs are equal (1.20), later if IP and port are equal. */
+  /**
+   * Endpoints of several slices are duplicates if their IPs are equal (1.20), later if IP and port
+   * are equal.
+   */
   endpointsMergeByPort: false,
-  /** Of duplicate endpoints a local one is used, later the last one that does not terminate (kubernetes#135593). */
+  /**
+   * Of duplicate endpoints a local one is used, later the last one that does not terminate
+   * (kubernetes#135593).
+   */
   mergedEndpoint: 'local' as 'local' | 'running',
   /** Endpoint IPs are converted to canonical form before chain names are computed (#126203). */
   canonicalEndpointIPs: false,
-  /** internalTrafficPolicy: ignored, filters remote endpoints first (1.23), or has a separate chain. */
+  /**
+   * internalTrafficPolicy: ignored, filters remote endpoints first (1.23), or has a separate chain.
+   */
   internalTrafficPolicy: 'ignored' as 'ignored' | 'filters' | 'categorises',
   /** If there is no ready endpoint, terminating endpoints that still serve are used. */
   terminatingEndpoints: false,
-  /** Zone hints are used if the annotation is Auto (1.24), if it has any value except Disabled (1.27), or always (1.31). */
+  /**
+   * Zone hints are used if the annotation is Auto (1.24), if it has any value except Disabled
+   * (1.27), or always (1.31).
+   */
   zoneHints: 'none' as 'none' | 'auto' | 'annotation' | 'always',
   /** Hints for nodes have precedence over hints for zones (trafficDistribution PreferSameNode). */
   nodeHints: false,
@@ -28,8 +42,8 @@ const V1_20 = {
   /** Ingress addresses with ipMode Proxy are ignored. */
   ingressIPMode: false,
   /**
-   * The node IP (for source ranges): bindAddress, even if it is 0.0.0.0; instead of 0.0.0.0 the Node's first address, in
-   * its family (1.28); or the Node's addresses in both families (1.29).
+   * The node IP (for source ranges): bindAddress, even if it is 0.0.0.0; instead of 0.0.0.0 the
+   * Node's first address, in its family (1.28); or the Node's addresses in both families (1.29).
    */
   nodeIPs: 'bound' as 'bound' | 'first' | 'both',
   /** One kube-proxy serves both families: only with feature gate IPv6DualStack, or always. */
@@ -38,21 +52,38 @@ const V1_20 = {
   detectLocalByInterface: false,
   /** nodePortAddresses may be ["primary"]. */
   primaryNodePortAddress: false,
-  /** Number of syncs without minSyncPeriod between them (one since kubernetes/kubernetes#131615). */
+  /**
+   * Number of syncs without minSyncPeriod between them (one since kubernetes/kubernetes#131615).
+   */
   syncBurst: 2,
   /** Mode userspace exists (and its rules are modelled). */
   userspace: true,
-  /** Mode nftables: not modelled, with feature gate NFTablesProxyMode (1.30; 1.29 had another layout), or available. */
+  /**
+   * Mode nftables: not modelled, with feature gate NFTablesProxyMode (1.30; 1.29 had another
+   * layout), or available.
+   */
   nftables: 'none' as 'none' | 'gated' | 'available',
-  /** nftables: only source ranges are checked before the destination is translated, the rest at the usual priority (#132456). */
+  /**
+   * nftables: only source ranges are checked before the destination is translated, the rest at the
+   * usual priority (#132456).
+   */
   nftLateFilters: false,
-  /** nftables: a detector by interface matches the name, not the index, which does not support prefixes (#134024). */
+  /**
+   * nftables: a detector by interface matches the name, not the index, which does not support
+   * prefixes (#134024).
+   */
   nftInterfaceName: false,
   /** nftables: the masquerade rule of a ClusterIP matches protocol and port (until #131492). */
   nftClusterIPPort: true,
-  /** nftables: packets to unallocated addresses of the ServiceCIDRs are dropped (the API is GA since 1.33). */
+  /**
+   * nftables: packets to unallocated addresses of the ServiceCIDRs are dropped (the API is GA since
+   * 1.33).
+   */
   nftDropsUnallocated: false,
-  /** nftables: endpoints have chains only for session affinity; a set identifies hairpin connections (#135800). */
+  /**
+   * nftables: endpoints have chains only for session affinity; a set identifies hairpin connections
+   * (#135800).
+   */
   nftHairpinSet: false,
 
   /** Per-Service chains of iptables mode; see kube-proxy/iptables. */
@@ -65,7 +96,10 @@ const V1_20 = {
   singleConntrackRule: false,
   /** kube-proxy writes KUBE-FIREWALL itself. */
   kubeFirewall: false,
-  /** KUBE-FW- ends in a rule without a target that counts the packets that KUBE-PROXY-FIREWALL drops. */
+  /**
+   * KUBE-FW- ends in a rule without a target that counts the packets that KUBE-PROXY-FIREWALL
+   * drops.
+   */
   firewallMarker: false,
   /** Node ports on loopback can be disabled, and never work for IPv6. */
   localhostNodePorts: false,
@@ -80,7 +114,10 @@ const V1_20 = {
   ipvsSctpRulesSwapped: true,
   /** ipvs: set KUBE-HEALTH-CHECK-NODE-PORT and filter KUBE-NODE-PORT. */
   ipvsHealthCheck: false,
-  /** ipvs: KUBE-IPVS-FILTER, KUBE-IPVS-IPS, and packets from loopback return from KUBE-SERVICES immediately. */
+  /**
+   * ipvs: KUBE-IPVS-FILTER, KUBE-IPVS-IPS, and packets from loopback return from KUBE-SERVICES
+   * immediately.
+   */
   ipvsFilter: false,
   /** ipvs: scheduler mh also hashes ports. */
   ipvsMaglevPort: false,
@@ -92,14 +129,19 @@ const V1_20 = {
   ipvsOutFilter: false,
   /** ipvs: KUBE-IPVS-FILTER lets KUBE-EXTERNAL-IP-LOCAL pass. */
   ipvsFilterExternalLocal: false,
-  /** iptables: a sync writes only what has changed, and everything once an hour, not at each syncPeriod (KEP-3453, beta). */
+  /**
+   * iptables: a sync writes only what has changed, and everything once an hour, not at each
+   * syncPeriod (KEP-3453, beta).
+   */
   iptablesPartialSyncs: false,
-  /** ipvs: without a change, the next sync is an hour after the first one, not syncPeriod (#134147). */
+  /**
+   * ipvs: without a change, the next sync is an hour after the first one, not syncPeriod (#134147).
+   */
   ipvsHourlyResync: false,
 
   /**
-   * The metric of iptables rules counts those that kube-proxy owns (1.22, #99653), by mistake those that the last sync wrote
-   * (1.27), or there is one metric for each (1.28, #119140).
+   * The metric of iptables rules counts those that kube-proxy owns (1.22, #99653), by mistake those
+   * that the last sync wrote (1.27), or there is one metric for each (1.28, #119140).
    */
   metricsRules: 'none' as 'none' | 'owned' | 'written' | 'both',
   /** iptables mode measures full and partial syncs apart (#117787). */
@@ -111,7 +153,10 @@ const V1_20 = {
 /** The behaviour of one version of kube-proxy, with its number: `1.30`. */
 export type Features = typeof V1_20 & { version: string }
 
-/** The changes from the previous entry, by the version that introduced them. A minor version without an entry is not modelled. */
+/**
+ * The changes from the previous entry, by the version that introduced them. A minor version without
+ * an entry is not modelled.
+ */
 const CHANGES: Readonly<Record<string, Partial<typeof V1_20>>> = {
   '1.20': {},
   '1.23': {
@@ -187,7 +232,10 @@ const CHANGES: Readonly<Record<string, Partial<typeof V1_20>>> = {
   '1.36': { nftHairpinSet: true, mergedEndpoint: 'running' },
 }
 
-/** `v1.30.3`, `1.30`, `v1.31.0-rc.1`, `v1.30.3+k3s1`: the minor and patch number; without a patch number the latest. */
+/**
+ * `v1.30.3`, `1.30`, `v1.31.0-rc.1`, `v1.30.3+k3s1`: the minor and patch number; without a patch
+ * number the latest.
+ */
 function parseVersion(version: string): { minor: number; patch: number } {
   const [, minor, patch] =
     /^v?1\.(\d{1,2})(?:\.(\d{1,3}))?(?:[-+][0-9A-Za-z.+-]*)?$/.exec(version) ?? []
@@ -218,7 +266,10 @@ export function newestBefore(version: string): string | undefined {
   return parseVersion(version).minor > parseVersion(newest).minor ? newest : undefined
 }
 
-/** The features of a kube-proxy version written as `v1.30.3`, `1.30`, `v1.31.0-rc.1`. Throws VersionError for anything else. */
+/**
+ * The features of a kube-proxy version written as `v1.30.3`, `1.30`, `v1.31.0-rc.1`. Throws
+ * VersionError for anything else.
+ */
 export function featuresOf(version: string): Features {
   const { minor, patch } = parseVersion(version)
   const known = table.get(minor)?.find((level) => level.patch <= patch)

@@ -3,12 +3,18 @@ import type { ProxierInput } from '../kube-proxy/proxier.ts'
 import { categorizeEndpoints, type ServicePort } from '../kube-proxy/service-ports.ts'
 import type { MigrationProbe } from './probes.ts'
 
-/** What explains a change: the field that decides, what the modes do with it, and what to do about it. */
+/**
+ * What explains a change: the field that decides, what the modes do with it, and what to do about
+ * it.
+ */
 export interface MigrationCause {
   id: string
   /** The field of the Service, or of kube-proxy's configuration. */
   field: string
-  /** What a mode does, as the predicate of a sentence; absent for one that has no part in this cause. */
+  /**
+   * What a mode does, as the predicate of a sentence; absent for one that has no part in this
+   * cause.
+   */
   modes: Partial<Record<KubeProxyMode, string>>
   /** What to do before the change if it matters, as a command. */
   mend: string
@@ -16,7 +22,10 @@ export interface MigrationCause {
 
 const PRIMARY = 'serves node ports on the primary address of the node only (KEP-3866)'
 
-/** Explanations by id. The changes themselves are found by tracing; these texts only say why, and what helps. */
+/**
+ * Explanations by id. The changes themselves are found by tracing; these texts only say why, and
+ * what helps.
+ */
 const CAUSES = {
   'node-port-on-loopback': {
     field: 'spec.ports[].nodePort',

@@ -15,7 +15,10 @@ interface PlannedChange {
   compared: readonly ComparedNode[]
 }
 
-/** What matters besides single Services: kernels, kept connections, leftovers, firewalls, settings of one mode. */
+/**
+ * What matters besides single Services: kernels, kept connections, leftovers, firewalls, settings
+ * of one mode.
+ */
 export function findCircumstances(change: PlannedChange): Circumstance[] {
   const found = [
     kernels(change),
@@ -37,7 +40,10 @@ export function findCircumstances(change: PlannedChange): Circumstance[] {
 
 const OLDEST_KERNEL = [5, 13] as const
 
-/** `5.10.0-28-amd64`: whether it is older than 5.13, the first that nftables mode runs on (KEP-3866). */
+/**
+ * `5.10.0-28-amd64`: whether it is older than 5.13, the first that nftables mode runs on
+ * (KEP-3866).
+ */
 function isTooOld(kernel: string): boolean {
   const [, major, minor] = /^(\d+)\.(\d+)/.exec(kernel) ?? []
   if (major === undefined) return false
@@ -151,7 +157,10 @@ function firewalls({ objects, compared, from, to }: PlannedChange): (Circumstanc
   })
 }
 
-/** What happens to connections that exist when the new kube-proxy starts (test/embedded/migration.test.ts). */
+/**
+ * What happens to connections that exist when the new kube-proxy starts
+ * (test/embedded/migration.test.ts).
+ */
 const KEPT: Partial<Record<`${KubeProxyMode} ${KubeProxyMode}`, [string, string]>> = {
   'ipvs nftables': [
     'The new kube-proxy removes the virtual servers and kube-ipvs0 when it starts: connections through IPVS stop on that node.',
@@ -185,7 +194,10 @@ function connections({ from, to }: PlannedChange): Circumstance | undefined {
   }
 }
 
-/** platformCleanup of cmd/kube-proxy runs before the first sync; test/embedded/leaving-ipvs.test.ts saw the refusals. */
+/**
+ * platformCleanup of cmd/kube-proxy runs before the first sync; test/embedded/leaving-ipvs.test.ts
+ * saw the refusals.
+ */
 function gap({ from, to }: PlannedChange): Circumstance | undefined {
   if (to.mode !== 'nftables' || from.mode === 'nftables') return undefined
   return {

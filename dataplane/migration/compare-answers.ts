@@ -13,7 +13,10 @@ export type MigrationEffect =
   /** They get no answer before or after, but fail in another way. */
   | 'failure'
 
-/** Smaller differences of a share come from the rounding of probabilities (xt_statistic counts in 1/2³¹). */
+/**
+ * Smaller differences of a share come from the rounding of probabilities (xt_statistic counts in
+ * 1/2³¹).
+ */
 const ROUNDING = 1e-6
 
 const total = (shares: ReadonlyMap<string, number>): number =>
@@ -49,7 +52,9 @@ const LISTED = 4
 
 const percent = (share: number): string => `${Number((share * 100).toFixed(1))} %`
 
-/** An answer in words: `answered by 10.244.1.5:80, 10.244.2.6:80; they see the client`, `refused`. */
+/**
+ * An answer in words: `answered by 10.244.1.5:80, 10.244.2.6:80; they see the client`, `refused`.
+ */
 export function describeAnswer({ endpoints, seen, none }: ProbeAnswer): string {
   const failures = [...none]
     .filter(([, share]) => share > ROUNDING)

@@ -76,7 +76,8 @@ function sideOf(
 
 /**
  * The predicted states of each node before and after the change, in each family.
- * @throws VersionError for a version that is not modelled, PredictError for a mode that a version does not have
+ * @throws VersionError for a version that is not modelled, PredictError for a mode that a version
+ * does not have
  */
 export function comparedNodes(
   objects: ClusterObjects,
@@ -113,8 +114,8 @@ type BothAnswers = readonly [before: ProbeAnswer, after: ProbeAnswer]
 export type SharedAnswers = Map<string, BothAnswers>
 
 /**
- * The key of a probe whose answers are the same on every node: nothing in the Service, its endpoints or kube-proxy's configuration
- * depends on the node. Undefined for all others.
+ * The key of a probe whose answers are the same on every node: nothing in the Service, its
+ * endpoints or kube-proxy's configuration depends on the node. Undefined for all others.
  */
 function sharedKey(
   { family, before, after }: ComparedNode,
@@ -131,7 +132,10 @@ function sharedKey(
   return [family, port.name, port.protocol, packet.port, target, client, called].join(' ')
 }
 
-/** The probes of a node, and what changes for each. `shared` keeps what was found on one node for the next. */
+/**
+ * The probes of a node, and what changes for each. `shared` keeps what was found on one node for
+ * the next.
+ */
 export function changesOnNode(
   objects: ClusterObjects,
   compared: ComparedNode,

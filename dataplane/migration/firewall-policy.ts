@@ -6,7 +6,10 @@ import { type MigrationProbe, migrationProbes } from './probes.ts'
 
 type FilterChain = 'INPUT' | 'FORWARD'
 
-/** The node with a firewall that drops what its rules do not know in one chain (`iptables -P FORWARD DROP`). */
+/**
+ * The node with a firewall that drops what its rules do not know in one chain
+ * (`iptables -P FORWARD DROP`).
+ */
 export function withDropPolicy(state: NodeState, chain: FilterChain): NodeState {
   const filter = new Map(state.iptables.get('filter'))
   const { rules = [] } = filter.get(chain) ?? {}
@@ -15,9 +18,9 @@ export function withDropPolicy(state: NodeState, chain: FilterChain): NodeState 
 }
 
 /**
- * The probes of a node, for each chain, that are answered on both sides without a firewall, and only before the change with a policy
- * DROP in this chain: IPVS takes packets in INPUT, the other modes forward them, and only the modes based on iptables have rules that
- * accept them.
+ * The probes of a node, for each chain, that are answered on both sides without a firewall, and
+ * only before the change with a policy DROP in this chain: IPVS takes packets in INPUT, the other
+ * modes forward them, and only the modes based on iptables have rules that accept them.
  */
 export function stoppedByPolicy(
   objects: ClusterObjects,

@@ -23,8 +23,9 @@ function linkOf(name: string, flags: string[], addresses: readonly string[]): Li
 }
 
 /**
- * The links of a node that nobody has looked at: loopback, an uplink with the InternalIPs of the Node object, and a bridge
- * with the first address of each of its Pod ranges, as kind and most bridge plugins have them.
+ * The links of a node that nobody has looked at: loopback, an uplink with the InternalIPs of the
+ * Node object, and a bridge with the first address of each of its Pod ranges, as kind and most
+ * bridge plugins have them.
  */
 export function imaginedLinks(objects: ClusterObjects, node: string): Link[] {
   const uplink = objects.nodes.find(({ name }) => name === node)?.internalIPs ?? []

@@ -11,9 +11,11 @@ import type { MigrationReport, ServiceChange } from './report-shape.ts'
 import { serviceChanges } from './service-changes.ts'
 
 /**
- * What a change of kube-proxy's mode (or version) does to the Services of a cluster: probes from Pods, nodes and outside to every
- * address of every Service port are traced through both predictions and compared.
- * @throws VersionError for a version that is not modelled, PredictError for a mode that a version does not have
+ * What a change of kube-proxy's mode (or version) does to the Services of a cluster: probes from
+ * Pods, nodes and outside to every address of every Service port are traced through both
+ * predictions and compared.
+ * @throws VersionError for a version that is not modelled, PredictError for a mode that a version
+ * does not have
  */
 export function planMigration(
   objects: ClusterObjects,
@@ -40,7 +42,10 @@ export function planMigration(
   }
 }
 
-/** The changes of `planMigration` alone, without the circumstances, which take more than half of its time. */
+/**
+ * The changes of `planMigration` alone, without the circumstances, which take more than half of its
+ * time.
+ */
 export const planServiceChanges = (
   ...compared: Parameters<typeof planMigration>
 ): readonly ServiceChange[] => compareSides(...compared).changes

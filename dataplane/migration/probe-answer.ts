@@ -7,8 +7,8 @@ import { NodeNetwork } from '../trace/node-network.ts'
 import { type Loss, type Packet, type Trace, tracePacket } from '../trace.ts'
 
 /**
- * Why a client gets no answer from a Service: its connection is refused, its packets are dropped or never replied to, or they
- * leave the node with the address that it called, to the router.
+ * Why a client gets no answer from a Service: its connection is refused, its packets are dropped or
+ * never replied to, or they leave the node with the address that it called, to the router.
  */
 export type NoAnswer = 'refused' | 'timeout' | 'leaves'
 
@@ -67,8 +67,9 @@ type ProbeEnd = { endpoint: string; seen: SeenClient } | { none: NoAnswer; why: 
 const isLoopbackSource = (address: string) => contains('127.0.0.0/8', address) || address === '::1'
 
 /**
- * What answers a packet that has left the rules. The reply to a translated packet must come back through this node, because
- * only its conntrack or IPVS entry can restore the address that the client called.
+ * What answers a packet that has left the rules. The reply to a translated packet must come back
+ * through this node, because only its conntrack or IPVS entry can restore the address that the
+ * client called.
  */
 function endOf(flow: Flow, { links, bound, podRanges, endpoints }: OwnAddresses): ProbeEnd {
   const { source, destination, original } = flow
@@ -98,8 +99,9 @@ function addShare<Key>(shares: Map<Key, number>, key: Key, share: number): void 
 }
 
 /**
- * What clients of one node notice: a function that traces a packet through the node's state. It throws PacketError for a packet
- * that the node cannot have, and CircleError for chains that jump to each other in a cycle.
+ * What clients of one node notice: a function that traces a packet through the node's state. It
+ * throws PacketError for a packet that the node cannot have, and CircleError for chains that jump
+ * to each other in a cycle.
  */
 export function probeAnswers(
   objects: ClusterObjects,

@@ -4,7 +4,10 @@ import type { ServicePort } from '../kube-proxy/service-ports.ts'
 import type { ClusterObjects } from '../objects.ts'
 import type { Packet } from '../trace.ts'
 
-/** Who sends: a Pod of the node, a process of the node, a machine outside, or an endpoint of the Service on this node. */
+/**
+ * Who sends: a Pod of the node, a process of the node, a machine outside, or an endpoint of the
+ * Service on this node.
+ */
 export type ProbeClient = 'pod' | 'node' | 'outside' | 'allowed' | 'endpoint'
 
 /** What is called: an address of a Service by its origin, or an address that no Service has. */
@@ -27,13 +30,18 @@ export interface MigrationProbe {
   port?: ServicePort
 }
 
-/** Machines outside the cluster: TEST-NET-2 (RFC 5737) and the prefix for documentation (RFC 3849). */
+/**
+ * Machines outside the cluster: TEST-NET-2 (RFC 5737) and the prefix for documentation (RFC 3849).
+ */
 const OUTSIDE = { ipv4: '198.51.100.250', ipv6: '2001:db8::250' }
 const LOOPBACK = { ipv4: '127.0.0.1', ipv6: '::1' }
 /** TCP port 9 (discard, RFC 863), which Services rarely have. */
 const UNUSED_PORT = 9
 
-/** A client whose address is within the first source range that does not contain the usual outside client. */
+/**
+ * A client whose address is within the first source range that does not contain the usual outside
+ * client.
+ */
 function allowedClient({ sourceRanges }: ServicePort): string | undefined {
   const range = sourceRanges.find(
     (one) => !contains(one, OUTSIDE[familyOf(one) === 'ipv6' ? 'ipv6' : 'ipv4']),
@@ -62,7 +70,10 @@ const TARGET_CLIENTS: Record<ProbeTarget, readonly ProbeClient[]> = {
   'unallocated ClusterIP': ['pod', 'node'],
 }
 
-/** The probes of one node in one family: every client × address:port of every Service port that kube-proxy programs. */
+/**
+ * The probes of one node in one family: every client × address:port of every Service port that
+ * kube-proxy programs.
+ */
 export function migrationProbes(objects: ClusterObjects, proxier: ProxierInput): MigrationProbe[] {
   const { node, family, ports } = proxier
   const self = objects.nodes.find(({ name }) => name === node)
@@ -134,7 +145,10 @@ function targetsOf(
   ]
 }
 
-/** An allocated ClusterIP with a port that it does not have, and an address of the Service range that is not allocated. */
+/**
+ * An allocated ClusterIP with a port that it does not have, and an address of the Service range
+ * that is not allocated.
+ */
 function strangers({
   ports,
   serviceCIDRs,

@@ -36,7 +36,10 @@ export function serviceChanges(
     .sort((one, other) => EFFECTS.indexOf(one.effect) - EFFECTS.indexOf(other.effect))
 }
 
-/** The same call with the same result on several nodes is one; a node port is the same call on each node's own address. */
+/**
+ * The same call with the same result on several nodes is one; a node port is the same call on each
+ * node's own address.
+ */
 function callsOf(changes: readonly ProbeChange[]): ServiceChange['calls'] {
   const calls = groupBy(changes, ({ probe: { client, target, packet }, before, after }) => {
     const called = target.startsWith('node port') ? '' : packet.destination

@@ -37,14 +37,18 @@ const quote = (value: unknown): string => {
 const NO_LABELS: Record<string, string> = Object.freeze(Object.create(null))
 
 /**
- * Reads typed fields of one untrusted JSON object, or of one inside it. An invalid value does not throw: it is added to
- * `faults` with the object's name and the field's path, and counts as absent, so that one pass finds every fault.
+ * Reads typed fields of one untrusted JSON object, or of one inside it. An invalid value does not
+ * throw: it is added to `faults` with the object's name and the field's path, and counts as absent,
+ * so that one pass finds every fault.
  */
 export class FieldReader {
   readonly raw: UncheckedObject
   readonly #object: string
   readonly #faults: InvalidField[]
-  /** Where `raw` is: the reader of what contains it, and the field there, from which paths are made only for faults. */
+  /**
+   * Where `raw` is: the reader of what contains it, and the field there, from which paths are made
+   * only for faults.
+   */
   readonly #parent: FieldReader | undefined
   readonly #field: string
 
@@ -71,7 +75,10 @@ export class FieldReader {
     this.#faults.push({ object: this.#object, field: this.#pathOf(field), message })
   }
 
-  /** The value of a field if there is one and it is valid; `wanted` ends the sentence about one that is not. */
+  /**
+   * The value of a field if there is one and it is valid; `wanted` ends the sentence about one that
+   * is not.
+   */
   #read<Value>(
     field: string,
     isValid: (value: unknown) => value is Value,
@@ -129,8 +136,8 @@ export class FieldReader {
   }
 
   /**
-   * A name that is used in rule comments and chain names: only letters, digits, `-` and `.`, as the API server
-   * requires. Empty if it is absent or invalid.
+   * A name that is used in rule comments and chain names: only letters, digits, `-` and `.`, as the
+   * API server requires. Empty if it is absent or invalid.
    */
   name(field: string, required = true): string {
     const value = this.raw[field]
@@ -153,7 +160,8 @@ export class FieldReader {
     const addresses = this.list(field).flatMap((item, index) => {
       return item === ignored ? [] : (this.#asAddress(item, `${field}[${index}]`) ?? [])
     })
-    // flatMap reserves 17 places for one address (V8); a copy has one, for each of 100,000 endpoints.
+    // flatMap reserves 17 places for one address (V8); a copy has one, for each of 100,000
+    // endpoints.
     return addresses.slice()
   }
 
@@ -162,7 +170,10 @@ export class FieldReader {
     return this.fault(field, `${quote(value)} is not an IP address`)
   }
 
-  /** The ranges of a list, with their addresses in canonical spelling and their host bits; `word` may be among them. */
+  /**
+   * The ranges of a list, with their addresses in canonical spelling and their host bits; `word`
+   * may be among them.
+   */
   cidrs(field: string, word?: string): string[] {
     return this.list(field).flatMap((item, index) => {
       return item === word && word !== undefined

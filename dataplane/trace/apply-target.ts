@@ -14,7 +14,9 @@ interface Effect {
   remark?: string
 }
 
-/** Applies a target that is not a chain. An unknown target has no effect, which the remark reports. */
+/**
+ * Applies a target that is not a chain. An unknown target has no effect, which the remark reports.
+ */
 export function applyTarget(
   target: Target,
   flow: Flow,
@@ -133,7 +135,10 @@ function applyRedirect(
   return translate(flow, { address: address ?? flow.destination, port })
 }
 
-/** `10.0.0.1:80`, `10.0.0.1`, `:80`; of a range the first, because the kernel's choice is not predictable. */
+/**
+ * `10.0.0.1:80`, `10.0.0.1`, `:80`; of a range the first, because the kernel's choice is not
+ * predictable.
+ */
 function readEndpoint(
   to: string,
   address: string,

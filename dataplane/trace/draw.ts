@@ -26,8 +26,9 @@ const DRAWN = 66
 const NARROWEST = 40
 
 /**
- * Draws the path of a packet in lines of at most `width` columns: Netfilter's hooks with the passed ones highlighted, then for each
- * of these the actions and their chains, then the end. A typical trace fits into 24 lines.
+ * Draws the path of a packet in lines of at most `width` columns: Netfilter's hooks with the passed
+ * ones highlighted, then for each of these the actions and their chains, then the end. A typical
+ * trace fits into 24 lines.
  */
 export function drawTrace(
   trace: Trace,
@@ -42,7 +43,10 @@ export function drawTrace(
   return plain ? lines.map(toAscii) : lines
 }
 
-/** Hooks that the packet passed in brackets with heavy lines, `✗` behind one that stopped it, the others with thin lines. */
+/**
+ * Hooks that the packet passed in brackets with heavy lines, `✗` behind one that stopped it, the
+ * others with thin lines.
+ */
 function drawHooks(trace: Trace): string[] {
   const stopping = new Set(trace.lost.map(({ hook }) => hook))
   const legs = legsOf(trace)
@@ -66,7 +70,10 @@ function drawHooks(trace: Trace): string[] {
   ].map((line) => line.trimEnd())
 }
 
-/** Lines for a hook, the chains with an effect, and their actions; parts of the connections with the same path are joined. */
+/**
+ * Lines for a hook, the chains with an effect, and their actions; parts of the connections with the
+ * same path are joined.
+ */
 function describeHook(trace: Trace, hook: Hook, width: number): string[] {
   const lines: string[] = []
   for (const { table, chains, texts } of joinActions(actionsAt(trace, hook))) {
@@ -113,7 +120,10 @@ function describeEnd(trace: Trace, rows = Number.POSITIVE_INFINITY): string[] {
 
 const percent = (probability: number): string => `${Number((probability * 100).toFixed(2))} %`
 
-/** Wraps a line at spaces, and a word only if it is too long; continuation lines are indented by four more columns. */
+/**
+ * Wraps a line at spaces, and a word only if it is too long; continuation lines are indented by
+ * four more columns.
+ */
 function wrap(text: string, width: number, indent: string): string[] {
   const lines: string[] = []
   let line = indent
@@ -133,7 +143,10 @@ function wrap(text: string, width: number, indent: string): string[] {
 const ASCII: Record<string, string> = { '→': '->', '✗': 'x', '…': '...' }
 const toAscii = (line: string): string => line.replace(/[→✗…]/g, (sign) => ASCII[sign] ?? '')
 
-/** Explains a trace: every evaluated rule and policy, with `✓` if it matched, its effect and the reason, and the end. */
+/**
+ * Explains a trace: every evaluated rule and policy, with `✓` if it matched, its effect and the
+ * reason, and the end.
+ */
 export function explainTrace(trace: Trace): string[] {
   const lines = [trace.packet]
   let place = ''

@@ -4,9 +4,10 @@ import { Refusal } from '../refusal.ts'
 export type Protocol = 'tcp' | 'udp' | 'sctp'
 
 /**
- * The first packet of a new connection. A Pod's packet enters through the Pod's interface on the node, an external one through
- * the node's uplink, and the host's comes from a process of the node. Default of `source`: the address that the host's kernel
- * chooses, or for an external packet the router's.
+ * The first packet of a new connection. A Pod's packet enters through the Pod's interface on the
+ * node, an external one through the node's uplink, and the host's comes from a process of the node.
+ * Default of `source`: the address that the host's kernel chooses, or for an external packet the
+ * router's.
  */
 export interface Packet {
   from: 'pod' | 'host' | 'external'
@@ -22,8 +23,9 @@ export class PacketError extends Refusal {
 }
 
 /**
- * Reads a packet from its two descriptions: `from` is `pod:ADDRESS`, `host`, `outside` or `external:ADDRESS`, `to` is
- * `ADDRESS:PORT[/tcp|/udp|/sctp]` (IPv6 in brackets). Throws PacketError.
+ * Reads a packet from its two descriptions: `from` is `pod:ADDRESS`, `host`, `outside` or
+ * `external:ADDRESS`, `to` is `ADDRESS:PORT[/tcp|/udp|/sctp]` (IPv6 in brackets). Throws
+ * PacketError.
  */
 export function parsePacket(from: string, to: string): Packet {
   const [endpointText = '', protocol = 'tcp', ...rest] = to.split('/')
@@ -65,7 +67,10 @@ export interface IpvsOrigin {
   method: 'masq' | 'route' | 'tunnel'
 }
 
-/** A packet on its path, with the probability of that path and its conntrack state. Flows are immutable. */
+/**
+ * A packet on its path, with the probability of that path and its conntrack state. Flows are
+ * immutable.
+ */
 export interface Flow {
   source: string
   destination: string
@@ -86,7 +91,10 @@ export interface Flow {
   translated: boolean
   sourceTranslated: boolean
   ipvs?: IpvsOrigin
-  /** The real server of direct routing: the frame is sent to it, the header stays as it is (ip_vs_dr_xmit). */
+  /**
+   * The real server of direct routing: the frame is sent to it, the header stays as it is
+   * (ip_vs_dr_xmit).
+   */
   frameTo?: string
   /** The packet returned through the loopback device. */
   looped: boolean
@@ -121,7 +129,10 @@ export function sighted(flow: Flow, hook: Sighting['hook'], byIpvs = false): Flo
   return { ...flow, sightings: [...before, seen] }
 }
 
-/** The machine that gets the packet next, or at last: its destination, but with direct routing the real server. */
+/**
+ * The machine that gets the packet next, or at last: its destination, but with direct routing the
+ * real server.
+ */
 export const receiverOf = ({ destination, frameTo }: Flow): string => frameTo ?? destination
 
 /** `10.244.1.99 → 10.96.0.10:53/udp` */

@@ -68,16 +68,18 @@ function isTaking(hook: string, rule: string, masqueradeMark: number): boolean {
   if (target === 'TTL' || target === 'HL') return /--(?:ttl|hl)-set [01]\b/.test(rule)
   if (target !== 'MARK') return target !== undefined && TAKING.has(target)
   const [bits, mask] = readMark(/--(?:set-x?|x?or-)mark (\S+)/.exec(rule)?.[1] ?? '0/0')
-  // A mark that is cleared before nat PREROUTING is set again; after it, the connection is no longer masqueraded.
+  // A mark that is cleared before nat PREROUTING is set again; after it, the connection is no
+  // longer masqueraded.
   const isLate = hook !== 'PREROUTING' && hook !== 'OUTPUT'
   return ((isLate ? bits | mask : bits) & masqueradeMark) !== 0
 }
 
 /**
- * Finds foreign rules that affect packets for Services: the first packet of each connection is traced, and a rule that does not
- * belong to kube-proxy is reported if it stops or translates the packet, or changes its tracking or masquerade mark, even for a
- * part of the connections (`-m statistic`, `-m limit`). Rules of firewalls and container engines for their own networks do not
- * match these packets.
+ * Finds foreign rules that affect packets for Services: the first packet of each connection is
+ * traced, and a rule that does not belong to kube-proxy is reported if it stops or translates the
+ * packet, or changes its tracking or masquerade mark, even for a part of the connections
+ * (`-m statistic`, `-m limit`). Rules of firewalls and container engines for their own networks do
+ * not match these packets.
  * @param packets first packets of connections that must reach a Service
  * @param masqueradeBit kube-proxy's bit of the fwmark
  */

@@ -5,7 +5,10 @@ import type { Flow } from './flow.ts'
 import type { NodeNetwork } from './node-network.ts'
 import { setHolds, setKey } from './set-match.ts'
 
-/** The probability that a match is true (0 or 1 except for `statistic`) and the reason, which may be empty. */
+/**
+ * The probability that a match is true (0 or 1 except for `statistic`) and the reason, which may be
+ * empty.
+ */
 interface MatchChance {
   chance: number
   reason: string
@@ -17,7 +20,10 @@ export interface TraceContext {
   ipsets: IpSets
 }
 
-/** The probability that a rule matches the packet, with the reason: the first field or match that fails decides. */
+/**
+ * The probability that a rule matches the packet, with the reason: the first field or match that
+ * fails decides.
+ */
 export const judgeRule = (rule: ParsedRule, flow: Flow, context: TraceContext): MatchChance =>
   allOf(judgements(rule, flow, context))
 
@@ -31,7 +37,10 @@ function* judgements(rule: ParsedRule, flow: Flow, context: TraceContext): Gener
     yield JUDGES.get(name)?.(options, flow, context) ?? notModelled(`the match "${name}"`)
 }
 
-/** True for a rule with another destination, without computing a reason: most evaluated rules are for other Services. */
+/**
+ * True for a rule with another destination, without computing a reason: most evaluated rules are
+ * for other Services.
+ */
 export function isForOther({ destination }: ParsedRule, flow: Flow): boolean {
   return (
     destination !== undefined &&
@@ -98,7 +107,10 @@ const notModelled = (what: string): MatchChance => ({
   reason: `${what} is not modelled, taken as no match`,
 })
 
-/** The conjunction of several conditions: the reason is that of the first one that fails, else of all. */
+/**
+ * The conjunction of several conditions: the reason is that of the first one that fails, else of
+ * all.
+ */
 function allOf(judgements: Iterable<MatchChance>): MatchChance {
   const all = { chance: 1, reason: '' }
   for (const one of judgements) {
@@ -180,7 +192,10 @@ const CONNTRACK: Record<string, MatchCondition> = {
   '--ctstatus': (text) => [text.split(',').includes('NONE'), 'connection has no status yet'],
 }
 
-/** The states of a connection's first packet. IPVS changes conntrack's reply tuple but sets no DNAT status. */
+/**
+ * The states of a connection's first packet. IPVS changes conntrack's reply tuple but sets no DNAT
+ * status.
+ */
 export function connectionStates(flow: Flow): string[] {
   return !flow.tracked
     ? ['UNTRACKED']
@@ -201,7 +216,8 @@ const PORTS: Record<string, MatchCondition> = {
   '--sports': fromPort,
   '--syn': () => [true, 'it is a SYN'],
   '--tcp-flags': (text, _flow, _context, [, set = '']) => {
-    // The first packet has only the SYN flag, so the flags within the mask must equal the wanted flags.
+    // The first packet has only the SYN flag, so the flags within the mask must equal the wanted
+    // flags.
     const kept = text.split(',').filter((flag) => flag === 'SYN' || flag === 'ALL')
     const wanted = set.split(',').filter((flag) => flag !== 'NONE')
     const holds = kept.length > 0 ? wanted.length === 1 && wanted[0] === 'SYN' : wanted.length === 0

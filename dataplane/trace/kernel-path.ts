@@ -36,7 +36,9 @@ const TABLES: readonly {
   { name: 'filter', hooks: ['INPUT', 'FORWARD', 'OUTPUT'], priority: () => 0 },
   { name: 'security', hooks: ['INPUT', 'FORWARD', 'OUTPUT'], priority: () => 50 },
 ]
-/** The priorities of IPVS at LOCAL_OUT and LOCAL_IN (ip_vs_ops4 of net/netfilter/ipvs/ip_vs_core.c). */
+/**
+ * The priorities of IPVS at LOCAL_OUT and LOCAL_IN (ip_vs_ops4 of net/netfilter/ipvs/ip_vs_core.c).
+ */
 const IPVS_OUTPUT = -99
 const IPVS_INPUT = 99
 
@@ -50,9 +52,10 @@ const isDestinationHook = (hook: Hook): boolean => hook === 'PREROUTING' || hook
 type LostFlow = HookEnd & { verdict: 'drop' | 'reject' }
 
 /**
- * The path of packets through the kernel: PREROUTING, the routing decision, INPUT or FORWARD, OUTPUT, POSTROUTING, each with the
- * tables of iptables and the base chains of nf_tables in the order of their priorities, and IPVS between: at LOCAL_IN after filter,
- * at LOCAL_OUT after nat and before filter. Packets that IPVS translates to another host pass LOCAL_OUT and POSTROUTING
+ * The path of packets through the kernel: PREROUTING, the routing decision, INPUT or FORWARD,
+ * OUTPUT, POSTROUTING, each with the tables of iptables and the base chains of nf_tables in the
+ * order of their priorities, and IPVS between: at LOCAL_IN after filter, at LOCAL_OUT after nat and
+ * before filter. Packets that IPVS translates to another host pass LOCAL_OUT and POSTROUTING
  * (ip_vs_xmit.c, with net.ipv4.vs.conntrack=1, which kube-proxy sets).
  */
 export class KernelPath {
@@ -109,7 +112,10 @@ export class KernelPath {
       for (const passed of this.#hook('FORWARD', routed)) this.#postrouting(passed)
   }
 
-  /** The packet, unless its route is one that refuses packets (ip-route(8): blackhole, unreachable, prohibit). */
+  /**
+   * The packet, unless its route is one that refuses packets (ip-route(8): blackhole, unreachable,
+   * prohibit).
+   */
   *#unlessRefused(hook: Hook, flow: Flow): Generator<Flow> {
     const { network } = this.#context
     const receiver = receiverOf(flow)
@@ -139,7 +145,10 @@ export class KernelPath {
     return { ...flow, outInterface: this.#context.network.deviceTo(receiverOf(flow)) }
   }
 
-  /** Evaluates the tables and base chains of a hook in the order of their priorities; returns the flows that pass. */
+  /**
+   * Evaluates the tables and base chains of a hook in the order of their priorities; returns the
+   * flows that pass.
+   */
   #hook(hook: Hook, entering: Flow, { from = -Infinity, before = Infinity } = {}): Flow[] {
     this.hooks.add(hook)
     const side = isDestinationHook(hook) ? 'destinationBound' : 'sourceBound'
@@ -152,7 +161,8 @@ export class KernelPath {
     let flows = [entering]
     for (const { isNat, walk } of chains)
       flows = flows.flatMap((flow) => {
-        // nat applies once per connection and side: the first chain that translates binds it, and later ones are skipped.
+        // nat applies once per connection and side: the first chain that translates binds it, and
+        // later ones are skipped.
         if (!walk || (isNat && (flow[side] || !flow.tracked))) return [flow]
         const passed = this.#passed(walk(flow))
         return isNat
@@ -216,8 +226,8 @@ export class KernelPath {
   }
 
   /**
-   * The packets that stay on their path: those of no virtual server, and those to a real server on this node. One to a real server
-   * on another node goes out through LOCAL_OUT.
+   * The packets that stay on their path: those of no virtual server, and those to a real server on
+   * this node. One to a real server on another node goes out through LOCAL_OUT.
    */
   *#schedule(hook: Hook, flow: Flow): Generator<Flow> {
     const server = flow.ipvs ? undefined : findVirtualServer(this.#state.virtualServers, flow)
@@ -291,12 +301,16 @@ interface Share {
 }
 
 /**
- * Schedulers that ignore weights except 0: all other real servers are equally likely. With hashing schedulers (sh, dh, mh) the
- * client determines the server, which for an unknown client is equivalent. Source: net/netfilter/ipvs/ip_vs_*.c.
+ * Schedulers that ignore weights except 0: all other real servers are equally likely. With hashing
+ * schedulers (sh, dh, mh) the client determines the server, which for an unknown client is
+ * equivalent. Source: net/netfilter/ipvs/ip_vs_*.c.
  */
 const UNWEIGHTED = new Set(['rr', 'lc', 'dh', 'lblc', 'lblcr'])
 
-/** The virtual server for a packet: by firewall mark first, then by address and port, then by port 0 (any port). */
+/**
+ * The virtual server for a packet: by firewall mark first, then by address and port, then by port 0
+ * (any port).
+ */
 function findVirtualServer(
   servers: readonly VirtualServer[],
   flow: Flow,

@@ -12,7 +12,10 @@ export interface NftPlace {
   network: NodeNetwork
 }
 
-/** A possible value of an expression, undefined for none, and the packet with the probability of that value. */
+/**
+ * A possible value of an expression, undefined for none, and the packet with the probability of
+ * that value.
+ */
 interface NftValue {
   value: string | undefined
   flow: Flow
@@ -67,10 +70,15 @@ const both = (
     }
   })
 
-/** The first packet's value of a selector such as `ip saddr` or `meta mark`; undefined if it has none. */
+/**
+ * The first packet's value of a selector such as `ip saddr` or `meta mark`; undefined if it has
+ * none.
+ */
 type Selector = (flow: Flow, isIPv4: boolean, network: NodeNetwork) => string | undefined
 
-/** The selectors that are modelled, beside `fib` and ports; those of a header by the header's field. */
+/**
+ * The selectors that are modelled, beside `fib` and ports; those of a header by the header's field.
+ */
 const SELECTORS: ReadonlyMap<string, Selector> = new Map(
   Object.entries<Selector>({
     saddr: ({ source }) => source,
@@ -139,7 +147,10 @@ export function lookUp(table: NftTable, data: NftElements, key: string): string 
   return set && coveringElements(set, key).some((one) => covers(one, key)) ? '' : undefined
 }
 
-/** The elements of a map or set that can cover other values than themselves: maps of Services have thousands, and none of these. */
+/**
+ * The elements of a map or set that can cover other values than themselves: maps of Services have
+ * thousands, and none of these.
+ */
 const patterns = new WeakMap<object, { size: number; elements: string[] }>()
 const PATTERN = /[/*-]|0x/
 
@@ -156,7 +167,10 @@ function coveringElements(
   return found
 }
 
-/** Whether a set element contains a value: each part is equal, in a prefix or range, one of the flags, or matches `veth*`. */
+/**
+ * Whether a set element contains a value: each part is equal, in a prefix or range, one of the
+ * flags, or matches `veth*`.
+ */
 export function covers(element: string, value: string): boolean {
   if (element === value || element === '*') return true
   const parts = element.split(' . ')

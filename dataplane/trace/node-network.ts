@@ -21,11 +21,17 @@ export class NodeNetwork {
   readonly #links: readonly Link[]
   readonly #routes: readonly Route[]
   readonly #own: ReadonlySet<string>
-  /** Answers of `isLocal` and `addressType`: each packet of a Service asks for the same few addresses in every rule. */
+  /**
+   * Answers of `isLocal` and `addressType`: each packet of a Service asks for the same few
+   * addresses in every rule.
+   */
   readonly #local = new BoundedCache<boolean>(10_000)
   readonly #types = new BoundedCache<AddressType>(10_000)
 
-  /** If there are no routes, they are derived from the links: each prefix is behind its link, all other addresses behind the uplink. */
+  /**
+   * If there are no routes, they are derived from the links: each prefix is behind its link, all
+   * other addresses behind the uplink.
+   */
   constructor(links: readonly Link[], routes: readonly Route[] | undefined) {
     this.#links = links
     this.#routes = routes && routes.length > 0 ? routes : derivedRoutes(links)
@@ -35,8 +41,8 @@ export class NodeNetwork {
   }
 
   /**
-   * Whether the address is local for the kernel: on any link, up or down (kube-ipvs0 is down), or in a prefix of the
-   * loopback link (127.0.0.0/8).
+   * Whether the address is local for the kernel: on any link, up or down (kube-ipvs0 is down), or
+   * in a prefix of the loopback link (127.0.0.0/8).
    */
   isLocal(address: string): boolean {
     return this.#local.getOrCreate(address, (text) => this.#holds(text))
@@ -65,7 +71,10 @@ export class NodeNetwork {
     return type === 'BLACKHOLE' || type === 'UNREACHABLE' || type === 'PROHIBIT' ? type : 'UNICAST'
   }
 
-  /** The route with the longest prefix, then the smallest metric; undefined when the node has no route. */
+  /**
+   * The route with the longest prefix, then the smallest metric; undefined when the node has no
+   * route.
+   */
   routeTo(address: string): Route | undefined {
     let best: Route | undefined
     for (const route of this.#routes) {
@@ -82,8 +91,8 @@ export class NodeNetwork {
   }
 
   /**
-   * The source address that the kernel selects for a destination: a local address itself (route of the local table), else
-   * the route's, else the first of the interface.
+   * The source address that the kernel selects for a destination: a local address itself (route of
+   * the local table), else the route's, else the first of the interface.
    */
   sourceTo(address: string): string | undefined {
     if (this.isLocal(address)) return contains('127.0.0.0/8', address) ? '127.0.0.1' : address
@@ -92,7 +101,10 @@ export class NodeNetwork {
     return route?.device === undefined ? undefined : this.addressOf(route.device, address)
   }
 
-  /** The first address of an interface of the family of `like`, its global ones before its link-local ones. */
+  /**
+   * The first address of an interface of the family of `like`, its global ones before its
+   * link-local ones.
+   */
   addressOf(device: string, like: string): string | undefined {
     const family = familyOf(like)
     const addresses = this.#links.find((link) => link.name === device)?.addresses ?? []
@@ -102,7 +114,10 @@ export class NodeNetwork {
     return own.find((address) => !contains('fe80::/10', address)) ?? own[0]
   }
 
-  /** The interface of a Pod's packets: the one of its route, else the link whose address has the longest common prefix with the Pod's. */
+  /**
+   * The interface of a Pod's packets: the one of its route, else the link whose address has the
+   * longest common prefix with the Pod's.
+   */
   podInterface(source: string): string | undefined {
     const route = this.routeTo(source)
     if (route && lengthOf(route) > 0) return route.device
@@ -116,7 +131,10 @@ export class NodeNetwork {
     return best?.name ?? route?.device
   }
 
-  /** A machine outside the cluster: the router of the default route, else an address reserved for documentation (RFC 5737, RFC 3849). */
+  /**
+   * A machine outside the cluster: the router of the default route, else an address reserved for
+   * documentation (RFC 5737, RFC 3849).
+   */
   neighbourOutside(like: string): string {
     const isIPv4 = familyOf(like) === 'ipv4'
     const router = this.#routes.find(

@@ -1,4 +1,5 @@
-// The path of a traced packet, for drawings: its legs from hook to hook, the actions at each hook, and its ends.
+// The path of a traced packet, for drawings: its legs from hook to hook, the actions at each hook,
+// and its ends.
 
 import { groupBy } from '../collections.ts'
 import type { Trace } from '../trace.ts'
@@ -32,10 +33,15 @@ export function legsOf(trace: Trace): [PathPlace, PathPlace][] {
   return legs.flatMap(([isTaken, from, to]) => (isTaken ? [[from, to]] : []))
 }
 
-/** What one chain or virtual server did to the packet, or several of them alike to parts of the connections. */
+/**
+ * What one chain or virtual server did to the packet, or several of them alike to parts of the
+ * connections.
+ */
 export interface TraceAction {
   table: string
-  /** The chains from the hook's to the one that decided; of several, those that lead to all of them. */
+  /**
+   * The chains from the hook's to the one that decided; of several, those that lead to all of them.
+   */
   chains: string[]
   /** `DNAT to 10.244.1.6:80`, `REJECT: RULE`, `mark becomes 0x4000`. */
   text: string
@@ -114,7 +120,10 @@ export function endsOf({ outcomes, lost, verdict }: Trace): TraceOutcome[] {
   ]
 }
 
-/** What a verdict means for the sender of the packet, as a sentence; empty for a packet that is translated. */
+/**
+ * What a verdict means for the sender of the packet, as a sentence; empty for a packet that is
+ * translated.
+ */
 export function consequenceOf({ verdict }: Trace): string {
   if (verdict === 'dnat') return ''
   if (verdict === 'accept') return UNTRANSLATED

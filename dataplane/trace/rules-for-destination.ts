@@ -17,8 +17,8 @@ const indexes = new WeakMap<readonly Rule[], DestinationIndex>()
 const SMALL = 8
 
 /**
- * The rules of a chain, in order, without those that are for another address: KUBE-SERVICES has a few for each address of each
- * Service, and a packet is for one of them.
+ * The rules of a chain, in order, without those that are for another address: KUBE-SERVICES has a
+ * few for each address of each Service, and a packet is for one of them.
  */
 export function rulesForDestination(rules: readonly Rule[], destination: string): readonly Rule[] {
   const address = rules.length < SMALL ? undefined : parsePrefix(destination)
@@ -44,7 +44,10 @@ function indexRules(rules: readonly Rule[]): DestinationIndex {
   return index
 }
 
-/** The only address that a rule is for. IPv4 and IPv6 may share a number: the rule's own condition decides then. */
+/**
+ * The only address that a rule is for. IPv4 and IPv6 may share a number: the rule's own condition
+ * decides then.
+ */
 function singleDestination(spec: string): bigint | undefined {
   const destination = knownRule(spec)?.destination
   if (!destination || destination.negated) return undefined

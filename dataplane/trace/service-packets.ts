@@ -6,9 +6,9 @@ import type { Packet } from './flow.ts'
 const OUTSIDE = '198.51.100.250'
 
 /**
- * The first packets of connections to each IPv4 Service port: from a Pod of the node, from the node itself, from outside; and
- * from a Pod to one local and one remote endpoint of each EndpointSlice, because in IPVS mode only these and replies traverse
- * FORWARD.
+ * The first packets of connections to each IPv4 Service port: from a Pod of the node, from the node
+ * itself, from outside; and from a Pod to one local and one remote endpoint of each EndpointSlice,
+ * because in IPVS mode only these and replies traverse FORWARD.
  */
 export function servicePackets(objects: ClusterObjects, name: string): Packet[] {
   const node = objects.nodes.find((one) => one.name === name)

@@ -2,7 +2,10 @@ import { canonicalAddress, contains, parsePrefix } from '../ip-address.ts'
 import type { IpSet, IpSets } from '../ipset-save.ts'
 import type { Flow } from './flow.ts'
 
-/** The key that the kernel looks up in a set for this packet, one text per dimension; undefined if the packet has none. */
+/**
+ * The key that the kernel looks up in a set for this packet, one text per dimension; undefined if
+ * the packet has none.
+ */
 export function setKey(
   set: IpSet,
   directions: readonly string[],
@@ -39,8 +42,8 @@ function destinationPortKey(set: IpSet, { protocol, port }: Flow): string | unde
 }
 
 /**
- * Whether a set contains the packet, with the `directions` of `--match-set NAME dst,dst,src`. In sets of networks the
- * most specific member decides; `nomatch` excludes it.
+ * Whether a set contains the packet, with the `directions` of `--match-set NAME dst,dst,src`. In
+ * sets of networks the most specific member decides; `nomatch` excludes it.
  */
 export function setHolds(
   sets: IpSets,

@@ -11,14 +11,20 @@ export interface TraceStep {
   table: string
   /** The chain, or the virtual server's key. */
   chain: string
-  /** The line of iptables-save, nft or ipvsadm -Sn; `-P CHAIN POLICY` or `policy …` at the end of a base chain. */
+  /**
+   * The line of iptables-save, nft or ipvsadm -Sn; `-P CHAIN POLICY` or `policy …` at the end of a
+   * base chain.
+   */
   rule: string
   /** The target's name; JUMP, GOTO, CONTINUE (a rule without target), or NO MATCH. */
   verdict: string
   matched: boolean
   /** Why it matched or not, and its effect. */
   reason: string
-  /** What it changed in the packet: `to 10.244.1.6:80`, `source becomes 172.18.0.3`, `mark becomes 0x4000, not tracked`. */
+  /**
+   * What it changed in the packet: `to 10.244.1.6:80`, `source becomes 172.18.0.3`,
+   * `mark becomes 0x4000, not tracked`.
+   */
   change?: string
   /** The probability of this step for a new connection. */
   probability: number

@@ -20,8 +20,9 @@ const missingIn = (chain: string): string | undefined =>
   SOUGHT[chain.slice(0, chain.lastIndexOf('-'))]
 
 /**
- * Where a packet to a Service stopped, as a predicate after "the packet"; undefined if it was translated. An untranslated
- * packet stopped in the innermost chain of a Service that it reached, before IPVS, or before KUBE-SERVICES.
+ * Where a packet to a Service stopped, as a predicate after "the packet"; undefined if it was
+ * translated. An untranslated packet stopped in the innermost chain of a Service that it reached,
+ * before IPVS, or before KUBE-SERVICES.
  * @param at words that name the node, such as ` on k8s-guide-worker`, or none
  */
 export function stoppingPlace(

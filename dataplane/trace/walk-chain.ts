@@ -47,8 +47,9 @@ export interface RuleLanguage<AnyRule> {
 }
 
 /**
- * Traces packets through the chains of a table. If a rule matches randomly, both paths are followed, each with its probability.
- * Every evaluated rule, or only those that match, is passed to `record`.
+ * Traces packets through the chains of a table. If a rule matches randomly, both paths are
+ * followed, each with its probability. Every evaluated rule, or only those that match, is passed to
+ * `record`.
  */
 export class ChainWalk<AnyRule> {
   readonly #language: RuleLanguage<AnyRule>
@@ -69,7 +70,8 @@ export class ChainWalk<AnyRule> {
   }
 
   /**
-   * Evaluates a base chain; its policy decides about packets that return from it. Throws CircleError.
+   * Evaluates a base chain; its policy decides about packets that return from it. Throws
+   * CircleError.
    * @param policy the policy as a step shows it
    */
   baseChain(chain: string, policy: Pick<TraceStep, 'rule' | 'verdict'>, entering: Flow): HookEnd[] {

@@ -61,7 +61,10 @@ export const nftablesRules = (table: NftTable, context: TraceContext): RuleLangu
   },
 })
 
-/** A map without an element for the packet: the kernel goes to the next rule (NFT_BREAK of nft_lookup). */
+/**
+ * A map without an element for the packet: the kernel goes to the next rule (NFT_BREAK of
+ * nft_lookup).
+ */
 const NO_VALUE = 'there is no value for this packet'
 
 function evaluateStatement(
@@ -143,7 +146,8 @@ function translate(
     )
     const options = new Map(to ? [[option, { negated: false, value: [text] }]] : [])
     const effect = applyTarget({ name, goto: false, options }, flow, place.hook, place)
-    // Statements before it in the same rule changed the packet, too: `meta mark set 0x4000 dnat to …`.
+    // Statements before it in the same rule changed the packet, too:
+    // `meta mark set 0x4000 dnat to …`.
     const change = [state.change ?? [], effect.change ?? []].flat().join(', ')
     const reasons = [...state.reasons, effect.change ?? '']
     return { ...effect, ...(change !== '' && { change }), reasons, name }

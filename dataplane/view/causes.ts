@@ -29,17 +29,26 @@ import { purposeOf } from './purposes.ts'
 
 /** Why an entry of a node exists: the field of the API object from which kube-proxy made it. */
 export interface Cause {
-  /** `kube-proxy` for what it makes without any Service, `left over` for what it no longer makes, `other` for what it never made. */
+  /**
+   * `kube-proxy` for what it makes without any Service, `left over` for what it no longer makes,
+   * `other` for what it never made.
+   */
   kind: 'service' | 'kube-proxy' | 'left over' | 'other'
   /** `namespace/name` of the Service. */
   service?: string
   /** `10.244.1.6:80`, if the entry exists because of one endpoint. */
   endpoint?: string
-  /** Such as `Service default/web` or `EndpointSlice default/web-x7k2p`; empty where no object asks for the entry. */
+  /**
+   * Such as `Service default/web` or `EndpointSlice default/web-x7k2p`; empty where no object asks
+   * for the entry.
+   */
   object: string
   /** Such as `spec.ports[0].nodePort`. */
   field: string
-  /** Words to follow "It exists", or a sentence of its own for what is left over or another program's. */
+  /**
+   * Words to follow "It exists", or a sentence of its own for what is left over or another
+   * program's.
+   */
   reason: string
 }
 
@@ -47,8 +56,9 @@ export interface Cause {
 export type Causes = ReadonlyMap<string, readonly Cause[]>
 
 /**
- * Why each entry of a node exists, told from a prediction: kube-proxy's rule builders record which Service port, and which of its fields
- * or endpoints, they write an entry for (kube-proxy/origins.ts).
+ * Why each entry of a node exists, told from a prediction: kube-proxy's rule builders record which
+ * Service port, and which of its fields or endpoints, they write an entry for
+ * (kube-proxy/origins.ts).
  * @throws VersionError, PredictError as predict does
  */
 export function causesOf(
@@ -240,7 +250,10 @@ const fieldOf = ({ namespace, name }: EndpointSlice, field: string) => {
 const originKey = (origin: EntryOrigin): EntryOrigin | string =>
   typeof origin === 'object' && 'list' in origin ? `${origin.list} ${origin.value}` : origin
 
-/** Whether an entry that is not predicted is of a kind that only kube-proxy makes; by its place, as in compare/. */
+/**
+ * Whether an entry that is not predicted is of a kind that only kube-proxy makes; by its place, as
+ * in compare/.
+ */
 function ownership(state: NodeState): (entry: Entry, parents: readonly Entry[]) => boolean {
   const servers = new Set(
     kubeProxyVirtualServers(state).map((server) => idOf.virtualServer(virtualServerKey(server))),

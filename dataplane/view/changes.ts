@@ -2,7 +2,10 @@ import { misplaced, sameSequence } from '../collections.ts'
 import { entryName } from '../entry-id.ts'
 import { type Entry, type NodeHoldings, placedEntries } from './holdings.ts'
 
-/** One entry of one node that was added, removed, changed its text or moved within its chain. Counters are no change. */
+/**
+ * One entry of one node that was added, removed, changed its text or moved within its chain.
+ * Counters are no change.
+ */
 export interface Change {
   node: string
   /** The id of the entry (holdings.ts), or `kube-proxy` for a change of its mode. */
@@ -15,7 +18,10 @@ export interface Change {
   before?: string
 }
 
-/** What changed on a node, in the order of the tree, what was removed last. A node that was not read has no changes. */
+/**
+ * What changed on a node, in the order of the tree, what was removed last. A node that was not read
+ * has no changes.
+ */
 export function changesBetween(before: NodeHoldings, after: NodeHoldings): Change[] {
   const { node } = after
   if (before.trouble !== undefined || after.trouble !== undefined) return []
@@ -113,8 +119,9 @@ export interface TimelinePoint {
 const MOMENTS = 100
 
 /**
- * The moments with what the nodes hold now: a further one if something changed, else the latest one with new counters. Of a node
- * that could not be read it keeps what was last known, with the reason.
+ * The moments with what the nodes hold now: a further one if something changed, else the latest one
+ * with new counters. Of a node that could not be read it keeps what was last known, with the
+ * reason.
  */
 export function addMoment(
   moments: readonly TimelinePoint[],

@@ -1,12 +1,15 @@
 import { holdingEntries, type NodeHoldings } from './holdings.ts'
 import type { PacketPath, PathAction, PathEnd } from './packet-path.ts'
 
-/** Below this chance that as few packets as were counted came to a rule, kernel and prediction disagree. */
+/**
+ * Below this chance that as few packets as were counted came to a rule, kernel and prediction
+ * disagree.
+ */
 const IMPLAUSIBLE = 0.001
 
 /**
- * A path with what the kernel counted while `sent` new connections were made: packets at each rule, connections at each real server.
- * Where a rule has no counter (nf_tables) nothing is said.
+ * A path with what the kernel counted while `sent` new connections were made: packets at each rule,
+ * connections at each real server. Where a rule has no counter (nf_tables) nothing is said.
  */
 export function countedOn(
   path: PacketPath,
@@ -27,7 +30,8 @@ export function countedOn(
     hook,
     actions: actions.map((action): PathAction => {
       const counted = countOf(action.entries)
-      // One rule that does different things to parts of the connections (MASQUERADE by interface) has one counter for all.
+      // One rule that does different things to parts of the connections (MASQUERADE by interface)
+      // has one counter for all.
       const isShared = actions.some(
         (other) => other !== action && other.entries.join() === action.entries.join(),
       )

@@ -5,7 +5,10 @@ import { type NftChain, type NftTable, nftRuleLine, nftTitle } from '../nft-tabl
 import type { NodeState } from '../node-state.ts'
 import { normaliseSpec, targetOf } from '../rule.ts'
 
-/** What a node holds, as a tree that can be sent as JSON. Ids are stable from one snapshot to the next and unique on a node. */
+/**
+ * What a node holds, as a tree that can be sent as JSON. Ids are stable from one snapshot to the
+ * next and unique on a node.
+ */
 export interface NodeHoldings {
   node: string
   /** The mode that its kube-proxy reports. */
@@ -30,7 +33,9 @@ export type EntryKind =
   | 'element'
 
 export interface Entry {
-  /** Such as `iptables/nat/KUBE-SERVICES`; a rule's id contains its text and not its line number. */
+  /**
+   * Such as `iptables/nat/KUBE-SERVICES`; a rule's id contains its text and not its line number.
+   */
   id: string
   kind: EntryKind
   /** As the node's own tool prints it. */
@@ -45,7 +50,8 @@ export interface Entry {
 
 /**
  * What a node holds, read or predicted; groups that hold nothing are left out.
- * @param known the mode that its kube-proxy reports, and the live connections that IPVS counts (parseIpvsadmList)
+ * @param known the mode that its kube-proxy reports, and the live connections that IPVS counts
+ * (parseIpvsadmList)
  */
 export function holdingsOf(
   node: string,
@@ -68,7 +74,10 @@ export function holdingsOf(
   }
 }
 
-/** The entries of a prediction, whose rules are spelled as ids need them, without references: parsing rules takes nearly all the time. */
+/**
+ * The entries of a prediction, whose rules are spelled as ids need them, without references:
+ * parsing rules takes nearly all the time.
+ */
 export function outlineOf(state: NodeState): Entry[] {
   const tables = (state.nftables ?? []).map((table) => nftTableEntry(table, false))
   return [

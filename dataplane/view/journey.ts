@@ -1,4 +1,5 @@
-// One packet on its whole journey: every place on the nodes that it passes, as it leaves there, and what was changed there.
+// One packet on its whole journey: every place on the nodes that it passes, as it leaves there, and
+// what was changed there.
 
 import { printEndpoint } from '../ip-address.ts'
 import type { NodeState } from '../node-state.ts'
@@ -11,7 +12,10 @@ import { type Packet, tracePacket } from '../trace.ts'
 export interface Station {
   /** The node; empty outside of the cluster. */
   node: string
-  /** `Pod` and `process`: where it is sent, or arrives. `wire`: between two nodes, or a node and the outside. */
+  /**
+   * `Pod` and `process`: where it is sent, or arrives. `wire`: between two nodes, or a node and the
+   * outside.
+   */
   place: 'Pod' | 'process' | 'outside' | 'wire' | 'IPVS' | Hook
   /** At IPVS: the hook at which it takes the packet, as the kernel names it. */
   hook?: 'LOCAL_IN' | 'LOCAL_OUT'
@@ -34,7 +38,9 @@ export interface JourneyPacket {
   mark: string
 }
 
-/** Where Pods are, and the states of other nodes, for the rest of the journey after the first node. */
+/**
+ * Where Pods are, and the states of other nodes, for the rest of the journey after the first node.
+ */
 export interface Surroundings {
   /** The node of an address, its own or that of a Pod; undefined if it is neither. */
   nodeOf(address: string): string | undefined
@@ -43,8 +49,9 @@ export interface Surroundings {
 }
 
 /**
- * The journey of the most probable packet of a connection from its sender to where it arrives or is stopped, also on a second node.
- * With `destination`, of the one that arrives there, if one does. Throws as tracePacket does.
+ * The journey of the most probable packet of a connection from its sender to where it arrives or is
+ * stopped, also on a second node. With `destination`, of the one that arrives there, if one does.
+ * Throws as tracePacket does.
  */
 export function journeyOf(
   state: NodeState,

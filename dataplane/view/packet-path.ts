@@ -41,9 +41,15 @@ export interface PacketPath {
   ends: PathEnd[]
   /** The most probable packet on its whole journey; absent where the other nodes are not known. */
   journey?: Station[]
-  /** What conntrack remembers of the connection, as a sentence; absent for one that does not get through. */
+  /**
+   * What conntrack remembers of the connection, as a sentence; absent for one that does not get
+   * through.
+   */
   conntrack?: string
-  /** Where it is stopped, in words: the rule, the chain and the consequence for the sender. `rule` is empty where it lacks one. */
+  /**
+   * Where it is stopped, in words: the rule, the chain and the consequence for the sender. `rule`
+   * is empty where it lacks one.
+   */
   stop?: { hook: Hook; table: string; chain: string; rule: string; words: string }
 }
 
@@ -74,7 +80,10 @@ export interface PathOptions {
   isService: boolean
   /** For the journey. */
   surroundings?: Surroundings | undefined
-  /** The endpoint to which the journey goes, if packets can go there; default: the most probable one. */
+  /**
+   * The endpoint to which the journey goes, if packets can go there; default: the most probable
+   * one.
+   */
   destination?: string
 }
 
@@ -117,7 +126,8 @@ function stopOf(trace: Trace, packet: Packet, state: NodeState, node: string): P
   const words = `The packet ${place}. ${then === '' ? UNTRANSLATED : `${then}.`}`
   const [by] = trace.outcomes.length === 0 ? trace.lost : []
   if (by) return { hook: by.hook, table: by.table, chain: by.chain, rule: by.rule, words }
-  // Nothing stops what nothing translates: it is stuck where it last went to a chain of kube-proxy, or at the hook that should take it there.
+  // Nothing stops what nothing translates: it is stuck where it last went to a chain of kube-proxy,
+  // or at the hook that should take it there.
   const last = trace.steps.findLast(
     ({ hook, target, table }) =>
       hook !== 'POSTROUTING' && target !== undefined && /nat|kube-proxy/.test(table),
@@ -159,8 +169,9 @@ function entryId(
 }
 
 /**
- * The same packet in every mode that the node's kube-proxy has: the node's own mode first, from what it holds, the others from
- * predictions, with the node's own links and routes. Throws as tracePacket and predict do.
+ * The same packet in every mode that the node's kube-proxy has: the node's own mode first, from
+ * what it holds, the others from predictions, with the node's own links and routes. Throws as
+ * tracePacket and predict do.
  */
 export function pathsInAllModes(
   state: NodeState,

@@ -2,7 +2,10 @@ import { entryName } from '../entry-id.ts'
 import { targetOf } from '../rule.ts'
 import type { Entry } from './holdings.ts'
 
-/** What chains, sets and maps do that kube-proxy makes for no single Service, to follow "which" or "it". */
+/**
+ * What chains, sets and maps do that kube-proxy makes for no single Service, to follow "which" or
+ * "it".
+ */
 const PURPOSES: Record<string, string> = {
   'KUBE-SERVICES': 'finds packets to Services by their destination',
   'KUBE-NODEPORTS': 'finds packets to node ports and health checks',

@@ -16,7 +16,10 @@ export interface ContainerTarget extends PodTarget {
 }
 
 export interface ExecRequest {
-  /** A container of a Pod, or a whole node (the `nodes/NAME/exec` subresource that only this cluster has). */
+  /**
+   * A container of a Pod, or a whole node (the `nodes/NAME/exec` subresource that only this cluster
+   * has).
+   */
   target: ({ kind: 'pod' } & ContainerTarget) | { kind: 'node'; name: string }
   command: string[]
   tty: boolean
@@ -48,18 +51,31 @@ export interface UsageReport {
   pods: ReadonlyMap<string, ReadonlyMap<string, Usage>>
 }
 
-/** What the API server requests from the kubelets. All throw or reject with a StatusError if the target can't serve them. */
+/**
+ * What the API server requests from the kubelets. All throw or reject with a StatusError if the
+ * target can't serve them.
+ */
 export interface NodeBackend {
   exec(request: ExecRequest): StartCommand
-  /** Attaches to the input and output of a running container; killing the returned process only detaches. */
+  /**
+   * Attaches to the input and output of a running container; killing the returned process only
+   * detaches.
+   */
   attach(target: ContainerTarget): StartCommand
   /** Opens connections to TCP ports of a Pod's loopback interface. */
   dial(pod: PodTarget): (port: number) => Promise<GuestProcess>
-  /** Runs a shell script on a node to its end (`nodes/NAME/script`, which only this cluster has). */
+  /**
+   * Runs a shell script on a node to its end (`nodes/NAME/script`, which only this cluster has).
+   */
   script(node: string, text: string): Promise<ExecResult>
-  /** Resolves when the node's kube-proxy has programmed the current objects (`nodes/NAME/synced`), immediately if that is unknown. */
+  /**
+   * Resolves when the node's kube-proxy has programmed the current objects (`nodes/NAME/synced`),
+   * immediately if that is unknown.
+   */
   synced(node: string): Promise<void>
-  /** Ends when the log ends (or, following, when the container does); destroy it to stop following. */
+  /**
+   * Ends when the log ends (or, following, when the container does); destroy it to stop following.
+   */
   logs(request: LogRequest): Promise<Readable>
   usage(): Promise<UsageReport>
 }

@@ -41,14 +41,18 @@ interface Author {
 export interface WriteOptions {
   /** Everything is checked and filled in, nothing is stored. */
   dryRun?: boolean
-  /** The client that writes, for `metadata.managedFields`; absent for writes in process, which are not recorded. */
+  /**
+   * The client that writes, for `metadata.managedFields`; absent for writes in process, which are
+   * not recorded.
+   */
   author?: Author
 }
 
 /**
- * The API in process and synchronous, for controllers, scheduler, kubelet, kube-proxy and the HTTPS server: defaults, admission,
- * validation, allocation, versions, deletion rules. A resource is named by its plural, which is unique here across groups; `namespace`
- * is undefined for cluster-scoped kinds. Callers name the type of an object (client-node's V1Pod and so on fit).
+ * The API in process and synchronous, for controllers, scheduler, kubelet, kube-proxy and the HTTPS
+ * server: defaults, admission, validation, allocation, versions, deletion rules. A resource is
+ * named by its plural, which is unique here across groups; `namespace` is undefined for
+ * cluster-scoped kinds. Callers name the type of an object (client-node's V1Pod and so on fit).
  */
 export class Api {
   readonly store = new Store()
@@ -88,18 +92,22 @@ export class Api {
   }
 
   /**
-   * Adds an object. Throws StatusError: 400, 403, 404 (namespace), 422 Invalid, and last 409 AlreadyExists. Kubernetes (1.20–1.36) finds
-   * out that an object exists when it writes to etcd, so everything else is checked before (registry/generic/registry/store.go, Create):
+   * Adds an object. Throws StatusError: 400, 403, 404 (namespace), 422 Invalid, and last 409
+   * AlreadyExists. Kubernetes (1.20–1.36) finds out that an object exists when it writes to etcd,
+   * so everything else is checked before (registry/generic/registry/store.go, Create):
    *
    * | checked before AlreadyExists | by | answer |
    * |---|---|---|
    * | the namespace exists, and is not being deleted | admission, NamespaceLifecycle | 404, 403 |
-   * | the Pod's ServiceAccount exists | admission, ServiceAccount | 403 (not here: every account is accepted) |
+   * | the Pod's ServiceAccount exists | admission, ServiceAccount | 403 (not here: every account is
+   * accepted) |
    * | names, labels and all fields are valid | rest.BeforeCreate | 422 |
    * | the requested cluster IP is in the range and free | BeginCreate of Services | 422 |
-   * | requested node ports, also for health checks, are in the range and free | BeginCreate of Services | 422 |
+   * | requested node ports, also for health checks, are in the range and free | BeginCreate of
+   * Services | 422 |
    *
-   * So a second `create` of a Service with a fixed node port is refused because of the port, which the Service itself has.
+   * So a second `create` of a Service with a fixed node port is refused because of the port, which
+   * the Service itself has.
    */
   create<T extends KubeObject>(
     resourceName: string,
@@ -124,8 +132,9 @@ export class Api {
   }
 
   /**
-   * Replaces an object, or only its status. Throws 404, 409 Conflict for a stale metadata.resourceVersion or another uid, 422. An
-   * update without changes keeps the resourceVersion.
+   * Replaces an object, or only its status. Throws 404, 409 Conflict for a stale
+   * metadata.resourceVersion or another uid, 422. An update without changes keeps the
+   * resourceVersion.
    */
   update<T extends KubeObject>(
     resourceName: string,
@@ -167,9 +176,9 @@ export class Api {
   }
 
   /**
-   * Deletes an object, or marks it as being deleted while it has finalizers or a grace period: a Pod on a node waits for its kubelet,
-   * which deletes again with `gracePeriodSeconds: 0`. Returns its last state. Throws 404, 403 for built-in namespaces, 409 for failed
-   * preconditions.
+   * Deletes an object, or marks it as being deleted while it has finalizers or a grace period: a
+   * Pod on a node waits for its kubelet, which deletes again with `gracePeriodSeconds: 0`. Returns
+   * its last state. Throws 404, 403 for built-in namespaces, 409 for failed preconditions.
    */
   delete(
     resourceName: string,
@@ -193,8 +202,9 @@ export class Api {
   }
 
   /**
-   * First an ADDED for every present object, then each change, in order: after the write that caused it has returned, in a
-   * microtask; `previous` is the old state, if there was one. Returns a function that ends the watch.
+   * First an ADDED for every present object, then each change, in order: after the write that
+   * caused it has returned, in a microtask; `previous` is the old state, if there was one. Returns
+   * a function that ends the watch.
    */
   watch<T extends KubeObject>(
     resource: string,
@@ -215,7 +225,9 @@ export class Api {
     }
   }
 
-  /** Stores a new state; removes the object instead if it is being deleted and nothing waits for it. */
+  /**
+   * Stores a new state; removes the object instead if it is being deleted and nothing waits for it.
+   */
   #settle(
     resource: Resource,
     next: Stored,
@@ -295,7 +307,9 @@ function specOf(service: Stored): V1ServiceSpec {
   return service.spec as V1ServiceSpec
 }
 
-/** An API in memory with the namespaces and the `kubernetes` Service that exist in every cluster. */
+/**
+ * An API in memory with the namespaces and the `kubernetes` Service that exist in every cluster.
+ */
 export function createClusterApi({
   serviceCIDR = '10.96.0.0/16',
   nodePortRange = [30_000, 32_767],

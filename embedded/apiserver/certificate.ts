@@ -25,8 +25,8 @@ const oid = {
 }
 
 /**
- * A certificate of a server that is signed by itself (X.509 v3, EC P-256, RFC 5280), valid without an end, for these names and IPv4
- * addresses.
+ * A certificate of a server that is signed by itself (X.509 v3, EC P-256, RFC 5280), valid without
+ * an end, for these names and IPv4 addresses.
  */
 export function createServerTls(names: readonly string[] = serverNames): ServerTls {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
@@ -69,7 +69,8 @@ function pem(der: Buffer): string {
   return `-----BEGIN CERTIFICATE-----\n${lines.join('\n')}\n-----END CERTIFICATE-----\n`
 }
 
-// The few ASN.1 types of an X.509 certificate in DER (ITU-T X.690). 0xa0 + N is `[N]` around an element, 0x80 + N replaces its tag.
+// The few ASN.1 types of an X.509 certificate in DER (ITU-T X.690). 0xa0 + N is `[N]` around an
+// element, 0x80 + N replaces its tag.
 
 function element(tag: number, content: Uint8Array | string): Buffer {
   const { length } = content
@@ -93,7 +94,10 @@ const isTrue = element(0x01, Buffer.from([0xff]))
 /** The beginning of a bit string without unused bits at its end. */
 const wholeBytes = Buffer.from([0])
 
-/** Text of a kubeconfig that reaches one cluster (`server` is a URL, `ca` the PEM to trust) with a token, and nothing else. */
+/**
+ * Text of a kubeconfig that reaches one cluster (`server` is a URL, `ca` the PEM to trust) with a
+ * token, and nothing else.
+ */
 export function kubeconfig(options: {
   name: string
   server: string

@@ -64,7 +64,10 @@ const subresourceKinds: Readonly<Record<string, { group: string; version: string
     eviction: { group: 'policy', version: 'v1', kind: 'Eviction' },
   }
 
-/** The resources of one version. kubectl falls back to this form of discovery where it finds no aggregated one. */
+/**
+ * The resources of one version. kubectl falls back to this form of discovery where it finds no
+ * aggregated one.
+ */
 function resourceList(groupVersion: string): object {
   const own = discovered.filter((resource) => apiVersionOf(resource) === groupVersion)
   const list = own.flatMap(
@@ -97,18 +100,25 @@ function resourceList(groupVersion: string): object {
   return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources: list }
 }
 
-// OpenAPI, sufficient for kubectl to detect which query parameters a kind has. It has no schemas, which `kubectl explain` reads.
+// OpenAPI, sufficient for kubectl to detect which query parameters a kind has. It has no schemas,
+// which `kubectl explain` reads.
 const noFieldDocumentation = absentKind(
   'documentation of fields (kubernetes.io/docs/reference/kubernetes-api has it)',
 )
 
-/** `/openapi/v2` for older kubectl, which then skips its checks: the field 1, the version, of an empty Document message. */
+/**
+ * `/openapi/v2` for older kubectl, which then skips its checks: the field 1, the version, of an
+ * empty Document message.
+ */
 const emptyOpenApiV2 = {
   type: 'application/com.github.proto-openapi.spec.v2.v1.0+protobuf',
   bytes: Buffer.from([0x0a, 0x03, ...Buffer.from('2.0')]),
 }
 
-/** Which query parameters the kinds take: kubectl searches the operations of this document for a kind, and does not read their paths. */
+/**
+ * Which query parameters the kinds take: kubectl searches the operations of this document for a
+ * kind, and does not read their paths.
+ */
 const openApiV3 = {
   openapi: '3.0.0',
   info: { title: 'Kubernetes', version: 'v1' },

@@ -15,7 +15,10 @@ export class FieldErrors {
     this.add('FieldValueRequired', field, detail ? `Required value: ${detail}` : 'Required value')
   }
 
-  /** The limit is of the field's values together (`field.TooLong`, in the words of Kubernetes from 1.32 on). */
+  /**
+   * The limit is of the field's values together (`field.TooLong`, in the words of Kubernetes from
+   * 1.32 on).
+   */
   tooLong(field: string, limitBytes: number): void {
     const message = `Too long: may not be more than ${limitBytes} bytes`
     this.add('FieldValueTooLong', field, message)
@@ -37,7 +40,10 @@ const serviceName = '[a-z]([-a-z0-9]*[a-z0-9])?'
 const name = '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]'
 const dataKey = '[-._a-zA-Z0-9]+'
 
-/** The syntax of names and labels: RFC 1123, RFC 1035 and Kubernetes' qualified names, with Kubernetes' messages. */
+/**
+ * The syntax of names and labels: RFC 1123, RFC 1035 and Kubernetes' qualified names, with
+ * Kubernetes' messages.
+ */
 const syntaxes = {
   subdomain: {
     pattern: subdomain,

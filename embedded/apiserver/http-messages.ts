@@ -68,7 +68,10 @@ export async function readBody(request: IncomingMessage): Promise<Buffer> {
   throw new StatusError('RequestEntityTooLarge', `Request entity too large: limit is ${limit}`)
 }
 
-/** The object in a body of JSON or protobuf, empty for an empty body; 415 for other types, 400 for an invalid body. */
+/**
+ * The object in a body of JSON or protobuf, empty for an empty body; 415 for other types, 400 for
+ * an invalid body.
+ */
 export async function readObject(request: IncomingMessage, schema: Schema): Promise<JsonObject> {
   const type = mediaType(request)
   if (type !== protobufType && type !== '' && type !== 'application/json')
@@ -104,7 +107,10 @@ function mediaType(request: IncomingMessage): string {
   return (request.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? ''
 }
 
-/** Of Go's decoder of JSON (maxNestingDepth of encoding/json/scanner.go); deeper values would exhaust the stack. */
+/**
+ * Of Go's decoder of JSON (maxNestingDepth of encoding/json/scanner.go); deeper values would
+ * exhaust the stack.
+ */
 const deepest = 10_000
 
 /** Whether arrays and objects are nested deeper than allowed; also of text that is no JSON. */

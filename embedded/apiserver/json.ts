@@ -24,7 +24,10 @@ export function sameJson(a: unknown, b: unknown): boolean {
   return true
 }
 
-/** Freezes a value that the store and all its readers share, so that an accidental write fails immediately. */
+/**
+ * Freezes a value that the store and all its readers share, so that an accidental write fails
+ * immediately.
+ */
 export function deepFreeze<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
   for (const child of Object.values(value)) deepFreeze(child)

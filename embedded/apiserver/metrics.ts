@@ -9,7 +9,10 @@ const quantities = ({ nanocores, kibibytes }: Usage) => ({
   memory: `${kibibytes}Ki`,
 })
 
-/** `kubectl top`: the current usage of nodes or Pods, measured over one second, or of the one that is named (404 if it is missing). */
+/**
+ * `kubectl top`: the current usage of nodes or Pods, measured over one second, or of the one that
+ * is named (404 if it is missing).
+ */
 export async function metricsOf(
   api: Api,
   backend: NodeBackend,

@@ -24,7 +24,10 @@ export function timestamp(time: Date | number = Date.now()): string {
   return `${new Date(time).toISOString().slice(0, 19)}Z`
 }
 
-/** A new object from a draft, with the metadata that the server sets. Throws 400 without a namespace or with a resourceVersion. */
+/**
+ * A new object from a draft, with the metadata that the server sets. Throws 400 without a namespace
+ * or with a resourceVersion.
+ */
 export function newMetadata(
   resource: Resource,
   namespace: string | undefined,
@@ -65,7 +68,10 @@ export function admitToNamespace(store: Store, resource: Resource, object: Store
   )
 }
 
-/** apimachinery's alphabet for generated names: no vowels and no 0, 1, 3, to avoid words and misreading. */
+/**
+ * apimachinery's alphabet for generated names: no vowels and no 0, 1, 3, to avoid words and
+ * misreading.
+ */
 export const nameAlphabet = 'bcdfghjklmnpqrstvwxz2456789'
 
 /** The end of a name from generateName. */
@@ -81,7 +87,10 @@ export function withStatusOf(old: Stored, object: Stored, resource: Resource): S
   return next
 }
 
-/** The client's object with what belongs to the server or to the status subresource taken from the stored one. */
+/**
+ * The client's object with what belongs to the server or to the status subresource taken from the
+ * stored one.
+ */
 export function withSpecOf(old: Stored, object: Stored, resource: Resource): Stored {
   const next: Stored = {
     ...object,
@@ -108,7 +117,10 @@ export function substanceOf(object: Stored): unknown {
   return substance
 }
 
-/** The object with its deletion recorded: time and grace period, which a second delete may only shorten. */
+/**
+ * The object with its deletion recorded: time and grace period, which a second delete may only
+ * shorten.
+ */
 export function markDeleted(resource: Resource, old: Stored, options: DeleteOptions): Stored {
   const object = wireCopy(old)
   const { metadata } = object
@@ -125,7 +137,10 @@ export function markDeleted(resource: Resource, old: Stored, options: DeleteOpti
   return object
 }
 
-/** Whether an object is removed now: it is being deleted, and no finalizer, kubelet or content of a namespace holds it. */
+/**
+ * Whether an object is removed now: it is being deleted, and no finalizer, kubelet or content of a
+ * namespace holds it.
+ */
 export function canGo({ name }: Resource, { metadata }: Stored): boolean {
   const { deletionTimestamp, finalizers = [], deletionGracePeriodSeconds = 0 } = metadata
   const isHeld =

@@ -1,15 +1,20 @@
 import { isJsonObject, type Json, type JsonObject, sameJson, wireCopy } from './json.ts'
 import { badRequest, StatusError } from './status-error.ts'
 
-/** As in Kubernetes (maxJSONPatchOperations of k8s.io/apiserver, pkg/endpoints/handlers/patch.go). */
+/**
+ * As in Kubernetes (maxJSONPatchOperations of k8s.io/apiserver, pkg/endpoints/handlers/patch.go).
+ */
 const mostOperations = 10_000
 
-/** As in Kubernetes (JSONPatchMaxCopyBytes, pkg/server/config.go): copies of copies double in size. */
+/**
+ * As in Kubernetes (JSONPatchMaxCopyBytes, pkg/server/config.go): copies of copies double in size.
+ */
 const mostCopiedBytes = 3 * 1024 * 1024
 
 /**
- * A copy with a JSON patch applied (RFC 6902). Throws 400 for an invalid patch, 413 for too many operations, 422 for an operation that
- * can't be applied and for more copied bytes than a genuine API server allows.
+ * A copy with a JSON patch applied (RFC 6902). Throws 400 for an invalid patch, 413 for too many
+ * operations, 422 for an operation that can't be applied and for more copied bytes than a genuine
+ * API server allows.
  */
 export function jsonPatch(target: Json, patch: Json): Json {
   if (!Array.isArray(patch))

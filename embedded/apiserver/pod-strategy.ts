@@ -151,7 +151,10 @@ export const podStrategy: Strategy<V1Pod> = {
   },
 }
 
-/** What admission plugins add to a new Pod: its account, its priority and the tolerations of a node that is lost. */
+/**
+ * What admission plugins add to a new Pod: its account, its priority and the tolerations of a node
+ * that is lost.
+ */
 function admit(spec: V1PodSpec): void {
   const account = spec.serviceAccountName || 'default'
   const priority = { priority: 0, preemptionPolicy: 'PreemptLowerPriority' }

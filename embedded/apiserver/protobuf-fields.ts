@@ -1,8 +1,9 @@
 /**
- * Field numbers of the messages that kubectl sends (the generated.proto files of k8s.io/api and k8s.io/apimachinery), by the
- * class that describes the message, without what the server sets, times and status. Fields are listed in the order of their
- * numbers, from 1; `9=name` skips to a number, `@X` is an inlined message, `!` marks numbers and booleans that are always written,
- * for which zero means absent.
+ * Field numbers of the messages that kubectl sends (the generated.proto files of k8s.io/api and
+ * k8s.io/apimachinery), by the class that describes the message, without what the server sets,
+ * times and status. Fields are listed in the order of their numbers, from 1; `9=name` skips to a
+ * number, `@X` is an inlined message, `!` marks numbers and booleans that are always written, for
+ * which zero means absent.
  */
 export const protobufFields: Readonly<Record<string, string>> = {
   LocalObjectReference: 'name',

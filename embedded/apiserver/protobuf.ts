@@ -4,8 +4,8 @@ import { apiVersionOf, bodyKinds, resources } from './resource.ts'
 import type { FieldType, Schema } from './schema.ts'
 import { badRequest } from './status-error.ts'
 
-// kubectl from 1.32 on and other Go clients send built-in kinds as protobuf. Requests are read here; answers are always
-// JSON, which those clients accept.
+// kubectl from 1.32 on and other Go clients send built-in kinds as protobuf. Requests are read
+// here; answers are always JSON, which those clients accept.
 
 const magic = Buffer.from('k8s\0')
 

@@ -46,7 +46,10 @@ export function shaped(call: ApiCall, object: Stored, headers = true): object {
   return tableFor(call, [object], object.metadata.resourceVersion, headers)
 }
 
-/** GET of a list: always all current objects. The API allows a server to ignore `limit` and an older `resourceVersion`. */
+/**
+ * GET of a list: always all current objects. The API allows a server to ignore `limit` and an older
+ * `resourceVersion`.
+ */
 export function answerList(call: ApiCall): object {
   const { api, resource } = call
   revisionOf(call)
@@ -69,7 +72,10 @@ function listOf(resource: Resource, items: readonly Stored[], resourceVersion: s
   }
 }
 
-/** The `resourceVersion` of a list or watch, 0 if any will do. Throws 400 for other text, 410 for a version of an earlier cluster. */
+/**
+ * The `resourceVersion` of a list or watch, 0 if any will do. Throws 400 for other text, 410 for a
+ * version of an earlier cluster.
+ */
 function revisionOf({ query, api }: ApiCall): number {
   const version = query.get('resourceVersion') ?? ''
   if (!/^\d*$/.test(version))
@@ -84,8 +90,9 @@ const defaultTimeoutSeconds = 45 * 60
 const backlogLimit = 64 * 1024 * 1024
 
 /**
- * Answers with a stream of changes, one JSON object a line: from `resourceVersion` on, or from the present state (first
- * an ADDED for every object). Bookmarks are not sent; a server may leave them out.
+ * Answers with a stream of changes, one JSON object a line: from `resourceVersion` on, or from the
+ * present state (first an ADDED for every object). Bookmarks are not sent; a server may leave them
+ * out.
  */
 export function answerWatch(call: ApiCall): undefined {
   const { api, query, resource, response } = call
@@ -125,7 +132,8 @@ export function answerWatch(call: ApiCall): undefined {
   response.flushHeaders()
   const unsubscribe = api.store.subscribe((event) => {
     if (event.resource === resource.name) forward(event)
-    // A client that doesn't read is disconnected, as in Kubernetes; it reconnects with its last version.
+    // A client that doesn't read is disconnected, as in Kubernetes; it reconnects with its last
+    // version.
     if (response.writableLength > backlogLimit) response.destroy()
   })
   const seconds = Math.min(number(query, 'timeoutSeconds') || defaultTimeoutSeconds, 86_400)
@@ -142,7 +150,10 @@ export function answerWatch(call: ApiCall): undefined {
 
 type StoreChange = Pick<StoreEvent, 'type' | 'object' | 'previous'>
 
-/** The change as a client with selectors sees it: what no longer matches is DELETED, what newly matches is ADDED. */
+/**
+ * The change as a client with selectors sees it: what no longer matches is DELETED, what newly
+ * matches is ADDED.
+ */
 function transition(
   { type, object, previous }: StoreChange,
   selected: (object: Stored) => boolean,

@@ -7,8 +7,8 @@ export interface Resource {
   name: string
   kind: string
   /**
-   * `measured`: for each request, without stored objects. `reviewed`: what a client posts is answered and not stored. `refused`:
-   * every request, by name.
+   * `measured`: for each request, without stored objects. `reviewed`: what a client posts is
+   * answered and not stored. `refused`: every request, by name.
    */
   served: 'stored' | 'measured' | 'reviewed' | 'refused'
   /** Empty for the core group. */
@@ -19,7 +19,10 @@ export interface Resource {
   namespaced: boolean
   /** Class name in @kubernetes/client-node that describes the fields, such as `V1Pod`. */
   schema: string
-  /** With `status`, writes to the main resource leave the object's status alone and the other way round. */
+  /**
+   * With `status`, writes to the main resource leave the object's status alone and the other way
+   * round.
+   */
   subresources: readonly string[]
   /** `metadata.generation` counts the changes of the specification. */
   generation: boolean
@@ -128,7 +131,10 @@ export const resources: readonly Resource[] = [
   resource('coordination.k8s.io', 'Lease', 'leases'),
 ]
 
-/** Versions for old clients, which discovery does not list: a genuine kube-proxy before 1.21 reads EndpointSlices as v1beta1. */
+/**
+ * Versions for old clients, which discovery does not list: a genuine kube-proxy before 1.21 reads
+ * EndpointSlices as v1beta1.
+ */
 const olderVersions: readonly Resource[] = [
   resource('discovery.k8s.io', 'EndpointSlice', 'endpointslices', {
     version: 'v1beta1',
@@ -136,7 +142,10 @@ const olderVersions: readonly Resource[] = [
   }),
 ]
 
-/** An EndpointSlice as discovery.k8s.io/v1beta1 shows it: an endpoint's node is part of its `topology` (KEP-752). */
+/**
+ * An EndpointSlice as discovery.k8s.io/v1beta1 shows it: an endpoint's node is part of its
+ * `topology` (KEP-752).
+ */
 function sliceV1beta1(slice: JsonObject): JsonObject {
   const endpoints = (slice.endpoints ?? []) as JsonObject[]
   return {
@@ -214,7 +223,10 @@ export const discovered: readonly Resource[] = [
   }),
 ]
 
-/** Kinds of request bodies that are not stored; their fields are those of client-node's class `V1KIND`. */
+/**
+ * Kinds of request bodies that are not stored; their fields are those of client-node's class
+ * `V1KIND`.
+ */
 export const bodyKinds: readonly string[] = [
   ...['Scale', 'DeleteOptions', 'Eviction'],
   ...['SelfSubjectReview', 'SelfSubjectAccessReview', 'SelfSubjectRulesReview'],
@@ -246,12 +258,16 @@ const substituted = new Map([
   ['controllerrevisions', 'history of DaemonSets (`kubectl apply` the earlier manifest)'],
 ])
 
-/** Reads `/api/v1/…` and `/apis/GROUP/VERSION/…`; everything else is a `document`. Throws 404 for what this API does not have. */
+/**
+ * Reads `/api/v1/…` and `/apis/GROUP/VERSION/…`; everything else is a `document`. Throws 404 for
+ * what this API does not have.
+ */
 export function parsePath(path: string): PathTarget {
   const [root, ...rest] = path.split('/').filter(Boolean).map(decoded)
   const [group, version, ...place] = root === 'api' ? ['', ...rest] : rest
   if ((root !== 'api' && root !== 'apis') || place.length === 0) return { is: 'document' }
-  // `/namespaces/NS/pods` is a list of Pods, `/namespaces/NS/status` belongs to the namespace itself.
+  // `/namespaces/NS/pods` is a list of Pods, `/namespaces/NS/status` belongs to the namespace
+  // itself.
   const inNamespace =
     place[0] === 'namespaces' && (group !== '' || discovered.some(isNamed(group, place[2])))
   const [namespace, plural, name, subresource, ...more] = inNamespace

@@ -40,7 +40,10 @@ const quantities = [
   'used',
 ]
 
-/** The schema of every served kind, from the model classes of client-node that it needs: the whole package takes a second to load. */
+/**
+ * The schema of every served kind, from the model classes of client-node that it needs: the whole
+ * package takes a second to load.
+ */
 export async function loadSchema(): Promise<Schema> {
   const schema = new Map<string, Map<string, FieldType>>()
   async function load(name: string): Promise<void> {
@@ -110,8 +113,9 @@ export function notOfKind({ kind, version }: KindSchema, why: string): StatusErr
 }
 
 /**
- * Reads an object of a kind as Kubernetes' decoder does: nulls are absent fields, a value of the wrong type throws 400 with Go's
- * error message. `unknown` are the paths of fields that the kind doesn't have (`spec.ports[0].prot`); they are left out of the value.
+ * Reads an object of a kind as Kubernetes' decoder does: nulls are absent fields, a value of the
+ * wrong type throws 400 with Go's error message. `unknown` are the paths of fields that the kind
+ * doesn't have (`spec.ports[0].prot`); they are left out of the value.
  */
 export function decode(
   schema: Schema,

@@ -16,7 +16,10 @@ const requirement = new RegExp(
 )
 const value = /^(?:[a-zA-Z0-9](?:[-a-zA-Z0-9_.]*[a-zA-Z0-9])?)?$/
 
-/** Parses the label selector of a query (`app=web,tier in (a,b),!old`). Throws 400 with the part that can't be read. */
+/**
+ * Parses the label selector of a query (`app=web,tier in (a,b),!old`). Throws 400 with the part
+ * that can't be read.
+ */
 export function parseLabelSelector(text: string): LabelSelector {
   // At the commas that are not in parentheses.
   const parts = text.trim() === '' ? [] : text.split(/,(?![^(]*\))/)
@@ -45,7 +48,10 @@ function parseRequirement(text: string): LabelRequirement {
   return { key, operator: equality === '!=' || set === 'notin' ? 'NotIn' : 'In', values }
 }
 
-/** The predicate of a field selector (`spec.nodeName=a,status.phase!=Running`). Throws 400 for a field that it can't name. */
+/**
+ * The predicate of a field selector (`spec.nodeName=a,status.phase!=Running`). Throws 400 for a
+ * field that it can't name.
+ */
 function parseFieldSelector(text: string, resource: Resource): (object: KubeObject) => boolean {
   const allowed = [
     'metadata.name',

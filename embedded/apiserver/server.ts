@@ -47,7 +47,10 @@ export interface ApiServer {
   close(): Promise<void>
 }
 
-/** The limit of a request's line and headers, as in genuine API servers (MaxHeaderBytes): the command of an exec is in the line. */
+/**
+ * The limit of a request's line and headers, as in genuine API servers (MaxHeaderBytes): the
+ * command of an exec is in the line.
+ */
 const HEADER_BYTES = 1 << 20
 
 /** Serves the API over HTTPS on a free port of 127.0.0.1. */

@@ -9,14 +9,20 @@ export interface ServiceRanges {
   nodePortRange: [number, number]
 }
 
-/** Whether a Service of its type has a cluster IP, may have node ports, and needs a port for health checks. */
+/**
+ * Whether a Service of its type has a cluster IP, may have node ports, and needs a port for health
+ * checks.
+ */
 export const needsClusterIP = ({ type }: V1ServiceSpec) => type !== 'ExternalName'
 export const hasNodePorts = ({ type }: V1ServiceSpec) =>
   type === 'NodePort' || type === 'LoadBalancer'
 export const needsHealthCheckPort = ({ type, externalTrafficPolicy }: V1ServiceSpec) =>
   type === 'LoadBalancer' && externalTrafficPolicy === 'Local'
 
-/** Allocates the cluster IP and node ports that a Service lacks, or reports faults of requested ones. `others` are the other Services. */
+/**
+ * Allocates the cluster IP and node ports that a Service lacks, or reports faults of requested
+ * ones. `others` are the other Services.
+ */
 export function allocateService(
   spec: V1ServiceSpec,
   others: readonly V1ServiceSpec[],
@@ -53,7 +59,10 @@ export function allocateService(
 /** Takes the node port that is asked for, or a free one, for a field. */
 type TakePort = (asked: number | undefined, field: string) => number
 
-/** Ports of one Service with the same number but different protocols share a node port, as in Kubernetes. */
+/**
+ * Ports of one Service with the same number but different protocols share a node port, as in
+ * Kubernetes.
+ */
 function allocateNodePorts(ports: readonly V1ServicePort[], take: TakePort): void {
   const asked = new Map(
     ports.flatMap((port, index) => (port.nodePort ? [[port.nodePort, index] as const] : [])),
@@ -102,7 +111,10 @@ function allocateClusterIP(
   if (spec.clusterIP) spec.clusterIPs = [spec.clusterIP]
 }
 
-/** A free number of a range, from a random start; the lower `band`, for static allocation, comes last (KEP-3070, KEP-3668). */
+/**
+ * A free number of a range, from a random start; the lower `band`, for static allocation, comes
+ * last (KEP-3070, KEP-3668).
+ */
 function freeNumber(
   first: number,
   size: number,

@@ -58,7 +58,10 @@ const serviceRules: FieldRules = {
   spec: check.each<k8s.V1ServiceSpec>((spec, _, errors) => validateType(spec, errors)),
 }
 
-/** core/v1 and the registry of Services: an update keeps what the old state was allocated. This cluster supports IPv4 only. */
+/**
+ * core/v1 and the registry of Services: an update keeps what the old state was allocated. This
+ * cluster supports IPv4 only.
+ */
 export const serviceStrategy: Strategy<k8s.V1Service> = {
   defaults: {
     '': { spec: { type: 'ClusterIP', sessionAffinity: 'None' }, status: { loadBalancer: {} } },
@@ -104,7 +107,10 @@ export const serviceStrategy: Strategy<k8s.V1Service> = {
 const isExternal = (spec: k8s.V1ServiceSpec) =>
   hasNodePorts(spec) || (spec.type === 'ClusterIP' && Boolean(spec.externalIPs?.length))
 
-/** Keeps allocated values that an update omits, and removes unchanged values that its type does not use. */
+/**
+ * Keeps allocated values that an update omits, and removes unchanged values that its type does not
+ * use.
+ */
 function carryAllocations(spec: k8s.V1ServiceSpec, old: k8s.V1ServiceSpec): void {
   const portOf = ({ port, protocol }: k8s.V1ServicePort) =>
     old.ports?.find((other) => other.port === port && other.protocol === protocol)

@@ -5,7 +5,10 @@ import { noticeEnd } from './paused-connection.ts'
 
 // SPDY/3.1 as far as Kubernetes uses it for exec, attach and port-forward.
 
-/** The first word of control frames: the control bit, version 3 and a type. Below are the numbers of streams. */
+/**
+ * The first word of control frames: the control bit, version 3 and a type. Below are the numbers of
+ * streams.
+ */
 const control = {
   any: 0x8003_0000,
   synStream: 0x8003_0001,
@@ -54,8 +57,9 @@ export interface SpdyStream extends ClientStream {
 }
 
 /**
- * Serves a SPDY/3.1 connection as Kubernetes uses it: only the client opens streams, and flow control windows are ignored, as by
- * spdystream, the library of kubectl and kubelet. `opened` is called for each new stream.
+ * Serves a SPDY/3.1 connection as Kubernetes uses it: only the client opens streams, and flow
+ * control windows are ignored, as by spdystream, the library of kubectl and kubelet. `opened` is
+ * called for each new stream.
  */
 export function serveSpdy(socket: Duplex, opened: (stream: SpdyStream) => void): void {
   // All header blocks of a direction share one compression state.
@@ -165,8 +169,8 @@ function transformed(zlib: Deflate | Inflate, block: Buffer): Promise<Buffer> {
   })
 }
 
-// The dictionary that SPDY/3 compresses header blocks with (SPDY Protocol draft 3, 2.6.10.1): words with their
-// lengths, then plain text.
+// The dictionary that SPDY/3 compresses header blocks with (SPDY Protocol draft 3, 2.6.10.1): words
+// with their lengths, then plain text.
 
 const message =
   'options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow ' +

@@ -39,7 +39,10 @@ export interface StoreEvent {
   previous?: Stored
 }
 
-/** What is kept at least for resumed watches, and at most twice; the objects are counted as JSON text. */
+/**
+ * What is kept at least for resumed watches, and at most twice; the objects are counted as JSON
+ * text.
+ */
 const KEPT_CHANGES = 20_000
 const KEPT_CHARACTERS = 64 * 1024 * 1024
 
@@ -47,7 +50,10 @@ function storeKey({ namespace, name }: Pick<ObjectMeta, 'namespace' | 'name'>): 
   return `${namespace ?? ''}/${name}`
 }
 
-/** Objects by resource and key, every change numbered by one revision counter, with a bounded history. */
+/**
+ * Objects by resource and key, every change numbered by one revision counter, with a bounded
+ * history.
+ */
 export class Store {
   readonly #tables = new Map(resources.map((resource) => [resource, new Map<string, Stored>()]))
   readonly #listeners = new Set<(event: StoreEvent) => void>()
@@ -62,7 +68,8 @@ export class Store {
     return this.#current
   }
 
-  // The caller names the type of what it stored under a resource; the store itself knows only metadata.
+  // The caller names the type of what it stored under a resource; the store itself knows only
+  // metadata.
   get<T extends KubeObject = Stored>(
     resource: string,
     namespace: string | undefined,
@@ -71,7 +78,10 @@ export class Store {
     return this.#table(resource).get(storeKey({ namespace, name })) as T | undefined
   }
 
-  /** All objects of a resource, in no particular order: many times faster than `list` where there are thousands. */
+  /**
+   * All objects of a resource, in no particular order: many times faster than `list` where there
+   * are thousands.
+   */
   all<T extends KubeObject = Stored>(resource: string): T[] {
     return [...this.#table(resource).values()] as KubeObject[] as T[]
   }
@@ -96,13 +106,19 @@ export class Store {
     return this.#record(resource, object, true)
   }
 
-  /** Calls back synchronously at each change, in order. Returns a function that ends the subscription. */
+  /**
+   * Calls back synchronously at each change, in order. Returns a function that ends the
+   * subscription.
+   */
   subscribe(listener: (event: StoreEvent) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
   }
 
-  /** Changes of a resource after a revision. Throws 410 Expired when the history doesn't reach back that far. */
+  /**
+   * Changes of a resource after a revision. Throws 410 Expired when the history doesn't reach back
+   * that far.
+   */
   since(resource: string, revision: number): StoreEvent[] {
     if (revision < this.#compacted)
       throw new StatusError('Expired', `too old resource version: ${revision} (${this.#compacted})`)

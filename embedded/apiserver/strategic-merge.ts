@@ -3,8 +3,8 @@ import { innermost, type Schema } from './schema.ts'
 import { badRequest } from './status-error.ts'
 
 /**
- * The keys by which strategic merge patches match items of a list, by `Type.field` (the `patchMergeKey` tags of the API types, of
- * specifications); other lists are replaced completely.
+ * The keys by which strategic merge patches match items of a list, by `Type.field` (the
+ * `patchMergeKey` tags of the API types, of specifications); other lists are replaced completely.
  */
 const patchKeys: Readonly<Record<string, string>> = {
   'V1ObjectMeta.ownerReferences': 'uid',
@@ -25,9 +25,10 @@ const patchKeys: Readonly<Record<string, string>> = {
 }
 
 /**
- * Applies a strategic merge patch: lists with a merge key merge item by item, and the directives `$patch` (replace,
- * delete, merge), `$retainKeys`, `$setElementOrder/…` and `$deleteFromPrimitiveList/…` are obeyed. Throws 400 for a
- * list item without its merge key or an unknown directive.
+ * Applies a strategic merge patch: lists with a merge key merge item by item, and the directives
+ * `$patch` (replace, delete, merge), `$retainKeys`, `$setElementOrder/…` and
+ * `$deleteFromPrimitiveList/…` are obeyed. Throws 400 for a list item without its merge key or an
+ * unknown directive.
  */
 export function strategicMerge(
   target: JsonObject,
@@ -113,8 +114,8 @@ function comparable(value: Json | undefined): string {
 }
 
 /**
- * A list whose items are found by their merge key. By a map: a search through the list for each item of a patch of 350 kB took 37 s, in
- * which the API server served nobody.
+ * A list whose items are found by their merge key. By a map: a search through the list for each
+ * item of a patch of 350 kB took 37 s, in which the API server served nobody.
  */
 class KeyedList {
   readonly #items: (Json | undefined)[]
@@ -140,7 +141,10 @@ class KeyedList {
     return place === undefined ? undefined : this.#items[place]
   }
 
-  /** Replaces the first item with the key of another one, or appends it; undefined deletes all of that key. */
+  /**
+   * Replaces the first item with the key of another one, or appends it; undefined deletes all of
+   * that key.
+   */
   set(like: JsonObject, item: JsonObject | undefined): void {
     const value = comparable(like[this.#key])
     const places = this.#places.get(value) ?? []
@@ -157,14 +161,18 @@ class KeyedList {
   }
 }
 
-/** The fields that a patch is applied to: `$patch` and `$retainKeys` decide. Undefined if it deletes the object. */
+/**
+ * The fields that a patch is applied to: `$patch` and `$retainKeys` decide. Undefined if it deletes
+ * the object.
+ */
 function startingPoint(before: JsonObject, changes: JsonObject): JsonObject | undefined {
   const { $patch: directive = 'merge', $retainKeys: kept } = changes
   if (directive === 'delete') return undefined
   if (directive !== 'replace' && directive !== 'merge')
     throw badRequest(`Unknown patch type found: ${JSON.stringify(directive)}`)
   const fields = Object.entries(directive === 'replace' ? {} : before)
-  // `$retainKeys: [a, b]` keeps only these existing fields, for example when a volume changes its source.
+  // `$retainKeys: [a, b]` keeps only these existing fields, for example when a volume changes its
+  // source.
   const retained = Array.isArray(kept) ? fields.filter(([key]) => kept.includes(key)) : fields
   return Object.fromEntries(retained)
 }
@@ -190,7 +198,10 @@ function applyListDirectives(
   }
 }
 
-/** Items listed in `order` are in that order; others keep their position relative to their old neighbours. */
+/**
+ * Items listed in `order` are in that order; others keep their position relative to their old
+ * neighbours.
+ */
 function reorder(list: Json[], order: Json[], before: Json[], key: string | undefined): Json[] {
   const identity = (item: Json): string =>
     key !== undefined && isJsonObject(item) ? `key ${comparable(item[key])}` : comparable(item)

@@ -85,7 +85,10 @@ const strategies = {
   cronjobs: cronJobStrategy,
 }
 
-/** The strategy of a resource. Stored objects and client-node's classes differ only in dates, which no strategy reads. */
+/**
+ * The strategy of a resource. Stored objects and client-node's classes differ only in dates, which
+ * no strategy reads.
+ */
 export function strategyOf(resource: string): Strategy<Stored> {
   return (strategies as Record<string, object>)[resource] ?? {}
 }

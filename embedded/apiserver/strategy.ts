@@ -8,8 +8,9 @@ import {
 import { fill, isAbsent, isJsonObject } from './json.ts'
 
 /**
- * What the API fills in and checks before it stores an object of one kind: mostly data, values and checks by the pattern of the
- * fields that they are for. Functions may change `object`, never `old`, its state before an update.
+ * What the API fills in and checks before it stores an object of one kind: mostly data, values and
+ * checks by the pattern of the fields that they are for. Functions may change `object`, never
+ * `old`, its state before an update.
  */
 export interface Strategy<T> {
   defaults?: Defaults
@@ -28,20 +29,26 @@ interface FieldPlace {
   value: unknown
 }
 
-/** Finds the faults of the fields that one pattern names. Absent fields have none, unless they are `required`. */
+/**
+ * Finds the faults of the fields that one pattern names. Absent fields have none, unless they are
+ * `required`.
+ */
 export type FieldCheck = (errors: FieldErrors, places: readonly FieldPlace[]) => void
 
 /** Checks by pattern. */
 export type FieldRules = Readonly<Record<string, FieldCheck | readonly FieldCheck[]>>
 
-/** The values of an object's fields that are left open, by the pattern of the object; a function gets the object first. */
+/**
+ * The values of an object's fields that are left open, by the pattern of the object; a function
+ * gets the object first.
+ */
 export type Defaults = Readonly<
   Record<string, Record<string, unknown> | ((object: never) => object)>
 >
 
 /**
- * The fields that a pattern such as `containers|initContainers[].ports[].name` names: `[]` means every item, `|` separates names. A
- * field may be absent, the objects around it may not.
+ * The fields that a pattern such as `containers|initContainers[].ports[].name` names: `[]` means
+ * every item, `|` separates names. A field may be absent, the objects around it may not.
  */
 export function fieldsAt(object: unknown, pattern: string, path = ''): FieldPlace[] {
   if (pattern === '') return [{ field: path, value: object }]
@@ -147,7 +154,10 @@ const labels = each<Record<string, string>>((own, field, errors) => {
   }
 })
 
-/** Of all keys and values of an object's annotations (TotalAnnotationSizeLimitB in apimachinery/pkg/api/validation). */
+/**
+ * Of all keys and values of an object's annotations (TotalAnnotationSizeLimitB in
+ * apimachinery/pkg/api/validation).
+ */
 const MOST_ANNOTATION_BYTES = 262_144
 
 /** Keys of annotations, and the size of all. */

@@ -5,7 +5,8 @@ import { noticeEnd } from './paused-connection.ts'
 import { type ClientStream, type SpdyStream, serveSpdy } from './spdy.ts'
 import { badRequest } from './status-error.ts'
 
-// kubectl opens exec, attach and port-forward as a WebSocket (since 1.30 and 1.31), or as SPDY/3.1 before that.
+// kubectl opens exec, attach and port-forward as a WebSocket (since 1.30 and 1.31), or as SPDY/3.1
+// before that.
 
 /** A request to switch a connection to another protocol. */
 export interface Upgrade {
@@ -25,7 +26,10 @@ export interface CommandTransport {
 
 const closeTimeoutMs = 5_000
 
-/** Channels of the remote command protocol over WebSocket: the first byte of every message. 255 closes one (v5 only). */
+/**
+ * Channels of the remote command protocol over WebSocket: the first byte of every message. 255
+ * closes one (v5 only).
+ */
 const channels: Readonly<Record<string, number>> = {
   stdin: 0,
   stdout: 1,
@@ -48,8 +52,9 @@ const portForwardProtocols: Protocols = {
 }
 
 /**
- * Accepts an upgraded connection for one command, with streams of the types `stdin`, `stdout`, `stderr`, `error` (the command's result)
- * and `resize` (the sizes of a terminal, a line of JSON each). Rejects with 400 for an unknown protocol.
+ * Accepts an upgraded connection for one command, with streams of the types `stdin`, `stdout`,
+ * `stderr`, `error` (the command's result) and `resize` (the sizes of a terminal, a line of JSON
+ * each). Rejects with 400 for an unknown protocol.
  */
 export async function acceptCommand(
   upgrade: Upgrade,
@@ -68,7 +73,10 @@ export async function acceptStreams(
   serveSpdy(client ? createWebSocketStream(client) : upgrade.socket, opened)
 }
 
-/** Switches to the protocol that the client asks for: to a WebSocket, or to SPDY on the socket itself. */
+/**
+ * Switches to the protocol that the client asks for: to a WebSocket, or to SPDY on the socket
+ * itself.
+ */
 async function accept(
   { request, socket, head }: Upgrade,
   protocols: Protocols,

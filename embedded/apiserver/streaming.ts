@@ -30,7 +30,10 @@ export interface UpgradeCall extends Upgrade {
 
 const upgraded = ['exec', 'attach', 'portforward']
 
-/** Serves `exec`, `attach` and `portforward` of Pods and `exec` of nodes. Rejects with 400, 404 or 500 before the upgrade. */
+/**
+ * Serves `exec`, `attach` and `portforward` of Pods and `exec` of nodes. Rejects with 400, 404 or
+ * 500 before the upgrade.
+ */
 export async function serveUpgrade(call: UpgradeCall): Promise<void> {
   const { api, backend, target, query } = call
   if (
@@ -67,7 +70,10 @@ function requestedStreams(query: URLSearchParams): string[] {
   return [...streams, 'error', ...(tty ? ['resize'] : [])]
 }
 
-/** The command that a client starts or attaches to. Throws 400 without a command, or for a wrong container. */
+/**
+ * The command that a client starts or attaches to. Throws 400 without a command, or for a wrong
+ * container.
+ */
 function startOf(
   { api, backend, query }: UpgradeCall,
   target: ResourceTarget,
@@ -94,7 +100,10 @@ function startOf(
 
 const sizeDeadlineMs = 500
 
-/** Connects a command with a client until one of them ends. With a terminal it first waits half a second for its size. */
+/**
+ * Connects a command with a client until one of them ends. With a terminal it first waits half a
+ * second for its size.
+ */
 async function runSession(start: StartCommand, transport: CommandTransport): Promise<void> {
   const [stdin, stdout, stderr, sizes] = ['stdin', 'stdout', 'stderr', 'resize'].map((type) =>
     transport.streams.get(type),
@@ -163,7 +172,9 @@ function finish({ streams, close }: CommandTransport, status: object): void {
   close()
 }
 
-/** The last message on the status channel: a code other than zero is sent as the cause `ExitCode`. */
+/**
+ * The last message on the status channel: a code other than zero is sent as the cause `ExitCode`.
+ */
 function exitStatus(exitCode: number): object {
   if (exitCode === 0) return { metadata: {}, status: 'Success' }
   return {
@@ -179,7 +190,10 @@ function failure(reason: string, message: string): object {
   return { metadata: {}, status: 'Failure', reason, message }
 }
 
-/** Forwards connections: for each one the client opens a stream for errors, then one for data with the same `requestid`. */
+/**
+ * Forwards connections: for each one the client opens a stream for errors, then one for data with
+ * the same `requestid`.
+ */
 function portForwarder(
   pod: string,
   dial: (port: number) => Promise<GuestProcess>,
@@ -218,12 +232,16 @@ async function forwardConnection(
   return errors.includes(' E connect') ? errors.trim().split(': ').at(-1) : undefined
 }
 
-/** Annotation of a Node: the time of the last command on it, or in one of its Pods that can change the node. */
+/**
+ * Annotation of a Node: the time of the last command on it, or in one of its Pods that can change
+ * the node.
+ */
 const LAST_COMMAND = 'kube-service-labs/last-command'
 
 /**
- * Records on a Node that a command runs there (`make exec`, `make shell`, `kubectl exec`), so that lab 8 can distinguish a manual
- * repair from one by kube-proxy. The project's own scripts are not recorded: they use `nodes/NAME/script`.
+ * Records on a Node that a command runs there (`make exec`, `make shell`, `kubectl exec`), so that
+ * lab 8 can distinguish a manual repair from one by kube-proxy. The project's own scripts are not
+ * recorded: they use `nodes/NAME/script`.
  */
 function noteCommand(api: Api, { target }: ExecRequest): void {
   const node = target.kind === 'node' ? target.name : nodeInReach(api, target)

@@ -58,7 +58,10 @@ export async function evict(call: ApiCall): Promise<object> {
   return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', code: 201 }
 }
 
-/** POST of `nodes/NAME/script`: runs the body, a shell script, to its end. Unlike `exec` it needs no separate connection or shell. */
+/**
+ * POST of `nodes/NAME/script`: runs the body, a shell script, to its end. Unlike `exec` it needs no
+ * separate connection or shell.
+ */
 export async function runNodeScript({
   backend,
   request,
@@ -97,7 +100,10 @@ export async function streamPodLog(call: ApiCall): Promise<undefined> {
   await pipeline(log, response).catch(() => {})
 }
 
-/** The container that a request means: the named one, or the only one. Throws 400 if the name is wrong or missing. */
+/**
+ * The container that a request means: the named one, or the only one. Throws 400 if the name is
+ * wrong or missing.
+ */
 export function containerOf(
   api: Api,
   namespace: string,

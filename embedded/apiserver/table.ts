@@ -1,7 +1,10 @@
 import { jsonAt } from './json.ts'
 import type { Stored } from './store.ts'
 
-/** What a column shows of an object in its JSON form, in which dates are text: the value at a path, or a function's result. */
+/**
+ * What a column shows of an object in its JSON form, in which dates are text: the value at a path,
+ * or a function's result.
+ */
 type Cell<T> = string | ((object: T, now: Date) => string | number)
 
 /** A column of the table that kubectl prints for a kind. */
@@ -62,7 +65,9 @@ export const Name = 'metadata.name'
 export const Age = (object: unknown, now: Date) =>
   ageOf(jsonAt(object, 'metadata.creationTimestamp'), now)
 
-/** Objects as the table that kubectl prints; without headers for all but the first event of a watch. */
+/**
+ * Objects as the table that kubectl prints; without headers for all but the first event of a watch.
+ */
 export function tableOf(
   columns: readonly Column[],
   objects: readonly Stored[],

@@ -144,7 +144,9 @@ export const cronJobStrategy: Strategy<k8s.V1CronJob> = {
   },
 }
 
-/** Kubernetes has five fields or a name such as @hourly; croner would also read seconds and years. */
+/**
+ * Kubernetes has five fields or a name such as @hourly; croner would also read seconds and years.
+ */
 function scheduleFaults(schedule = '', timezone = 'Etc/UTC'): string[] {
   const fields = schedule.trim().split(/\s+/).length
   if (!schedule) return []

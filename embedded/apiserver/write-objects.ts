@@ -28,7 +28,10 @@ export async function updateObject(call: ApiCall): Promise<object> {
 
 type RequestedKind = Pick<Resource, 'kind' | 'group' | 'version' | 'schema'>
 
-/** The object that a request contains, or that a PATCH makes of the present one. Throws 400 for another kind or name than those of the path. */
+/**
+ * The object that a request contains, or that a PATCH makes of the present one. Throws 400 for
+ * another kind or name than those of the path.
+ */
 export async function requestedObject(
   call: ApiCall,
   kind: RequestedKind,
@@ -81,7 +84,10 @@ function decoded(call: ApiCall, own: RequestedKind, body: JsonObject): Stored {
   return object
 }
 
-/** Whether nothing is to be stored: as the query asks, or the options of a deletion. Throws 400 for another value than All. */
+/**
+ * Whether nothing is to be stored: as the query asks, or the options of a deletion. Throws 400 for
+ * another value than All.
+ */
 function isDryRun({ query }: ApiCall, { dryRun = [] }: V1DeleteOptions = {}): boolean {
   const asked = [...query.getAll('dryRun'), ...dryRun]
   for (const value of asked) {
@@ -91,7 +97,10 @@ function isDryRun({ query }: ApiCall, { dryRun = [] }: V1DeleteOptions = {}): bo
   return asked.length > 0
 }
 
-/** Options of a write by a client: its field manager, or its program from the User-Agent, is recorded. */
+/**
+ * Options of a write by a client: its field manager, or its program from the User-Agent, is
+ * recorded.
+ */
 export function writeOptions(call: ApiCall): WriteOptions {
   const { query, request, subresource } = call
   const manager =
@@ -102,7 +111,10 @@ export function writeOptions(call: ApiCall): WriteOptions {
   }
 }
 
-/** The options of a deletion in a request's body and query. Throws 400 for a policy other than Background. */
+/**
+ * The options of a deletion in a request's body and query. Throws 400 for a policy other than
+ * Background.
+ */
 export function deleteOptions(call: ApiCall, body: JsonObject): DeleteOptions & WriteOptions {
   const { value } = decode(
     call.schema,

@@ -1,6 +1,7 @@
 import type { Api, KubeObject } from '../apiserver/api.ts'
 
-// client-go's default rate limiter starts at 5 ms and doubles; its maximum of 1000 s is longer than a lab.
+// client-go's default rate limiter starts at 5 ms and doubles; its maximum of 1000 s is longer than
+// a lab.
 const firstRetryMs = 5
 const lastRetryMs = 30_000
 // The maximum duration of a turn before the API server and the kubelets can run.
@@ -8,7 +9,10 @@ const turnMs = 10
 // The limit of setTimeout; a reconcile that runs too early requests another one.
 const longestTimerMs = 2 ** 31 - 1
 
-/** Object keys for one reconcile function that never runs concurrently; one that throws is retried with back-off (client-go's workqueue). */
+/**
+ * Object keys for one reconcile function that never runs concurrently; one that throws is retried
+ * with back-off (client-go's workqueue).
+ */
 export class Workqueue {
   readonly #reconcile: (key: string) => void
   readonly #failed: (error: unknown) => void
@@ -23,14 +27,20 @@ export class Workqueue {
     this.#failed = failed
   }
 
-  /** Requests a reconcile of `key` in the next macrotask; several requests before it runs count as one. */
+  /**
+   * Requests a reconcile of `key` in the next macrotask; several requests before it runs count as
+   * one.
+   */
   add(key: string): void {
     if (this.#stopped) return
     this.#dirty.add(key)
     this.#turn ??= setImmediate(() => this.#takeTurn())
   }
 
-  /** Requests a reconcile of `key` later; the last request counts, because every reconcile requests its next one. */
+  /**
+   * Requests a reconcile of `key` later; the last request counts, because every reconcile requests
+   * its next one.
+   */
   addAfter(key: string, milliseconds: number): void {
     if (this.#stopped) return
     clearTimeout(this.#timers.get(key))
@@ -53,7 +63,8 @@ export class Workqueue {
   #takeTurn(): void {
     this.#turn = undefined
     const end = performance.now() + turnMs
-    // Only keys queued before this turn, so that a reconcile sees the effects of its earlier writes.
+    // Only keys queued before this turn, so that a reconcile sees the effects of its earlier
+    // writes.
     for (const key of [...this.#dirty]) {
       if (performance.now() > end) break
       this.#dirty.delete(key)
@@ -107,7 +118,10 @@ export class ControllerContext {
     return queue
   }
 
-  /** A work queue of the objects of a resource, by their keys: each is reconciled after a change, unless it is being deleted. */
+  /**
+   * A work queue of the objects of a resource, by their keys: each is reconciled after a change,
+   * unless it is being deleted.
+   */
   reconcile<T extends KubeObject>(
     resource: string,
     reconcile: (object: T, key: string) => void,
@@ -123,7 +137,10 @@ export class ControllerContext {
     return queue
   }
 
-  /** Calls `handle` for every present object of a resource, then for every change, as Api.watch does. */
+  /**
+   * Calls `handle` for every present object of a resource, then for every change, as Api.watch
+   * does.
+   */
   watch<T extends KubeObject>(
     resource: string,
     handle: Parameters<typeof this.api.watch<T>>[1],
@@ -142,7 +159,9 @@ export class ControllerContext {
   }
 }
 
-/** Writes `status` onto the newest stored object, if there is one; an equal status causes no change. */
+/**
+ * Writes `status` onto the newest stored object, if there is one; an equal status causes no change.
+ */
 export function writeStatus<T extends KubeObject & { status?: unknown }>(
   api: Api,
   resource: string,

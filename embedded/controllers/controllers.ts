@@ -21,7 +21,10 @@ export interface ControllerOptions {
   report?: (error: unknown) => void
 }
 
-/** Starts the controllers of kube-controller-manager and the scheduler on an API of this process. `stop` ends them and their timers. */
+/**
+ * Starts the controllers of kube-controller-manager and the scheduler on an API of this process.
+ * `stop` ends them and their timers.
+ */
 export function startControllers(
   api: Api,
   options: ControllerOptions = {},

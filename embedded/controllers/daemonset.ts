@@ -65,7 +65,10 @@ const isStaying = (pod: Pod): boolean => !isTerminating(pod)
 const wantedNodes = ({ daemonSet, nodes }: DaemonSetState) =>
   nodes.filter((node) => placement(daemonSet, node) === 'run')
 
-/** Creates missing Pods, bound to their node, and deletes Pods that have ended, are duplicates, or run on a wrong node. */
+/**
+ * Creates missing Pods, bound to their node, and deletes Pods that have ended, are duplicates, or
+ * run on a wrong node.
+ */
 function manage(control: PodControl, { daemonSet, nodes, pods, hash }: DaemonSetState): void {
   const { metadata, spec } = daemonSet.spec.template
   const labels = { ...metadata?.labels, [hashLabel]: hash }
@@ -84,14 +87,18 @@ function manage(control: PodControl, { daemonSet, nodes, pods, hash }: DaemonSet
   }
 }
 
-/** Deletes Pods of an earlier template (pkg/controller/daemon/update.go): those that are not ready, then ready ones up to maxUnavailable. */
+/**
+ * Deletes Pods of an earlier template (pkg/controller/daemon/update.go): those that are not ready,
+ * then ready ones up to maxUnavailable.
+ */
 function updatePods(control: PodControl, state: DaemonSetState): void {
   const { daemonSet, pods, hash } = state
   const { updateStrategy } = daemonSet.spec
   if (updateStrategy?.type === 'OnDelete') return
   const wanted = wantedNodes(state)
   const { maxUnavailable = 1 } = updateStrategy?.rollingUpdate ?? {}
-  // It is 0 where maxSurge is set, which would start the new Pod beside the old one; here one Pod at a time is replaced.
+  // It is 0 where maxSurge is set, which would start the new Pod beside the old one; here one Pod
+  // at a time is replaced.
   const limit = resolveCount(maxUnavailable, wanted.length, Math.ceil) || 1
   const only = wanted.flatMap((node) => {
     const live = podsOn(pods, node).filter(isStaying)
@@ -127,7 +134,10 @@ function daemonSetStatus(state: DaemonSetState): NonNullable<DaemonSet['status']
   }
 }
 
-/** `run`: the node needs a Pod, also if it is cordoned; `stay`: a Pod may stay, but none would be started; `leave`: neither. */
+/**
+ * `run`: the node needs a Pod, also if it is cordoned; `stay`: a Pod may stay, but none would be
+ * started; `leave`: neither.
+ */
 function placement({ spec: { template } }: DaemonSet, node: NodeObject): 'run' | 'stay' | 'leave' {
   const { spec } = template
   if (!spec || (spec.nodeName && spec.nodeName !== node.metadata.name) || !matchesNode(node, spec))

@@ -41,7 +41,10 @@ export function startDeploymentController(context: ControllerContext): void {
     })
   }
 
-  /** Records the newest revision and the change cause on the current ReplicaSet, for `kubectl rollout history` and `undo`. */
+  /**
+   * Records the newest revision and the change cause on the current ReplicaSet, for
+   * `kubectl rollout history` and `undo`.
+   */
   function recordRevision(rollout: Rollout): Rollout {
     const { deployment, current, old } = rollout
     if (!current) return rollout

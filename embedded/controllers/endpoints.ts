@@ -22,7 +22,10 @@ const serviceLabel = 'kubernetes.io/service-name'
 /** The time of the change that caused a slice update; this controller uses the time of writing. */
 const triggerTime = 'endpoints.kubernetes.io/last-change-trigger-time'
 
-/** Keeps the EndpointSlices of every Service with a selector equal to its Pods, and its Endpoints, for clients that still read them. */
+/**
+ * Keeps the EndpointSlices of every Service with a selector equal to its Pods, and its Endpoints,
+ * for clients that still read them.
+ */
 export function startEndpointsController(context: ControllerContext): void {
   const { api } = context
 
@@ -51,8 +54,9 @@ export function startEndpointsController(context: ControllerContext): void {
       if (isSelected(pod) || isSelected(previous)) queue.add(keyOf(service))
     }
   })
-  // The zone of an endpoint is a label of its node. A genuine controller reads it at the next change of the Service or its
-  // Pods; here it follows at once, so that the label and the hints of a learner's cluster agree.
+  // The zone of an endpoint is a label of its node. A genuine controller reads it at the next
+  // change of the Service or its Pods; here it follows at once, so that the label and the hints of
+  // a learner's cluster agree.
   context.watch<NodeObject>('nodes', (_type, node, previous) => {
     if (previous && zoneOf(previous) === zoneOf(node)) return
     for (const service of api.store.all<ServiceObject>('services')) queue.add(keyOf(service))
@@ -94,7 +98,10 @@ function ownService({ metadata: { namespace, labels } }: EndpointSliceObject): s
 
 const isHeadless = ({ spec }: ServiceObject): boolean => spec.clusterIP === 'None'
 
-/** The labels of both kinds of objects: the Service's own, and whether it is headless, by which kube-proxy selects. */
+/**
+ * The labels of both kinds of objects: the Service's own, and whether it is headless, by which
+ * kube-proxy selects.
+ */
 const labelsOf = (service: ServiceObject) => ({
   ...service.metadata.labels,
   ...(isHeadless(service) && { [headlessLabel]: '' }),
@@ -147,7 +154,10 @@ function writeEndpoints(api: Api, service: ServiceObject, contents: readonly Sli
     })
 }
 
-/** The addresses of one group of ports, ready and not ready apart; Pods being deleted are left out unless they are ready. */
+/**
+ * The addresses of one group of ports, ready and not ready apart; Pods being deleted are left out
+ * unless they are ready.
+ */
 function subsetOf(
   { ports, endpoints }: SliceContent,
   service: ServiceObject,
@@ -167,7 +177,10 @@ function subsetOf(
   return [{ addresses: filled(ready), notReadyAddresses: filled(notReady), ports: filled(named) }]
 }
 
-/** Creates Endpoints and EndpointSlice of the Service `kubernetes`, as kube-apiserver does; no controller manages them. */
+/**
+ * Creates Endpoints and EndpointSlice of the Service `kubernetes`, as kube-apiserver does; no
+ * controller manages them.
+ */
 export function createKubernetesEndpoints(
   api: Api,
   { ip, port }: { ip: string; port: number },

@@ -2,7 +2,10 @@ import type { Api, KubeObject } from '../apiserver/api.ts'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
 import type { Event } from './resources.ts'
 
-/** Records Events of one component (`deployment-controller`, `kubelet` with the node as `host`), as client-go's recorder. */
+/**
+ * Records Events of one component (`deployment-controller`, `kubelet` with the node as `host`), as
+ * client-go's recorder.
+ */
 export class EventRecorder {
   readonly #api: Api
   readonly #source: { component: string; host: string | undefined }
@@ -14,7 +17,10 @@ export class EventRecorder {
     this.#source = { component, host }
   }
 
-  /** Records an Event about `object`, or counts a repetition. Never throws. `fieldPath` names a part (`spec.containers{web}`). */
+  /**
+   * Records an Event about `object`, or counts a repetition. Never throws. `fieldPath` names a part
+   * (`spec.containers{web}`).
+   */
   event(
     object: KubeObject,
     type: 'Normal' | 'Warning',

@@ -26,7 +26,10 @@ const endOf = (job: Job): JobCondition | undefined =>
     ({ type, status }) => (type === 'Complete' || type === 'Failed') && status === 'True',
   )
 
-/** Runs the Pods of each Job until enough have succeeded or too many failed. Reads `completions`, `parallelism` and `backoffLimit`. */
+/**
+ * Runs the Pods of each Job until enough have succeeded or too many failed. Reads `completions`,
+ * `parallelism` and `backoffLimit`.
+ */
 export function startJobController(context: ControllerContext): void {
   const { api } = context
   const recorder = new EventRecorder(api, 'job-controller')
@@ -125,8 +128,8 @@ function delayAfter(failures: readonly Pod[], now: number): number {
 }
 
 /**
- * Creates a Job at each time of a CronJob's schedule, and deletes old ones. Times are in UTC unless `timeZone` is set;
- * `concurrencyPolicy` and deadlines are not read.
+ * Creates a Job at each time of a CronJob's schedule, and deletes old ones. Times are in UTC unless
+ * `timeZone` is set; `concurrencyPolicy` and deadlines are not read.
  */
 export function startCronJobController(
   context: ControllerContext,
@@ -197,7 +200,9 @@ export function startCronJobController(
   watchOwned(context, queue, 'jobs', 'cronjobs')
 }
 
-/** The latest time of a schedule after `since`, up to `until`; earlier missed Jobs are not started. */
+/**
+ * The latest time of a schedule after `since`, up to `until`; earlier missed Jobs are not started.
+ */
 function lastRunBetween(times: Cron, since: Date, until: Date): Date | undefined {
   let last: Date | undefined
   for (let next = times.nextRun(since); next && next <= until; next = times.nextRun(next))

@@ -4,8 +4,8 @@ import type { Api, KubeObject } from '../apiserver/api.ts'
 import { apiVersionOf, resourceNamed, resources } from '../apiserver/resource.ts'
 import { type ControllerContext, keyOf, splitKey, type Workqueue } from './context.ts'
 
-// Ownership of objects: controller references, adoption and release (pkg/controller/controller_ref_manager.go), and deletion without
-// owners.
+// Ownership of objects: controller references, adoption and release
+// (pkg/controller/controller_ref_manager.go), and deletion without owners.
 
 /** The owner that manages the object, if any. */
 export function controllerOf(object: KubeObject): V1OwnerReference | undefined {
@@ -31,7 +31,10 @@ export function controllerReference(owner: KubeObject): V1OwnerReference {
 
 type Owner = KubeObject & { spec: { selector?: V1LabelSelector } }
 
-/** The objects that the owner controls: matching orphans are adopted, own ones that no longer match are released. */
+/**
+ * The objects that the owner controls: matching orphans are adopted, own ones that no longer match
+ * are released.
+ */
 export function claim<T extends KubeObject>(api: Api, owner: Owner, resource: string): T[] {
   const { namespace, uid } = owner.metadata
   return api.list<T>(resource, { namespace }).flatMap((object) => {
@@ -60,7 +63,10 @@ function patchOwners<T extends KubeObject>(
   return api.patch<T>(resource, namespace, name, { metadata: { ownerReferences } })
 }
 
-/** Queues the owner of each object of `resource` that changes: the one that controls or did control it, or those that would adopt it. */
+/**
+ * Queues the owner of each object of `resource` that changes: the one that controls or did control
+ * it, or those that would adopt it.
+ */
 export function watchOwned(
   context: ControllerContext,
   queue: Workqueue,
@@ -83,10 +89,16 @@ export function watchOwned(
 // Events own nothing and have no owner.
 const collected = resources.filter(({ name }) => name !== 'events')
 
-/** Deletes objects of which no owner exists any longer, as pkg/controller/garbagecollector does (policy Background). */
+/**
+ * Deletes objects of which no owner exists any longer, as pkg/controller/garbagecollector does
+ * (policy Background).
+ */
 export function startGarbageCollector(context: ControllerContext): void {
   const { api } = context
-  /** The uids of all owners. Of thousands of Services that are deleted in a row, the other objects are searched only for these. */
+  /**
+   * The uids of all owners. Of thousands of Services that are deleted in a row, the other objects
+   * are searched only for these.
+   */
   const owners = new Set<string>()
 
   const queue = context.queue((key) => {

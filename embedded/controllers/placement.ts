@@ -17,7 +17,10 @@ import {
   type Pod,
 } from './resources.ts'
 
-/** Whether a node meets all requirements of a term on its labels; a term without any matches no node. */
+/**
+ * Whether a node meets all requirements of a term on its labels; a term without any matches no
+ * node.
+ */
 function matchesTerm(
   { metadata }: NodeObject,
   { matchExpressions = [] }: AsJson<V1NodeSelectorTerm>,
@@ -25,7 +28,10 @@ function matchesTerm(
   return matchExpressions.length > 0 && matchesSelector({ matchExpressions }, metadata.labels)
 }
 
-/** Whether a node satisfies a Pod's nodeSelector and its required node affinity (any one of the terms). */
+/**
+ * Whether a node satisfies a Pod's nodeSelector and its required node affinity (any one of the
+ * terms).
+ */
 export function matchesNode(node: NodeObject, spec: AsJson<V1PodSpec>): boolean {
   if (!hasLabels(node.metadata.labels, spec.nodeSelector ?? {})) return false
   const required = spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution
@@ -37,7 +43,10 @@ export function matchesNode(node: NodeObject, spec: AsJson<V1PodSpec>): boolean 
 type Taint = AsJson<V1Taint>
 type Toleration = AsJson<V1Toleration>
 
-/** Whether a toleration covers a taint: an empty key with `Exists` covers all, an empty effect covers every effect. */
+/**
+ * Whether a toleration covers a taint: an empty key with `Exists` covers all, an empty effect
+ * covers every effect.
+ */
 function tolerates(toleration: Toleration, taint: Taint): boolean {
   if (toleration.effect && toleration.effect !== taint.effect) return false
   if (toleration.key && toleration.key !== taint.key) return false
@@ -71,7 +80,10 @@ type Predicate = (pod: Pod, node: NodeObject, view: SchedulingView) => boolean
 const unschedulableTaint = { key: 'node.kubernetes.io/unschedulable', effect: 'NoSchedule' }
 const defaultMaxPods = 110
 
-/** The reasons why a Pod can't go to a node, in the order and with the messages of kube-scheduler's default profile. */
+/**
+ * The reasons why a Pod can't go to a node, in the order and with the messages of kube-scheduler's
+ * default profile.
+ */
 const obstacles: readonly [string, Predicate][] = [
   [
     'node(s) were unschedulable',
@@ -123,7 +135,10 @@ function podsOn({ metadata }: NodeObject, { pods }: SchedulingView): Pod[] {
 
 // topologySpreadConstraints, as in the scheduler's PodTopologySpread plugin.
 
-/** Whether a DoNotSchedule constraint forbids the node: it lacks the key, or the skew would become too large. */
+/**
+ * Whether a DoNotSchedule constraint forbids the node: it lacks the key, or the skew would become
+ * too large.
+ */
 function isTooUneven(pod: Pod, node: NodeObject, view: SchedulingView): boolean {
   return (pod.spec.topologySpreadConstraints ?? []).some((constraint) => {
     const { topologyKey, labelSelector, maxSkew, whenUnsatisfiable } = constraint
@@ -144,7 +159,10 @@ const antiAffinityOf = ({ spec }: Pod) => spec.affinity?.podAntiAffinity
 
 type Scope = Pick<AsJson<V1PodAffinityTerm>, 'topologyKey' | 'labelSelector' | 'namespaces'>
 
-/** The Pods in a node's domain that a term or constraint of `pod` selects, without those that are being deleted. */
+/**
+ * The Pods in a node's domain that a term or constraint of `pod` selects, without those that are
+ * being deleted.
+ */
 function matchesInDomain(
   { topologyKey, labelSelector, namespaces }: Scope,
   pod: Pod,
@@ -164,7 +182,10 @@ function matchesInDomain(
     ).length
 }
 
-/** What makes a node less suitable, the most important first: Pods that a rule keeps apart, Pods of the same controller, all Pods. */
+/**
+ * What makes a node less suitable, the most important first: Pods that a rule keeps apart, Pods of
+ * the same controller, all Pods.
+ */
 function penalties(pod: Pod, node: NodeObject, view: SchedulingView): number[] {
   const owner = controllerOf(pod)?.uid
   const soft = (pod.spec.topologySpreadConstraints ?? []).filter(
@@ -188,7 +209,10 @@ function penalties(pod: Pod, node: NodeObject, view: SchedulingView): number[] {
   ]
 }
 
-/** The best of the nodes that a Pod fits on; of equal nodes the first by name, so that the decision is deterministic. */
+/**
+ * The best of the nodes that a Pod fits on; of equal nodes the first by name, so that the decision
+ * is deterministic.
+ */
 export function bestNode(
   pod: Pod,
   candidates: readonly NodeObject[],

@@ -6,7 +6,10 @@ import { EventRecorder } from './events.ts'
 import { controllerReference } from './ownership.ts'
 import type { Pod, PodTemplate } from './resources.ts'
 
-/** Creates and deletes Pods for the controller named `component`, and records Events (pkg/controller's RealPodControl). */
+/**
+ * Creates and deletes Pods for the controller named `component`, and records Events
+ * (pkg/controller's RealPodControl).
+ */
 export class PodControl {
   readonly #api: Api
   readonly #recorder: EventRecorder
@@ -37,13 +40,19 @@ export class PodControl {
 
 export const podTemplateHashLabel = 'pod-template-hash'
 
-/** The hash that names a template's ReplicaSet or DaemonSet revision, spelled like Kubernetes', which hashes its layout in memory. */
+/**
+ * The hash that names a template's ReplicaSet or DaemonSet revision, spelled like Kubernetes',
+ * which hashes its layout in memory.
+ */
 export function templateHash(template: PodTemplate): string {
   const bytes = createHash('sha256').update(canonicalJson(template)).digest().subarray(0, 10)
   return [...bytes].map((byte) => nameAlphabet[byte % nameAlphabet.length]).join('')
 }
 
-/** True if both templates create the same Pods; the hash label that a ReplicaSet's template also has is ignored. */
+/**
+ * True if both templates create the same Pods; the hash label that a ReplicaSet's template also has
+ * is ignored.
+ */
 export function sameTemplate(left: PodTemplate, right: PodTemplate): boolean {
   const withoutHash = ({ metadata, ...template }: PodTemplate) => {
     const labels = { ...metadata?.labels, [podTemplateHashLabel]: undefined }

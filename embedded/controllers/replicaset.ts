@@ -34,7 +34,10 @@ function manage(control: PodControl, replicaSet: ReplicaSet, pods: readonly Pod[
   for (const pod of deletionOrder(pods).slice(0, surplus)) control.delete(replicaSet, pod)
 }
 
-/** The order in which scaling down deletes Pods, by the main criteria of pkg/controller's ActivePodsWithRanks. */
+/**
+ * The order in which scaling down deletes Pods, by the main criteria of pkg/controller's
+ * ActivePodsWithRanks.
+ */
 export function deletionOrder(pods: readonly Pod[]): Pod[] {
   const ranks = (pod: Pod) => [
     pod.spec.nodeName ? 1 : 0,

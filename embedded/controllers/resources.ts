@@ -3,7 +3,9 @@ import type { KubeObject } from '../apiserver/api.ts'
 import { sameJson } from '../apiserver/json.ts'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
 
-/** The JSON form of a client-node type: times are RFC 3339 strings, everything else is unchanged. */
+/**
+ * The JSON form of a client-node type: times are RFC 3339 strings, everything else is unchanged.
+ */
 export type AsJson<T> = T extends Date
   ? string
   : T extends (infer Item)[]
@@ -44,8 +46,8 @@ export type EndpointSliceObject = KubeObject & {
 export type Endpoints = KubeObject & { subsets?: AsJson<k8s.V1EndpointSubset>[] }
 export type ConfigMap = KubeObject & { data?: Record<string, string> }
 
-// The conditions of Pods and nodes as controllers interpret them, by the rules of k8s.io/kubernetes/pkg/api/v1/pod and
-// pkg/controller.
+// The conditions of Pods and nodes as controllers interpret them, by the rules of
+// k8s.io/kubernetes/pkg/api/v1/pod and pkg/controller.
 
 /** The kubelet last reported that the Pod, or its node, is Ready. */
 export function hasReadyCondition({ status }: Pod | NodeObject): boolean {
@@ -101,7 +103,10 @@ interface StatusCondition {
   lastTransitionTime?: string
 }
 
-/** An object's conditions after an owner reports `own`: equal ones keep their times, those of other owners stay. */
+/**
+ * An object's conditions after an owner reports `own`: equal ones keep their times, those of other
+ * owners stay.
+ */
 export function withConditions<T extends StatusCondition>(
   before: readonly T[] = [],
   own: readonly T[],

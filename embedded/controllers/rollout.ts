@@ -10,7 +10,10 @@ import {
   withConditions,
 } from './resources.ts'
 
-/** The objects of a rollout: the ReplicaSet of the current template (absent while a new one is paused) and all others. */
+/**
+ * The objects of a rollout: the ReplicaSet of the current template (absent while a new one is
+ * paused) and all others.
+ */
 export interface Rollout {
   deployment: Deployment
   current: ReplicaSet | undefined
@@ -41,7 +44,10 @@ export function resolveCount(
     : Number.parseInt(value, 10)
 }
 
-/** The additional and the unavailable Pods that a rollout may have; if both were 0, one may be unavailable, or it could not proceed. */
+/**
+ * The additional and the unavailable Pods that a rollout may have; if both were 0, one may be
+ * unavailable, or it could not proceed.
+ */
 export function rolloutBounds({ spec }: Deployment): { surge: number; unavailable: number } {
   if (spec.strategy?.type === 'Recreate') return { surge: 0, unavailable: 0 }
   const replicas = spec.replicas ?? 1
@@ -54,7 +60,10 @@ export function rolloutBounds({ spec }: Deployment): { surge: number; unavailabl
   }
 }
 
-/** The next sizes of ReplicaSets, by name: one step of the rollout. A paused one only follows its number of replicas. */
+/**
+ * The next sizes of ReplicaSets, by name: one step of the rollout. A paused one only follows its
+ * number of replicas.
+ */
 export function nextSizes(rollout: Rollout): ReadonlyMap<string, number> {
   const { deployment, current, old } = rollout
   const { paused, strategy } = deployment.spec
@@ -78,14 +87,20 @@ export function nextSizes(rollout: Rollout): ReadonlyMap<string, number> {
   return nextOldReplicas({ deployment, current: scaled, old }).set(current.metadata.name, size)
 }
 
-/** The next size of the current ReplicaSet: as large as the surge allows, and not larger than wanted. */
+/**
+ * The next size of the current ReplicaSet: as large as the surge allows, and not larger than
+ * wanted.
+ */
 function nextCurrentReplicas(rollout: Rollout, current: ReplicaSet): number {
   const replicas = desired(rollout.deployment)
   const room = replicas + rolloutBounds(rollout.deployment).surge - total(allSets(rollout), desired)
   return Math.min(replicas, desired(current) + Math.max(0, room))
 }
 
-/** The next sizes of the old ReplicaSets: unavailable Pods go first, then those of the oldest, while minAvailable stay available. */
+/**
+ * The next sizes of the old ReplicaSets: unavailable Pods go first, then those of the oldest, while
+ * minAvailable stay available.
+ */
 function nextOldReplicas(rollout: Rollout): Map<string, number> {
   const { deployment, current, old } = rollout
   const next = new Map<string, number>()
@@ -114,7 +129,10 @@ function nextOldReplicas(rollout: Rollout): Map<string, number> {
 type DeploymentCondition = AsJson<V1DeploymentCondition>
 type DeploymentStatus = NonNullable<Deployment['status']>
 
-/** The status of a Deployment: counts, and the conditions Available and Progressing with Kubernetes' reasons. */
+/**
+ * The status of a Deployment: counts, and the conditions Available and Progressing with Kubernetes'
+ * reasons.
+ */
 export function deploymentStatus(rollout: Rollout): DeploymentStatus {
   const { deployment, current } = rollout
   const sets = allSets(rollout)
@@ -159,7 +177,10 @@ function condition(
   return { type, status, reason, message, lastUpdateTime: timestamp() }
 }
 
-/** The Progressing condition, which `kubectl rollout status` reads; progressDeadlineSeconds is not enforced. */
+/**
+ * The Progressing condition, which `kubectl rollout status` reads; progressDeadlineSeconds is not
+ * enforced.
+ */
 function progressOf(
   { deployment, current }: Rollout,
   status: DeploymentStatus,

@@ -13,7 +13,10 @@ import {
   type SlicePort,
 } from './resources.ts'
 
-/** The selector by which the Service finds its Pods; undefined for a Service without a selector, whose endpoints are managed elsewhere. */
+/**
+ * The selector by which the Service finds its Pods; undefined for a Service without a selector,
+ * whose endpoints are managed elsewhere.
+ */
 export function podSelector({ spec }: ServiceObject): Labels | undefined {
   if (spec.type === 'ExternalName' || !spec.selector || Object.keys(spec.selector).length === 0)
     return undefined
@@ -26,7 +29,10 @@ export interface SliceContent {
   endpoints: SliceEndpoint[]
 }
 
-/** The endpoints of a Service, by the ports they listen on: its selected Pods that have not ended and have an address. */
+/**
+ * The endpoints of a Service, by the ports they listen on: its selected Pods that have not ended
+ * and have an address.
+ */
 export function endpointsOf(api: Api, service: ServiceObject, selector: Labels): SliceContent[] {
   const groups = new Map<string, SliceContent>()
   for (const pod of api.list<Pod>('pods', { namespace: service.metadata.namespace })) {
@@ -41,7 +47,10 @@ export function endpointsOf(api: Api, service: ServiceObject, selector: Labels):
   return [...groups.values()]
 }
 
-/** A Pod as an endpoint: `serving` is its readiness, `ready` leaves out Pods being deleted, unless the Service publishes all. */
+/**
+ * A Pod as an endpoint: `serving` is its readiness, `ready` leaves out Pods being deleted, unless
+ * the Service publishes all.
+ */
 function toEndpoint(pod: Pod, service: ServiceObject, zone: string | undefined): SliceEndpoint {
   const { metadata, spec, status } = pod
   const { namespace, name, uid } = metadata
@@ -57,7 +66,10 @@ function toEndpoint(pod: Pod, service: ServiceObject, zone: string | undefined):
   }
 }
 
-/** The Service's ports on one Pod. A named target port is that of a container with this name and protocol; an unknown one is left out. */
+/**
+ * The Service's ports on one Pod. A named target port is that of a container with this name and
+ * protocol; an unknown one is left out.
+ */
 function portsOn(pod: Pod, service: ServiceObject): SlicePort[] {
   return (service.spec.ports ?? []).flatMap(
     ({ name = '', port, protocol = 'TCP', targetPort = port, appProtocol }) => {
@@ -90,7 +102,10 @@ export interface SlicePlan {
   surplus: EndpointSliceObject[]
 }
 
-/** Assigns the wanted contents to slices: one for each set of ports, reusing others. A Service without endpoints keeps an empty one. */
+/**
+ * Assigns the wanted contents to slices: one for each set of ports, reusing others. A Service
+ * without endpoints keeps an empty one.
+ */
 export function planSlices(
   existing: readonly EndpointSliceObject[],
   contents: readonly SliceContent[],

@@ -27,7 +27,10 @@ const listUdp = `read -r flows </proc/sys/net/netfilter/nf_conntrack_count && [ 
 conntrack -L -p udp 2>/dev/null
 `
 
-/** Deletes UDP flows that conntrack would keep sending to a deleted endpoint; TCP connections end by themselves (RST, FIN). */
+/**
+ * Deletes UDP flows that conntrack would keep sending to a deleted endpoint; TCP connections end by
+ * themselves (RST, FIN).
+ */
 export class ConntrackCleanup {
   readonly #node: GuestNode
   #known: Backends = new Map()
@@ -57,7 +60,10 @@ export class ConntrackCleanup {
   }
 }
 
-/** Whether a flow to a Service address or node port leads to an address that is not an endpoint of that Service. */
+/**
+ * Whether a flow to a Service address or node port leads to an address that is not an endpoint of
+ * that Service.
+ */
 export function isStale(
   { original, reply }: ConntrackEntry,
   backends: Backends,

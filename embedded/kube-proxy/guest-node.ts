@@ -48,7 +48,10 @@ type ReadablePart = keyof typeof readers
 
 const commandDeadlineMs = 120_000
 
-/** Access of kube-proxy to its node. All commands of a sync run in one shell: starting a process in the guest takes 20 ms. */
+/**
+ * Access of kube-proxy to its node. All commands of a sync run in one shell: starting a process in
+ * the guest takes 20 ms.
+ */
 export class GuestNode {
   readonly #machine: Machine
   readonly #placement: Placement
@@ -63,7 +66,10 @@ export class GuestNode {
     return this.#machine.script(script, this.#placement, { timeoutMs: commandDeadlineMs })
   }
 
-  /** Replaces a file of the node, and creates its folder: without a shell, which takes twenty times as long. */
+  /**
+   * Replaces a file of the node, and creates its folder: without a shell, which takes twenty times
+   * as long.
+   */
   write(path: string, content: string): Promise<void> {
     const { pid } = this.#placement
     const root = pid === undefined ? '' : `/proc/${pid}/root`
@@ -96,7 +102,10 @@ export class GuestNode {
     return { ok: exitCode === 0, errors: stderr.split('\n').filter((line) => line !== '') }
   }
 
-  /** Reads parts of the node's state, again if one is invalid: iptables-save (legacy) prints a table twice if another one is registered. */
+  /**
+   * Reads parts of the node's state, again if one is invalid: iptables-save (legacy) prints a table
+   * twice if another one is registered.
+   */
   async read(...parts: readonly ReadablePart[]): Promise<NodeState> {
     const script = parts.map((part) => `${readers[part].command}; echo '${mark}'\n`).join('')
     for (let attempt = 1; ; attempt++) {
@@ -119,7 +128,10 @@ export class GuestNode {
   }
 }
 
-/** A file on a node whose kube-proxy ran in nftables mode, so that the next one does not have to start nft to detect it. */
+/**
+ * A file on a node whose kube-proxy ran in nftables mode, so that the next one does not have to
+ * start nft to detect it.
+ */
 export const NFTABLES_MARK = '/run/kube-proxy-nftables'
 
 const deleteTables = ['ip', 'ip6']
@@ -131,7 +143,10 @@ export const restoreCommand = 'iptables-restore -w 5 --noflush'
 
 export type Sysctl = readonly [name: string, value: number]
 
-/** Sets the sysctls that this kernel has, and deletes the tables of nftables mode, unless this is that mode. */
+/**
+ * Sets the sysctls that this kernel has, and deletes the tables of nftables mode, unless this is
+ * that mode.
+ */
 export async function prepareNode(
   node: GuestNode,
   sysctls: readonly Sysctl[],

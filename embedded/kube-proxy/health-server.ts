@@ -104,7 +104,8 @@ export class HealthServer {
     const configuration = healthConfiguration(this.#place, settings, checks)
     if (configuration === this.#written && this.#process) return
     await this.#guest.write(`${this.#place}.conf`, configuration)
-    // A signal to the process group would also reach the process that entered the node and waits for nginx.
+    // A signal to the process group would also reach the process that entered the node and waits
+    // for nginx.
     const reload = `tries=50
 until [ -s ${this.#place}.pid ] || [ $tries = 0 ]; do tries=$((tries - 1)); sleep 0.1; done
 read -r pid <${this.#place}.pid && kill -HUP "$pid"\n`

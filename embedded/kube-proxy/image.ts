@@ -13,7 +13,10 @@ function versionOfImage(image = ''): string {
   return /^v\d+\.\d+/.test(tag) ? tag : gitVersion
 }
 
-/** The image of kube-proxy's DaemonSet: ours in the version that the tag names, or a genuine program. */
+/**
+ * The image of kube-proxy's DaemonSet: ours in the version that the tag names, or a genuine
+ * program.
+ */
 export function kubeProxyImage(genuine?: GenuineOptions): BuiltinImage {
   return {
     names: ['registry.k8s.io/kube-proxy'],
@@ -38,7 +41,10 @@ export interface GenuineOptions {
   token: string
 }
 
-/** The output of `kube-proxy --version`, such as `v1.30.3`. Throws with the path if it is not a kube-proxy. */
+/**
+ * The output of `kube-proxy --version`, such as `v1.30.3`. Throws with the path if it is not a
+ * kube-proxy.
+ */
 export async function versionOfProgram(binary: string): Promise<string> {
   const { stdout } = await $({ quiet: true, nothrow: true, timeout: 10_000 })`${binary} --version`
   const version = /\bv\d+\.\d+\.\d+/.exec(stdout)?.[0]
@@ -52,7 +58,10 @@ export async function versionOfProgram(binary: string): Promise<string> {
 /** Where kubeadm mounts kube-proxy's ConfigMap, and its configuration expects the kubeconfig. */
 const folder = '/var/lib/kube-proxy'
 
-/** Runs a genuine kube-proxy in the node's namespaces, with the ConfigMap's present configuration. Its rules remain after it stops. */
+/**
+ * Runs a genuine kube-proxy in the node's namespaces, with the ConfigMap's present configuration.
+ * Its rules remain after it stops.
+ */
 async function startGenuine(
   context: KubeProxyContext,
   options: GenuineOptions,

@@ -11,7 +11,10 @@ const CANARY = 'KUBE-PROXY-CANARY'
 /** The exit code of iptables if it could not get the lock (RESOURCE_PROBLEM). */
 const resourceProblem = 4
 
-/** iptables mode: a sync that is not full rewrites only chains of changed Services and single ones (MinimizeIPTablesRestore, 1.27). */
+/**
+ * iptables mode: a sync that is not full rewrites only chains of changed Services and single ones
+ * (MinimizeIPTablesRestore, 1.27).
+ */
 export class IptablesProxier extends Proxier {
   readonly maxIntervalMs = featuresOf(this.context.version).iptablesPartialSyncs
     ? hourMs
@@ -47,7 +50,9 @@ export class IptablesProxier extends Proxier {
     clearInterval(this.#monitor)
   }
 
-  /** Checks whether the tables were flushed: the chain KUBE-PROXY-CANARY is then missing in mangle. */
+  /**
+   * Checks whether the tables were flushed: the chain KUBE-PROXY-CANARY is then missing in mangle.
+   */
   async #checkCanary(): Promise<void> {
     const { guest, log, request } = this.context
     if (!this.programmed) return
@@ -60,7 +65,10 @@ export class IptablesProxier extends Proxier {
   }
 }
 
-/** The rules in kube-proxy's own chains; the jumps to these are not counted, as in kube-proxy's metrics. */
+/**
+ * The rules in kube-proxy's own chains; the jumps to these are not counted, as in kube-proxy's
+ * metrics.
+ */
 export function ownedRules(wanted: Ruleset): RuleCounts {
   const count = (name: 'filter' | 'nat') => {
     let rules = 0
@@ -106,14 +114,19 @@ const sameRules = (one: RuleLines, other: RuleLines | undefined) =>
   one === other ||
   (one.length === other?.length && one.every(({ spec }, index) => spec === other[index]?.spec))
 
-/** Chains that kube-proxy only creates if they are missing: the kubelet writes their rules (up to 1.26), or they have none. */
+/**
+ * Chains that kube-proxy only creates if they are missing: the kubelet writes their rules (up to
+ * 1.26), or they have none.
+ */
 const isEnsuredOnly = (table: string, chain: string) =>
   chain === CANARY || `${table} ${chain}` === 'nat KUBE-MARK-DROP'
 
 export interface TableChange {
   /** The predicted chains. */
   wanted: Table
-  /** The rules on the node; undefined if only `write` is to be written and the others are unknown. */
+  /**
+   * The rules on the node; undefined if only `write` is to be written and the others are unknown.
+   */
   current?: Table
   /** Chains to write; default: all of `wanted`. */
   write?: ReadonlySet<string>
@@ -122,9 +135,9 @@ export interface TableChange {
 }
 
 /**
- * Input of `iptables-restore --noflush` that rewrites kube-proxy's own chains of one table in one step, as kube-proxy does:
- * each is flushed and filled again, missing jumps are inserted at the top of the built-in chains (EnsureRule with Prepend),
- * and existing ones are not moved.
+ * Input of `iptables-restore --noflush` that rewrites kube-proxy's own chains of one table in one
+ * step, as kube-proxy does: each is flushed and filled again, missing jumps are inserted at the top
+ * of the built-in chains (EnsureRule with Prepend), and existing ones are not moved.
  */
 export function tableInput(name: string, change: TableChange): string {
   const { wanted, remove = [] } = change
@@ -135,7 +148,8 @@ export function tableInput(name: string, change: TableChange): string {
     if (isDeclared) lines.push(`:${chain.name} - [0:0]`)
     for (const rule of added) rules.push(rule)
   }
-  // Declaring a chain flushes it, so that chains that jump to each other can be deleted in any order.
+  // Declaring a chain flushes it, so that chains that jump to each other can be deleted in any
+  // order.
   lines.push(...remove.map((chain) => `:${chain} - [0:0]`))
   rules.push(...remove.map((chain) => `-X ${chain}`))
   if (lines.length + rules.length === 0) return ''
@@ -165,7 +179,9 @@ function chainInput(
   return { isDeclared: true, added: rules.map(({ spec }) => `-A ${name} ${spec}`) }
 }
 
-/** The predicted order is that of an empty node, on which the last jump created is the first one. */
+/**
+ * The predicted order is that of an empty node, on which the last jump created is the first one.
+ */
 function missingJumps(chain: string, wanted: RuleLines, current: RuleLines): string[] {
   const present = new Set(current.map(({ spec }) => spec))
   return wanted
@@ -174,7 +190,9 @@ function missingJumps(chain: string, wanted: RuleLines, current: RuleLines): str
     .map(({ spec }) => `-I ${chain} ${spec}`)
 }
 
-/** The input of a full sync with all predicted tables. `remove` names stale chains of the nat table. */
+/**
+ * The input of a full sync with all predicted tables. `remove` names stale chains of the nat table.
+ */
 export function fullInput(
   wanted: Ruleset,
   current: Ruleset,

@@ -29,13 +29,18 @@ const strictARP: readonly Sysctl[] = [
   ['net/ipv4/conf/all/arp_announce', 2],
 ]
 
-/** kube-proxy's IPVS mode. Its few rules do not depend on the number of Services, so most changes leave them as they are. */
+/**
+ * kube-proxy's IPVS mode. Its few rules do not depend on the number of Services, so most changes
+ * leave them as they are.
+ */
 export class IpvsProxier extends Proxier {
   readonly maxIntervalMs = this.context.settings.syncPeriodMs
   protected readonly mode = 'ipvs'
   protected readonly failure = ['proxier.go:1383', 'Failed to sync ipvs rules'] as const
   #first = true
-  /** The real servers (realServerKey) without an endpoint that keep their connections with weight 0. */
+  /**
+   * The real servers (realServerKey) without an endpoint that keep their connections with weight 0.
+   */
   #draining: ReadonlySet<string> = new Set()
 
   override readonly sysctls = this.context.settings.config.ipvs.strictARP
@@ -54,7 +59,8 @@ export class IpvsProxier extends Proxier {
 
   protected async write({ wanted, current, full }: SyncChange): Promise<StepsResult> {
     const { guest, settings } = this.context
-    // What was programmed has none of the draining real servers: a genuine kube-proxy reads the node in each sync.
+    // What was programmed has none of the draining real servers: a genuine kube-proxy reads the
+    // node in each sync.
     const { virtualServers } =
       full || this.#draining.size === 0 ? current : await guest.read('virtualServers')
     const kept = await this.#keptFor(wanted.virtualServers, virtualServers)
@@ -87,7 +93,10 @@ export class IpvsProxier extends Proxier {
     return result
   }
 
-  /** Keys of TCP real servers whose endpoint has gone and whose connections have not (pkg/proxy/ipvs graceful_termination.go). */
+  /**
+   * Keys of TCP real servers whose endpoint has gone and whose connections have not (pkg/proxy/ipvs
+   * graceful_termination.go).
+   */
   async #keptFor(
     wanted: readonly VirtualServer[],
     current: readonly VirtualServer[],
@@ -115,9 +124,10 @@ const realServerKey = (server: VirtualServer, { address, port }: RealServer): st
   `${virtualServerKey(server)} ${printEndpoint(address, port)}`
 
 /**
- * kube-proxy's test of a kernel before it runs in IPVS mode (1.27–1.34: CanUseIPVSProxier): IPVS is present, ipset runs, and
- * a virtual server with the scheduler can be created on a test address of RFC 5737. The modprobe replaces the loading of
- * modules that a genuine kube-proxy's netlink request causes.
+ * kube-proxy's test of a kernel before it runs in IPVS mode (1.27–1.34: CanUseIPVSProxier): IPVS is
+ * present, ipset runs, and a virtual server with the scheduler can be created on a test address of
+ * RFC 5737. The modprobe replaces the loading of modules that a genuine kube-proxy's netlink
+ * request causes.
  */
 const probe = programText('embedded/kube-proxy/probe-ipvs.sh')
 
@@ -162,7 +172,10 @@ const dummyAddresses = (links: readonly Link[]) =>
       ?.addresses.map(({ address, prefixLength }) => `${address}/${prefixLength}`),
   )
 
-/** Inputs of `ip -batch`: addresses that a sync adds to kube-ipvs0, and those that it removes after all rules are written. */
+/**
+ * Inputs of `ip -batch`: addresses that a sync adds to kube-ipvs0, and those that it removes after
+ * all rules are written.
+ */
 export function addressInputs(
   wanted: readonly Link[],
   current: readonly Link[],
@@ -200,8 +213,9 @@ const bareService = (server: VirtualServer) =>
   ipvsServiceText(server).split(' ').slice(0, 2).join(' ')
 
 /**
- * The changes of virtual servers in a sync (pkg/proxy/ipvs syncService, syncEndpoint, cleanLegacyService), as inputs of `ipvsadm -R`: `add`
- * edits those that differ, before the rules are written; `remove` deletes all others outside `excludeCIDRs`, afterwards.
+ * The changes of virtual servers in a sync (pkg/proxy/ipvs syncService, syncEndpoint,
+ * cleanLegacyService), as inputs of `ipvsadm -R`: `add` edits those that differ, before the rules
+ * are written; `remove` deletes all others outside `excludeCIDRs`, afterwards.
  */
 export function serverInputs(change: ServerChange): { add: string; remove: string } {
   const { wanted, current: existing, excludeCIDRs } = change

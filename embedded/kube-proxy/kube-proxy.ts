@@ -33,7 +33,10 @@ const proxiers = {
   userspace: UserspaceProxier,
 }
 
-/** The part of a container's context that kube-proxy uses; the placement is the node's, because of hostNetwork. */
+/**
+ * The part of a container's context that kube-proxy uses; the placement is the node's, because of
+ * hostNetwork.
+ */
 export type KubeProxyContext = Pick<
   BuiltinContext,
   'pod' | 'node' | 'machine' | 'placement' | 'api' | 'log'
@@ -43,7 +46,10 @@ const cleanup = programText('embedded/kube-proxy/cleanup.sh')
 
 const resources = ['nodes', 'services', 'endpointslices'] as const
 
-/** The properties of a Node that affect kube-proxy: a heartbeat changes none of them, and must not cause a sync. */
+/**
+ * The properties of a Node that affect kube-proxy: a heartbeat changes none of them, and must not
+ * cause a sync.
+ */
 function proxiedFacts(object: KubeObject): string {
   const node = object as KubeObject & Partial<Pick<V1Node, 'spec' | 'status'>>
   const { labels, deletionTimestamp } = node.metadata
@@ -93,7 +99,10 @@ export class KubeProxy implements BuiltinContainer {
     this.#started = this.#start().catch((error: unknown) => this.#fail(error))
   }
 
-  /** Resolves when every change it was notified of is programmed or has failed, or when it has ended. */
+  /**
+   * Resolves when every change it was notified of is programmed or has failed, or when it has
+   * ended.
+   */
   async synced(): Promise<void> {
     await this.#started
     await this.#loop?.settled()

@@ -7,11 +7,17 @@ import { type GuestNode, NFTABLES_MARK, restoreCommand, type StepsResult } from 
 import { hourMs, Proxier, type SyncChange } from './proxier.ts'
 import { StartFailure } from './settings.ts'
 
-/** kube-proxy itself tries a table (pkg/proxy/nftables, getNFTablesInterface); `nft --check` asks the kernel and changes nothing. */
+/**
+ * kube-proxy itself tries a table (pkg/proxy/nftables, getNFTablesInterface); `nft --check` asks
+ * the kernel and changes nothing.
+ */
 const probe =
   "nft --check 'add table ip kube-proxy; add chain ip kube-proxy probe { type nat hook prerouting priority -100; }'"
 
-/** kube-proxy's nftables mode: one table in each family. After a full sync only what changed is written, in one transaction. */
+/**
+ * kube-proxy's nftables mode: one table in each family. After a full sync only what changed is
+ * written, in one transaction.
+ */
 export class NftablesProxier extends Proxier {
   readonly maxIntervalMs = hourMs
   protected readonly mode = 'nftables'
@@ -47,8 +53,9 @@ export class NftablesProxier extends Proxier {
 }
 
 /**
- * What kube-proxy removes of the other modes when it starts in this one (CleanupLeftovers of pkg/proxy/iptables and ipvs, 1.31-1.36), of
- * both IP families: all but the chain that both have rules jump to, and the sets of IPv6, which it looks for by the names of IPv4.
+ * What kube-proxy removes of the other modes when it starts in this one (CleanupLeftovers of
+ * pkg/proxy/iptables and ipvs, 1.31-1.36), of both IP families: all but the chain that both have
+ * rules jump to, and the sets of IPv6, which it looks for by the names of IPv4.
  */
 async function removeLeftovers(guest: GuestNode): Promise<void> {
   const state = await guest.read('iptables', 'ipsets', 'virtualServers', 'links')

@@ -40,9 +40,9 @@ const ownAddresses = (links: readonly Link[]): string[] =>
     .flatMap(({ addresses }) => addresses.map(({ address }) => address))
 
 /**
- * One mode of kube-proxy on one node. A full sync reads the node and corrects all differences: the first one, one after a failure, and
- * periodically. Any other sync writes only the differences from what this kube-proxy has programmed, so that changes made by hand stay
- * until the next full sync.
+ * One mode of kube-proxy on one node. A full sync reads the node and corrects all differences: the
+ * first one, one after a failure, and periodically. Any other sync writes only the differences from
+ * what this kube-proxy has programmed, so that changes made by hand stay until the next full sync.
  */
 export abstract class Proxier {
   /** The maximum interval of full syncs. */

@@ -29,7 +29,10 @@ export interface Settings {
 
 type Data = { data?: Record<string, string> } & KubeObject
 
-/** kube-proxy's configuration in the ConfigMap that its Pod mounts. Throws StartFailure if it does not exist. */
+/**
+ * kube-proxy's configuration in the ConfigMap that its Pod mounts. Throws StartFailure if it does
+ * not exist.
+ */
 export function mountedConfig({ metadata, spec }: Pod, api: Api): string {
   const name = spec.volumes?.find(({ configMap }) => configMap)?.configMap?.name
   const text = name && api.get<Data>('configmaps', metadata.namespace, name)?.data?.['config.conf']
@@ -41,7 +44,8 @@ export function mountedConfig({ metadata, spec }: Pod, api: Api): string {
 }
 
 /**
- * Reads a KubeProxyConfiguration as kube-proxy 1.34 does at its start; an older one may also run in userspace mode.
+ * Reads a KubeProxyConfiguration as kube-proxy 1.34 does at its start; an older one may also run in
+ * userspace mode.
  * @throws StartFailure with kube-proxy's message for an unknown mode, and for invalid text
  */
 export function readSettings(text: string, version = gitVersion): Settings {
@@ -99,7 +103,10 @@ const isMode = (text: string, version: string): text is Settings['mode'] =>
     : KERNEL_MODES.some((mode) => mode === text)) ||
   (text === 'userspace' && featuresOf(version).userspace)
 
-/** The scheduler's name is not validated: kube-proxy accepts any name since 1.27 and tests it in the kernel. */
+/**
+ * The scheduler's name is not validated: kube-proxy accepts any name since 1.27 and tests it in the
+ * kernel.
+ */
 function settingsConfig(text: string, raw: Raw): KubeProxyConfig {
   const scheduler = raw.ipvs?.scheduler
   try {
@@ -138,7 +145,10 @@ function port(address: string | undefined, fallback: number): number {
 /** klog's severity letters. */
 export type LogSeverity = 'I' | 'W' | 'E' | 'F'
 
-/** One line in klog's text format: `I1121 00:38:05.726171       1 server_linux.go:165] "Using iptables Proxier" ipFamily="IPv4"`. */
+/**
+ * One line in klog's text format: `I1121 00:38:05.726171 1 server_linux.go:165] "Using iptables
+ * Proxier" ipFamily="IPv4"`.
+ */
 export function klogLine(
   severity: LogSeverity,
   place: string,

@@ -1,4 +1,7 @@
-/** Changes within this time are combined into one sync, for example when twenty Services are created. */
+/**
+ * Changes within this time are combined into one sync, for example when twenty Services are
+ * created.
+ */
 const coalesceMs = 40
 /** The maximum delay of a change. */
 const longestMs = 250
@@ -16,7 +19,10 @@ export interface SyncLoopOptions {
   onError(error: unknown): void
 }
 
-/** Runs syncs one at a time: shortly after a change, never more often than allowed, and periodically. */
+/**
+ * Runs syncs one at a time: shortly after a change, never more often than allowed, and
+ * periodically.
+ */
 export class SyncLoop {
   readonly #options: SyncLoopOptions
   #timer: NodeJS.Timeout | undefined
@@ -41,7 +47,10 @@ export class SyncLoop {
     if (!this.#busy) this.#schedule()
   }
 
-  /** Resolves when all requested syncs are done or have failed and will be retried, or when the loop has ended. */
+  /**
+   * Resolves when all requested syncs are done or have failed and will be retried, or when the loop
+   * has ended.
+   */
   settled(): Promise<void> {
     if (this.#stopped || (this.#askedAt === undefined && !this.#busy)) return Promise.resolve()
     return new Promise((resolve) => this.#waiting.push(resolve))

@@ -1,4 +1,5 @@
-// What kube-proxy measures of its syncs (pkg/proxy/metrics/metrics.go), in the text format of Prometheus.
+// What kube-proxy measures of its syncs (pkg/proxy/metrics/metrics.go), in the text format of
+// Prometheus.
 
 import type { KubeProxyMode } from '../../dataplane/kube-proxy/config.ts'
 import type { Features } from '../../dataplane/kube-proxy/versions.ts'
@@ -28,7 +29,10 @@ const printLabels = (labels: MetricLabels): string => {
 const printHead = (name: string, help: string, type: string) =>
   `# HELP ${name} [ALPHA] ${help}\n# TYPE ${name} ${type}\n`
 
-/** A number as Prometheus prints it: Go's shortest form, with an exponent below 0.0001 and from a million (1.764e+09). */
+/**
+ * A number as Prometheus prints it: Go's shortest form, with an exponent below 0.0001 and from a
+ * million (1.764e+09).
+ */
 export function printMetricValue(value: number): string {
   const [digits = '', power = ''] = value.toExponential().split('e')
   const exponent = Number(power)
@@ -85,7 +89,10 @@ export class SyncMetrics {
     this.#features = features
   }
 
-  /** Counts a sync; `succeededAt` (milliseconds since 1970) is missing if one of its commands failed. */
+  /**
+   * Counts a sync; `succeededAt` (milliseconds since 1970) is missing if one of its commands
+   * failed.
+   */
   observe(seconds: number, kind: SyncKind, succeededAt?: number): void {
     this.#all.observe(seconds)
     const ofKind = kind.full ? this.#full : this.#partial

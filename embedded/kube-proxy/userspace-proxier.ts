@@ -12,7 +12,10 @@ import { type GuestNode, restoreCommand, type StepsResult } from './guest-node.t
 import { fullInput } from './iptables-proxier.ts'
 import { Proxier, type SyncChange } from './proxier.ts'
 
-/** Userspace mode (pkg/proxy/userspace of 1.20): rules redirect each Service port to a listener that tries the endpoints in turn. */
+/**
+ * Userspace mode (pkg/proxy/userspace of 1.20): rules redirect each Service port to a listener that
+ * tries the endpoints in turn.
+ */
 export class UserspaceProxier extends Proxier {
   readonly maxIntervalMs = this.context.settings.syncPeriodMs
   protected readonly mode = 'userspace'
@@ -77,7 +80,9 @@ interface RelayedPort {
 
 const RELAY = join(projectRoot, 'embedded/kube-proxy/userspace-relay.pl')
 
-/** The process that relays connections for a kube-proxy in userspace mode; it ends with kube-proxy. */
+/**
+ * The process that relays connections for a kube-proxy in userspace mode; it ends with kube-proxy.
+ */
 class UserspaceRelay {
   readonly #guest: GuestNode
   readonly #report: (line: string) => void
@@ -91,7 +96,9 @@ class UserspaceRelay {
     this.#report = report
   }
 
-  /** Listens on exactly these ports; resolves when they are open. Rejects if the process has ended. */
+  /**
+   * Listens on exactly these ports; resolves when they are open. Rejects if the process has ended.
+   */
   async serve(ports: readonly RelayedPort[]): Promise<void> {
     const lines = ports.map(({ protocol, listens, service, affinity, endpoints }) =>
       [protocol, listens, service, affinity, ...endpoints].join(' '),

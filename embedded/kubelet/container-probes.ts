@@ -18,14 +18,20 @@ interface ContainerProbeTarget {
   running: RunningContainer
 }
 
-/** Starts the probes of one run of a container: readiness and liveness wait for the startup probe. Returns a function that ends them. */
+/**
+ * Starts the probes of one run of a container: readiness and liveness wait for the startup probe.
+ * Returns a function that ends them.
+ */
 export function startProbes(target: ContainerProbeTarget, outcome: ProbeOutcome): () => void {
   const { startupProbe, livenessProbe, readinessProbe, name } = target.container
   const stopping = new AbortController()
   const { signal } = stopping
   const wait = (ms: number) => delay(Math.max(0, ms), undefined, { signal }).catch(() => {})
 
-  /** Repeats a probe, from the initial delay on (pkg/kubelet/prober/worker.go). Yields its result when a threshold changes it. */
+  /**
+   * Repeats a probe, from the initial delay on (pkg/kubelet/prober/worker.go). Yields its result
+   * when a threshold changes it.
+   */
   async function* results(kind: string, probe: Probe): AsyncGenerator<boolean> {
     await wait((probe.initialDelaySeconds ?? 0) * 1000)
     const streak = new ProbeStreak(probe)
@@ -88,7 +94,10 @@ class ProbeStreak {
 /** Undefined if the probe succeeded, else the kubelet's message. */
 type ProbeFailure = string | undefined
 
-/** The number of a port, which may be the name of a container's port. Throws if the name does not exist. */
+/**
+ * The number of a port, which may be the name of a container's port. Throws if the name does not
+ * exist.
+ */
 function portNumber(port: number | string, container: Container): number {
   if (typeof port === 'number') return port
   const named = container.ports?.find(({ name }) => name === port)?.containerPort
@@ -107,7 +116,10 @@ function httpFailure(answer: ProbeResult, url: string, address: string): ProbeFa
   return status >= 200 && status < 400 ? undefined : `HTTP probe failed with statuscode: ${status}`
 }
 
-/** Runs one probe (pkg/probe: a status from 200 to 399, an open port, or exit code 0 of a command is a success). */
+/**
+ * Runs one probe (pkg/probe: a status from 200 to 399, an open port, or exit code 0 of a command is
+ * a success).
+ */
 async function runProbe(probe: Probe, target: ContainerProbeTarget): Promise<ProbeFailure> {
   const { node, container, podIP, running } = target
   const seconds = probe.timeoutSeconds ?? 1

@@ -18,9 +18,15 @@ import type { Container, ContainerContext, NodeContext } from './objects.ts'
 
 /** One run of a container. */
 export interface RunningContainer {
-  /** The container's namespaces and privileges, for exec and probes; absent if no programs can be run in it. */
+  /**
+   * The container's namespaces and privileges, for exec and probes; absent if no programs can be
+   * run in it.
+   */
   readonly placement?: Placement
-  /** The command in place of one that is typed, for programs that are not in the container's file system. */
+  /**
+   * The command in place of one that is typed, for programs that are not in the container's file
+   * system.
+   */
   readonly programs?: BuiltinContainer['programs']
   readonly exited: Promise<ProcessEnd>
   /** Asks its program to end, with the signal of its image. */
@@ -39,11 +45,17 @@ interface ContainerStart {
   run: number
   env: Record<string, string>
   log: LogBuffer
-  /** The waiting process of another container, whose process namespace is used, as ephemeral containers do. */
+  /**
+   * The waiting process of another container, whose process namespace is used, as ephemeral
+   * containers do.
+   */
   target?: number | undefined
 }
 
-/** Makes a container's file system and starts its program. Resolves when it serves; rejects with the runtime's message. */
+/**
+ * Makes a container's file system and starts its program. Resolves when it serves; rejects with the
+ * runtime's message.
+ */
 export async function startContainer(
   node: NodeContext,
   context: ContainerContext,
@@ -85,7 +97,8 @@ async function startBuiltin(
 export const commandNotFound = ([program = '']: readonly string[]) =>
   `unable to start container process: exec: "${program}": executable file not found in $PATH`
 
-// The first line of output is printed once all namespaces exist, so that commands can run in them; it is not logged.
+// The first line of output is printed once all namespaces exist, so that commands can run in them;
+// it is not logged.
 const begun = '\u0001begun'
 const missing = '\u0001missing'
 const setup = programText('embedded/kubelet/container-start.sh')
@@ -134,12 +147,16 @@ function command(
   ]
 }
 
-/** The time to wait for the output that shows that a program serves; after it, the container counts as running. */
+/**
+ * The time to wait for the output that shows that a program serves; after it, the container counts
+ * as running.
+ */
 const servingDeadlineMs = 5000
 
 /**
- * The end of a process whose outputs are being read, once they are read to their end: the frames of its last output and of its end may
- * arrive together, and what waits for the end runs before the output is passed on.
+ * The end of a process whose outputs are being read, once they are read to their end: the frames of
+ * its last output and of its end may arrive together, and what waits for the end runs before the
+ * output is passed on.
  */
 export async function endAfterOutput({
   stdout,
@@ -264,7 +281,10 @@ const CAPABILITIES = [
   'CHECKPOINT_RESTORE',
 ]
 
-/** containerd's (pkg/oci, defaultUnixCaps) without MKNOD: no cgroup restricts the devices that a container creates. */
+/**
+ * containerd's (pkg/oci, defaultUnixCaps) without MKNOD: no cgroup restricts the devices that a
+ * container creates.
+ */
 const DEFAULT = [
   ...[
     'CHOWN',
@@ -280,7 +300,10 @@ const DEFAULT = [
   ...['NET_BIND_SERVICE', 'SYS_CHROOT', 'KILL', 'AUDIT_WRITE'],
 ]
 
-/** The privileges that a container's securityContext leaves to root; as in containerd, unknown names are ignored. */
+/**
+ * The privileges that a container's securityContext leaves to root; as in containerd, unknown names
+ * are ignored.
+ */
 function privilegesOf({ securityContext }: Container): Privileges {
   if (securityContext?.privileged) return {}
   const { add = [], drop = [] } = securityContext?.capabilities ?? {}

@@ -20,7 +20,10 @@ function sourceOf(pod: Pod, { name, hostPath }: Volume): string {
     : `${podFolder(pod.metadata.uid)}/volumes/${name}`
 }
 
-/** The files of a ConfigMap's or Secret's volume: all keys of the object, or the selected ones at their paths. */
+/**
+ * The files of a ConfigMap's or Secret's volume: all keys of the object, or the selected ones at
+ * their paths.
+ */
 function volumeFiles(api: Api, pod: Pod, volume: Volume): GuestFile[] {
   const { configMap, secret } = volume
   const object = configMap ?? secret
@@ -56,11 +59,15 @@ export function podVolumes(api: Api, pod: Pod): GuestFile[] {
   })
 }
 
-// An absolute link in the path would lead out of the container's root, because it is set up from outside.
+// An absolute link in the path would lead out of the container's root, because it is set up from
+// outside.
 const withoutLinks = (path: string) =>
   path.replace(/^\/var\/(run|lock)(?=\/|$)/, (_, name) => (name === 'run' ? '/run' : '/run/lock'))
 
-/** Mounts of a container's volumes below its root; a file to be mounted over is among `files`, with its path in `upper`. */
+/**
+ * Mounts of a container's volumes below its root; a file to be mounted over is among `files`, with
+ * its path in `upper`.
+ */
 function volumeMounts(pod: Pod, container: Container, root: string, upper: string) {
   const files: GuestFile[] = []
   const mounts = (container.volumeMounts ?? []).flatMap(
@@ -81,7 +88,8 @@ function volumeMounts(pod: Pod, container: Container, root: string, upper: strin
       const at = fstabWord(root + target)
       const source = fstabWord(posix.join(sourceOf(pod, volume), subPath ?? ''))
       const mounted = `${source} ${at} none ${options.join(',')} 0 0`
-      // `chroot /host` in the Pod of `kubectl debug node/…` needs them; the node's mounts are in its own namespace.
+      // `chroot /host` in the Pod of `kubectl debug node/…` needs them; the node's mounts are in
+      // its own namespace.
       return isNodeRoot ? [mounted, `proc ${at}/proc proc`, `sysfs ${at}/sys sysfs`] : [mounted]
     },
   )
@@ -95,7 +103,10 @@ const containerDevices = (root: string) => [
   `shm ${root}/dev/shm tmpfs nosuid,nodev,noexec,mode=1777,size=64m,X-mount.mkdir 0 0`,
 ]
 
-/** The file system of one run of a container: the path of a fresh layer over the guest's files, and the files and mounts (an fstab) of it. */
+/**
+ * The file system of one run of a container: the path of a fresh layer over the guest's files, and
+ * the files and mounts (an fstab) of it.
+ */
 export function containerRoot(
   { api, machine }: Pick<NodeContext, 'api' | 'machine'>,
   image: ProcessImage,

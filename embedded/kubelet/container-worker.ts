@@ -19,7 +19,10 @@ import type {
 } from './objects.ts'
 import { runPreStop } from './pre-stop.ts'
 
-/** The kubelet's delay before a restart: none at first and after a run of ten minutes, then 10 s, doubled up to five minutes. */
+/**
+ * The kubelet's delay before a restart: none at first and after a run of ten minutes, then 10 s,
+ * doubled up to five minutes.
+ */
 export function restartDelayMs(earlierEnds: number, ranMs: number): number {
   if (earlierEnds === 0 || ranMs > 600_000) return 0
   return Math.min(10_000 * 2 ** (earlierEnds - 1), 300_000)
@@ -56,7 +59,10 @@ export class ContainerWorker {
   #ends = 0
   #startedMs = 0
   #setStarted: () => void = () => {}
-  /** Resolves once a run has started, with a startup probe once that has passed; also when the container is stopped before. */
+  /**
+   * Resolves once a run has started, with a startup probe once that has passed; also when the
+   * container is stopped before.
+   */
   readonly started = new Promise<void>((resolve) => {
     this.#setStarted = resolve
   })
@@ -92,7 +98,10 @@ export class ContainerWorker {
     }
   }
 
-  /** Runs the container and restarts it according to the policy. Resolves with the last exit code, or undefined if it was stopped. */
+  /**
+   * Runs the container and restarts it according to the policy. Resolves with the last exit code,
+   * or undefined if it was stopped.
+   */
   async run(policy: string): Promise<number | undefined> {
     while (!this.#stopping.signal.aborted) {
       const exitCode = await this.#once()
@@ -116,7 +125,10 @@ export class ContainerWorker {
     if (this.running) void this.#replaceRun()
   }
 
-  /** Attaches to its further output and its open input, whose first client also gets the earlier output, such as the prompt. */
+  /**
+   * Attaches to its further output and its open input, whose first client also gets the earlier
+   * output, such as the prompt.
+   */
   attach(): GuestProcess | undefined {
     const { running, log, container } = this
     const first = container.stdin === true && log !== this.#attached
@@ -154,7 +166,10 @@ export class ContainerWorker {
     }
   }
 
-  /** Ends the container according to its lifecycle and does not restart it. `kill` ends it immediately. */
+  /**
+   * Ends the container according to its lifecycle and does not restart it. `kill` ends it
+   * immediately.
+   */
   async stop(): Promise<void> {
     this.#stopping.abort()
     if (!this.running) return
@@ -168,7 +183,10 @@ export class ContainerWorker {
     this.running?.kill()
   }
 
-  /** Its preStop hook, then the signal of its image. Readiness is probed until then, liveness no longer restarts it. */
+  /**
+   * Its preStop hook, then the signal of its image. Readiness is probed until then, liveness no
+   * longer restarts it.
+   */
   async #end(): Promise<void> {
     const { running } = this
     if (!running) return
@@ -240,7 +258,10 @@ export class ContainerWorker {
     return this.#ended(log, { exitCode, signal, reason, startedAt, containerID })
   }
 
-  /** The environment of a run; undefined if an object that it names is missing, which event and status report. */
+  /**
+   * The environment of a run; undefined if an object that it names is missing, which event and
+   * status report.
+   */
   #environment(context: ContainerContext): Record<string, string> | undefined {
     try {
       return containerEnvironment(this.#node.api, context)
@@ -278,7 +299,10 @@ export class ContainerWorker {
     return terminated.exitCode
   }
 
-  /** Ends the current run, after the Pod's grace period by force; the policy then starts the next one. */
+  /**
+   * Ends the current run, after the Pod's grace period by force; the policy then starts the next
+   * one.
+   */
   async #restart(message: string): Promise<void> {
     this.#event('Normal', 'Killing', message)
     const { running } = this
@@ -298,7 +322,10 @@ export class ContainerWorker {
     this.#changed()
   }
 
-  /** The image of a reference; undefined if there is none, which events and status report as the kubelet does. */
+  /**
+   * The image of a reference; undefined if there is none, which events and status report as the
+   * kubelet does.
+   */
   #pull(reference: string): Image | undefined {
     const image = findImage(reference)
     if (image) {

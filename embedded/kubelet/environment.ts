@@ -13,7 +13,10 @@ interface DataReference {
   optional?: boolean
 }
 
-/** The value that a `fieldRef` of a container's environment refers to. Throws the kubelet's Error for an unknown path. */
+/**
+ * The value that a `fieldRef` of a container's environment refers to. Throws the kubelet's Error
+ * for an unknown path.
+ */
 function fieldValue(path: string, { pod, podIP, hostIP }: PodSandbox): string {
   const { metadata, spec } = pod
   const [, map, key = ''] = /^metadata\.(labels|annotations)\['(.+)'\]$/.exec(path) ?? []
@@ -34,7 +37,10 @@ function fieldValue(path: string, { pod, podIP, hostIP }: PodSandbox): string {
   return value
 }
 
-/** Replaces `$(NAME)` by known variables; `$$(NAME)` is a literal `$(NAME)` (Kubernetes' third_party/forked/golang/expansion). */
+/**
+ * Replaces `$(NAME)` by known variables; `$$(NAME)` is a literal `$(NAME)` (Kubernetes'
+ * third_party/forked/golang/expansion).
+ */
 export function expand(text: string, variables: Readonly<Record<string, string>>): string {
   return text.replace(/\$(\$|\(([^)]*)\))/g, (whole, token: string, name: string | undefined) =>
     token === '$' ? '$' : (variables[name ?? ''] ?? whole),
@@ -72,8 +78,10 @@ export const hostnameOf = ({ pod: { metadata, spec }, node }: PodSandbox): strin
   spec.hostNetwork ? node : (spec.hostname ?? metadata.name)
 
 /**
- * A container's environment: that of every image, the Services', `envFrom` and `env`, in that order, with references resolved.
- * @throws Error with the kubelet's message when a ConfigMap, a Secret or a key that is not optional is missing
+ * A container's environment: that of every image, the Services', `envFrom` and `env`, in that
+ * order, with references resolved.
+ * @throws Error with the kubelet's message when a ConfigMap, a Secret or a key that is not optional
+ * is missing
  */
 export function containerEnvironment(api: Api, context: ContainerContext): Record<string, string> {
   const { pod, container } = context
@@ -153,7 +161,9 @@ function referencedValue(
   return value?.toString()
 }
 
-/** The variables with the Services of a Pod's namespace (docs: "Environment variables" of Services). */
+/**
+ * The variables with the Services of a Pod's namespace (docs: "Environment variables" of Services).
+ */
 function serviceEnvironment(api: Api, namespace = ''): Record<string, string> {
   const result: Record<string, string> = {}
   const kubernetes = api.get<ServiceObject>('services', 'default', 'kubernetes')

@@ -31,7 +31,10 @@ cat /proc/sys/kernel/random/boot_id`)
   return { kernelVersion, osImage, memory: `${kilobytes}Ki`, bootId, ownKernel: machine.ownKernel }
 }
 
-/** The Node object as kubeadm and the kubelet create it. The first node of a cluster is its control plane. */
+/**
+ * The Node object as kubeadm and the kubelet create it. The first node of a cluster is its control
+ * plane.
+ */
 function nodeObject({ name, address, podCIDR }: NodePlan, facts: GuestFacts, index: number): Draft {
   const controlPlane = index === 0
   const now = timestamp()
@@ -76,8 +79,8 @@ function nodeObject({ name, address, podCIDR }: NodePlan, facts: GuestFacts, ind
     spec: {
       podCIDR,
       podCIDRs: [podCIDR],
-      // A kernel that is older than the cluster may also run another cluster, so it does not identify the cluster of a
-      // capture.
+      // A kernel that is older than the cluster may also run another cluster, so it does not
+      // identify the cluster of a capture.
       providerID: `${facts.ownKernel ? 'embedded' : 'embedded-host'}://${name}`,
       ...(controlPlane && {
         taints: [{ key: 'node-role.kubernetes.io/control-plane', effect: 'NoSchedule' }],
@@ -111,7 +114,10 @@ function nodeObject({ name, address, podCIDR }: NodePlan, facts: GuestFacts, ind
 
 const leaseSeconds = 40
 
-/** The heartbeat of a node's kubelet: its Lease in kube-node-lease, created at the first call and renewed by each later one. */
+/**
+ * The heartbeat of a node's kubelet: its Lease in kube-node-lease, created at the first call and
+ * renewed by each later one.
+ */
 function renewLease(api: Api, { metadata: { name, uid } }: NodeObject): void {
   const renewTime = new Date().toISOString().replace('Z', '000Z')
   const owner = { apiVersion: 'v1', kind: 'Node', name, uid }
@@ -127,7 +133,10 @@ function renewLease(api: Api, { metadata: { name, uid } }: NodeObject): void {
 /** As in the kubelet: a quarter of the Lease's 40 s. */
 const leaseRenewalMs = 10_000
 
-/** Registers the Nodes, control plane first, and runs the Pods that are bound to them. `stop` ends every container immediately. */
+/**
+ * Registers the Nodes, control plane first, and runs the Pods that are bound to them. `stop` ends
+ * every container immediately.
+ */
 export async function startKubelets(machine: Machine, network: Network, api: Api) {
   registerOwnImages()
   const facts = await guestFacts(machine)

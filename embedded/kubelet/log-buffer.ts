@@ -9,7 +9,10 @@ export interface LogLine {
   stream: OutputStream
 }
 
-/** Lines of one output that were completed at the same time. One value for each line takes fifty times the memory of a short line. */
+/**
+ * Lines of one output that were completed at the same time. One value for each line takes fifty
+ * times the memory of a short line.
+ */
 interface LogBlock extends LogLine {
   /** Whole lines, of which the last one may lack its line break. */
   text: string
@@ -17,7 +20,9 @@ interface LogBlock extends LogLine {
 
 export type OutputStream = 'stdout' | 'stderr'
 
-/** Receives a container's later output in chunks, which need not be lines, or in blocks of lines. */
+/**
+ * Receives a container's later output in chunks, which need not be lines, or in blocks of lines.
+ */
 export interface OutputReader {
   chunk?(stream: OutputStream, text: string): unknown
   block?(block: LogBlock): void
@@ -34,7 +39,10 @@ const blockBytes = 128
 
 const sizeOf = ({ text }: LogBlock) => text.length + blockBytes
 
-/** At least the last 4 MB of the output of one run of a container; less if it is written in many small parts. */
+/**
+ * At least the last 4 MB of the output of one run of a container; less if it is written in many
+ * small parts.
+ */
 export class LogBuffer {
   readonly #blocks: LogBlock[] = []
   #bytes = 0
@@ -107,8 +115,8 @@ export class LogBuffer {
 }
 
 /**
- * Whether a stream takes more output, which is asked each time: what its reader has not read is kept in memory. One that pauses misses
- * output, as on a node, whose logs are rotated.
+ * Whether a stream takes more output, which is asked each time: what its reader has not read is
+ * kept in memory. One that pauses misses output, as on a node, whose logs are rotated.
  */
 export function roomIn(out: {
   readonly readableLength: number
@@ -134,7 +142,10 @@ function lastLines(blocks: readonly LogBlock[], count: number): LogBlock[] {
   return last.reverse()
 }
 
-/** Each line with its time in RFC 3339 with nanoseconds, as the container runtime interface writes it. */
+/**
+ * Each line with its time in RFC 3339 with nanoseconds, as the container runtime interface writes
+ * it.
+ */
 function withTimes({ text, milliseconds }: LogBlock): string {
   const time = new Date(milliseconds).toISOString().replace('Z', '000000Z')
   return linesOf(text)
@@ -142,7 +153,10 @@ function withTimes({ text, milliseconds }: LogBlock): string {
     .join('')
 }
 
-/** A log that is written when it is read. What waits are the blocks, which the container's log holds too. */
+/**
+ * A log that is written when it is read. What waits are the blocks, which the container's log holds
+ * too.
+ */
 class LogReader extends Readable {
   readonly #blocks: LogBlock[]
   readonly #timestamps: boolean

@@ -66,7 +66,10 @@ function ownConditions(view: PodView, phase: string): PodCondition[] {
   ]
 }
 
-/** A Pod's status as the kubelet publishes it; conditions of other owners and the times of unchanged ones are kept. */
+/**
+ * A Pod's status as the kubelet publishes it; conditions of other owners and the times of unchanged
+ * ones are kept.
+ */
 export function podStatus(pod: Pod, view: PodView): PodStatus {
   const { init, containers, ephemeral, podIP, hostIP, startTime } = view
   const phase = podPhase(pod, view)

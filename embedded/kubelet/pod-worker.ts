@@ -89,7 +89,10 @@ export class PodWorker {
     }
   }
 
-  /** Ends all containers, within the grace period if they can, and removes the Pod from the node. A later call may shorten it. */
+  /**
+   * Ends all containers, within the grace period if they can, and removes the Pod from the node. A
+   * later call may shorten it.
+   */
   terminate(graceSeconds: number): Promise<void> {
     if (graceSeconds < this.#graceSeconds) {
       this.#graceSeconds = graceSeconds
@@ -135,14 +138,16 @@ export class PodWorker {
       this.containers.map((worker) => worker.run(this.pod.spec.restartPolicy ?? 'Always')),
     )
     if (this.#stopping.signal.aborted) return
-    // All containers ended permanently: the network is removed, the Pod object stays until it is deleted.
+    // All containers ended permanently: the network is removed, the Pod object stays until it is
+    // deleted.
     for (const worker of [...this.init, ...this.#ephemeral]) worker.kill()
     await this.#leave()
   }
 
   /**
-   * Runs the init containers in turn; a sidecar (`restartPolicy: Always`) keeps running beside
-   * the next ones, which wait until it has started (KEP-753). Returns false if one failed or the Pod is being stopped.
+   * Runs the init containers in turn; a sidecar (`restartPolicy: Always`) keeps running beside the
+   * next ones, which wait until it has started (KEP-753). Returns false if one failed or the Pod is
+   * being stopped.
    */
   async #runInit(): Promise<boolean> {
     for (const worker of this.init) {

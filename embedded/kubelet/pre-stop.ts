@@ -13,8 +13,9 @@ interface StoppingRun {
 }
 
 /**
- * Runs the container's `lifecycle.preStop` before its program gets the stop signal (pkg/kubelet/lifecycle/handlers.go). Resolves
- * when the hook or the container has ended; the grace period also counts for the hook. Rejects with the reason of a failed hook.
+ * Runs the container's `lifecycle.preStop` before its program gets the stop signal
+ * (pkg/kubelet/lifecycle/handlers.go). Resolves when the hook or the container has ended; the grace
+ * period also counts for the hook. Rejects with the reason of a failed hook.
  */
 export async function runPreStop(run: StoppingRun): Promise<void> {
   const { preStop } = run.container.lifecycle ?? {}

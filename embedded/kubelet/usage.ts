@@ -13,7 +13,8 @@ interface GuestTask {
   kibibytes: number
 }
 
-// One process reads all of /proc, because a shell would start hundreds of processes. A tick is 10 ms (USER_HZ), a page 4 KiB.
+// One process reads all of /proc, because a shell would start hundreds of processes. A tick is 10
+// ms (USER_HZ), a page 4 KiB.
 const listing = programText('embedded/kubelet/list-tasks.pl')
 
 async function listTasks(machine: Machine): Promise<GuestTask[]> {
@@ -37,8 +38,8 @@ function tree(tasks: readonly GuestTask[], root: number): GuestTask[] {
 const windowMs = 1000
 
 /**
- * CPU time and memory of the containers, and of the nodes as their sums, measured over one second. Programs on the host, kube-proxy
- * and DNS, are not included.
+ * CPU time and memory of the containers, and of the nodes as their sums, measured over one second.
+ * Programs on the host, kube-proxy and DNS, are not included.
  */
 export async function measureUsage(
   machine: Machine,

@@ -17,7 +17,10 @@ const assignedAddress = ({ status }: ServiceObject): string | undefined =>
 const wantsAddress = ({ spec, metadata }: ServiceObject) =>
   spec.type === 'LoadBalancer' && !spec.loadBalancerClass && !metadata.deletionTimestamp
 
-/** The changes that give each Service of type LoadBalancer, and no other, its own address of the pool. */
+/**
+ * The changes that give each Service of type LoadBalancer, and no other, its own address of the
+ * pool.
+ */
 export function assignments(services: readonly ServiceObject[], pool: AddressPool): Assignment[] {
   const owners = addressOwners(services)
   const changes: Assignment[] = []
@@ -59,7 +62,10 @@ function mustReturnAddress(service: ServiceObject, pool: AddressPool): boolean {
   return isInPool(pool, existing)
 }
 
-/** Assigns addresses of the pool to Services of type LoadBalancer, and takes them back when the type changes. */
+/**
+ * Assigns addresses of the pool to Services of type LoadBalancer, and takes them back when the type
+ * changes.
+ */
 export function startAddressController(context: ControllerContext, pool: AddressPool): void {
   const { api } = context
   const recorder = new EventRecorder(api, 'service-controller')

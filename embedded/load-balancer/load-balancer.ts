@@ -8,7 +8,10 @@ import { ipBatch, runInGuest } from '../network/topology.ts'
 const isLocal = ({ spec }: ServiceObject) =>
   spec.externalTrafficPolicy === 'Local' && (spec.healthCheckNodePort ?? 0) > 0
 
-/** The IPv4 addresses of a Service, without those with `ipMode: Proxy`, which belong to another proxy. */
+/**
+ * The IPv4 addresses of a Service, without those with `ipMode: Proxy`, which belong to another
+ * proxy.
+ */
 function addressesOf({ spec, status }: ServiceObject): string[] {
   if (spec.type !== 'LoadBalancer') return []
   const ingress = status?.loadBalancer?.ingress ?? []
@@ -19,7 +22,10 @@ function addressesOf({ spec, status }: ServiceObject): string[] {
 
 const excluded = 'node.kubernetes.io/exclude-from-external-load-balancers'
 
-/** InternalIPs of the nodes that are Ready and not excluded from load balancing by a label, in the order of their names. */
+/**
+ * InternalIPs of the nodes that are Ready and not excluded from load balancing by a label, in the
+ * order of their names.
+ */
 function nodeAddresses(nodes: readonly NodeObject[]): string[] {
   return nodes
     .filter((node) => hasReadyCondition(node) && !(excluded in (node.metadata.labels ?? {})))
@@ -27,7 +33,10 @@ function nodeAddresses(nodes: readonly NodeObject[]): string[] {
     .map(({ address }) => address)
 }
 
-/** Where a node answers whether it has a ready endpoint of a Service: `address:port` (Service.spec.healthCheckNodePort). */
+/**
+ * Where a node answers whether it has a ready endpoint of a Service: `address:port`
+ * (Service.spec.healthCheckNodePort).
+ */
 const healthCheck = (node: string, { spec }: ServiceObject): string =>
   `${node}:${spec.healthCheckNodePort}`
 
@@ -40,7 +49,10 @@ export function requiredHealthChecks(
   return local.flatMap((service) => nodeAddresses(nodes).map((node) => healthCheck(node, service)))
 }
 
-/** The nodes for the traffic of each address: all that are Ready, or for externalTrafficPolicy Local those in `healthy`. */
+/**
+ * The nodes for the traffic of each address: all that are Ready, or for externalTrafficPolicy Local
+ * those in `healthy`.
+ */
 export function balancedAddresses(
   services: readonly ServiceObject[],
   nodes: readonly NodeObject[],
@@ -59,7 +71,10 @@ export function balancedAddresses(
 const healthIntervalMs = 1000
 const healthTimeoutSeconds = 1
 
-/** The load balancer: routes of the guest's own network, "outside", lead each address to the nodes; kube-proxy handles the packets there. */
+/**
+ * The load balancer: routes of the guest's own network, "outside", lead each address to the nodes;
+ * kube-proxy handles the packets there.
+ */
 export class LoadBalancer {
   readonly #machine: Machine
   readonly #api: Api
@@ -128,7 +143,10 @@ export interface BalancedAddress {
   nodes: readonly string[]
 }
 
-/** Lines for `ip -batch` that change the routes. One to several nodes distributes connections (ECMP), like a router before a cluster. */
+/**
+ * Lines for `ip -batch` that change the routes. One to several nodes distributes connections
+ * (ECMP), like a router before a cluster.
+ */
 export function routeLines(
   present: readonly BalancedAddress[],
   wanted: readonly BalancedAddress[],

@@ -1,7 +1,11 @@
-// The serial line between host and guest carries frames:  length (4) · stream (4) · type (1) · payload (length bytes)
+// The serial line between host and guest carries frames: length (4) · stream (4) · type (1) ·
+// payload (length bytes)
 import { Writable } from 'node:stream'
 
-/** The type of a frame. Host to guest: spawn … script; guest to host: ready … acknowledge; credit, data, end and error in both directions. */
+/**
+ * The type of a frame. Host to guest: spawn … script; guest to host: ready … acknowledge; credit,
+ * data, end and error in both directions.
+ */
 export const FrameType = {
   /** JSON SpawnRequest: start a process as this stream. */
   spawn: 1,
@@ -9,9 +13,15 @@ export const FrameType = {
   kill: 2,
   /** JSON {columns, rows}. */
   resize: 3,
-  /** JSON of a GuestFile but its content, a zero byte, the content: write a file; answered by `done` or `error`. */
+  /**
+   * JSON of a GuestFile but its content, a zero byte, the content: write a file; answered by `done`
+   * or `error`.
+   */
   write: 4,
-  /** JSON {socket}: accept connections on a Unix socket of the guest; each becomes an `opened` stream. */
+  /**
+   * JSON {socket}: accept connections on a Unix socket of the guest; each becomes an `opened`
+   * stream.
+   */
   forward: 5,
   /** JSON ScriptRequest: run a shell script in a waiting shell; ends with `exit`. */
   script: 6,
@@ -27,7 +37,10 @@ export const FrameType = {
   opened: 14,
   /** Four bytes: the number of bytes that the agent has read since the last acknowledgement. */
   acknowledge: 15,
-  /** As `creditPayload` writes it, in both directions: data of this stream that was read, so that more may be sent. */
+  /**
+   * As `creditPayload` writes it, in both directions: data of this stream that was read, so that
+   * more may be sent.
+   */
   credit: 16,
   /** Bytes: standard input (to the guest), standard output or connection data. */
   data: 20,
@@ -47,7 +60,10 @@ export interface Frame {
 
 const headerBytes = 9
 
-/** Maximum payload of a frame; longer data is split, so that one stream does not block the others for long. */
+/**
+ * Maximum payload of a frame; longer data is split, so that one stream does not block the others
+ * for long.
+ */
 export const chunkBytes = 64 * 1024
 
 /** One frame as bytes. */
@@ -90,7 +106,10 @@ export class FrameDecoder {
     this.#longest = longest
   }
 
-  /** The frames completed by these bytes, in order. @throws Error for a frame that is longer than allowed, before its content arrives */
+  /**
+   * The frames completed by these bytes, in order. @throws Error for a frame that is longer than
+   * allowed, before its content arrives
+   */
   push(bytes: Buffer): Frame[] {
     this.#parts.push(bytes)
     this.#buffered += bytes.length
@@ -118,7 +137,10 @@ export class FrameDecoder {
   }
 }
 
-/** Writes data of any length as frames of at most `chunkBytes` on a line. Returns false if the sender must wait for its `drain`. */
+/**
+ * Writes data of any length as frames of at most `chunkBytes` on a line. Returns false if the
+ * sender must wait for its `drain`.
+ */
 export function writeData(line: Writable, stream: number, type: number, data: Uint8Array): boolean {
   let room = true
   for (let start = 0; start < data.length; start += chunkBytes)

@@ -1,6 +1,6 @@
-// The program that runs inside the guest: starts processes, writes files and carries connections for the host.
-// It is bundled to one file and started by the init script with the serial line's device as its argument, or with descriptors 3
-// and 4 to and from the host.
+// The program that runs inside the guest: starts processes, writes files and carries connections
+// for the host. It is bundled to one file and started by the init script with the serial line's
+// device as its argument, or with descriptors 3 and 4 to and from the host.
 import { execFile } from 'node:child_process'
 import {
   existsSync,
@@ -50,7 +50,8 @@ const pipes = new FifoPool('/run/agent-pipes')
 const environment: NodeJS.ProcessEnv = {}
 for (const name of ['PATH', 'HOME', 'TERM', 'UV_USE_IO_URING'])
   environment[name] = process.env[name]
-// Bash treats a socket on its standard input as a connection of rshd and reads ~/.bashrc, but only as the outermost shell.
+// Bash treats a socket on its standard input as a connection of rshd and reads ~/.bashrc, but only
+// as the outermost shell.
 environment.SHLVL = '1'
 const pool = new ScriptPool(pipes, environment)
 
@@ -82,8 +83,9 @@ const exited = (stream: number, end: ProcessEnd) =>
   sendFrame(stream, FrameType.exit, JSON.stringify(end))
 
 /**
- * The process groups on a terminal (proc_pid_stat(5)): those of the session of its first process, and of the one that `confine --terminal`
- * begins as its child. A program that ignores the SIGHUP of a closed terminal would go on after its client.
+ * The process groups on a terminal (proc_pid_stat(5)): those of the session of its first process,
+ * and of the one that `confine --terminal` begins as its child. A program that ignores the SIGHUP
+ * of a closed terminal would go on after its client.
  */
 function groupsOnTerminal(first: number): number[] {
   const sessions = [first, ...childrenOf(first)]
@@ -102,10 +104,14 @@ function groupsOnTerminal(first: number): number[] {
   return [...groups]
 }
 
-/** What is signalled for a request whose first process is this: processes, and groups as negative numbers (kill(2)). */
+/**
+ * What is signalled for a request whose first process is this: processes, and groups as negative
+ * numbers (kill(2)).
+ */
 function killTargets(pid: number, { container, tty }: SpawnRequest): number[] {
   try {
-    // The command of a container only waits for the container's first process, and `script` for the command.
+    // The command of a container only waits for the container's first process, and `script` for the
+    // command.
     const waiting = tty ? firstChild(pid) : pid
     if (container) return [firstChild(waiting)]
     return tty ? groupsOnTerminal(waiting).map((group) => -group) : [-pid]
@@ -199,7 +205,9 @@ async function runScript(stream: number, { script, ...place }: ScriptRequest): P
 
 let resizing = Promise.resolve()
 
-/** Sets sizes one after the other: `kubectl attach` sends two in a row, and the last one must win. */
+/**
+ * Sets sizes one after the other: `kubectl attach` sends two in a row, and the last one must win.
+ */
 function resize(stream: number, columns: number, rows: number): void {
   const set = (done: () => void) => {
     const terminal = readFileSync(terminalFile(stream), 'utf8').trim()
@@ -210,8 +218,9 @@ function resize(stream: number, columns: number, rows: number): void {
 }
 
 /**
- * Writes a file in the place of what is there: a reader gets its old content or the new one. Root of a node or container may have put a
- * pipe or a link there, and opening a pipe would stop this program: only a new file is opened.
+ * Writes a file in the place of what is there: a reader gets its old content or the new one. Root
+ * of a node or container may have put a pipe or a link there, and opening a pipe would stop this
+ * program: only a new file is opened.
  */
 function replaceFile(path: string, content: Buffer, options: { mode?: number }): void {
   const written = `${path}.new`

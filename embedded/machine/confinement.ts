@@ -8,9 +8,15 @@ export const CONFINE = GUEST_CONFINE.slice(1)
 
 /** The mechanisms that protect this machine's files from a kernel and root in it. */
 export interface Confinement {
-  /** How files are protected; undefined if this machine supports neither, so that root of the guest can access the user's files. */
+  /**
+   * How files are protected; undefined if this machine supports neither, so that root of the guest
+   * can access the user's files.
+   */
   files: 'landlock' | 'mounts' | undefined
-  /** How signals to other programs are prevented: by Landlock since Linux 6.12, else by a process namespace; undefined if by neither. */
+  /**
+   * How signals to other programs are prevented: by Landlock since Linux 6.12, else by a process
+   * namespace; undefined if by neither.
+   */
   signals: 'landlock' | 'namespace' | undefined
   /** Modes, owners and times of files can't be changed, nor other programs be reached. */
   systemCalls: boolean
@@ -26,7 +32,10 @@ export function detectConfinement(tree: string): Confinement {
   return { files, signals, systemCalls: works('--filter') }
 }
 
-/** Whether an ordinary user's kernel runs in a user namespace, in which only this user is mapped: files of the host's root belong to nobody there. */
+/**
+ * Whether an ordinary user's kernel runs in a user namespace, in which only this user is mapped:
+ * files of the host's root belong to nobody there.
+ */
 export const runsInUserNamespace = ({ files, signals }: Confinement): boolean =>
   process.getuid?.() !== 0 && (files === 'mounts' || signals === 'namespace')
 
@@ -59,13 +68,21 @@ export function remainingAccess({
   return undefined
 }
 
-/** CAP_DAC_READ_SEARCH: root may read a checkout that belongs to a user. Landlock says what of it. */
+/**
+ * CAP_DAC_READ_SEARCH: root may read a checkout that belongs to a user. Landlock says what of it.
+ */
 const READ_ANY = '4'
 
-/** The first descriptor that a kernel doesn't get from this program: below are its console and the line to its agent (bootKernel). */
+/**
+ * The first descriptor that a kernel doesn't get from this program: below are its console and the
+ * line to its agent (bootKernel).
+ */
 const FIRST_INHERITED = '5'
 
-/** A command that keeps only this access to files: to read (if Landlock is available), and the folders to write. */
+/**
+ * A command that keeps only this access to files: to read (if Landlock is available), and the
+ * folders to write.
+ */
 export function confinedCommand(
   tree: string,
   { files, signals, systemCalls }: Confinement,
@@ -94,7 +111,10 @@ export function confinedCommand(
 /** The folders of programs and libraries on Debian and Ubuntu. */
 export const programFolders = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32']
 
-/** What programs of the guest, which are the host's, need to read, wherever Node is installed; of /etc what everybody may read. */
+/**
+ * What programs of the guest, which are the host's, need to read, wherever Node is installed; of
+ * /etc what everybody may read.
+ */
 export function programFiles(): string[] {
   return [...programFolders, ...publicPaths('/etc'), ...systemFiles()]
 }
@@ -107,7 +127,10 @@ export const systemFiles = (): string[] => [
   '/dev/urandom',
 ]
 
-/** The fewest paths that hold what every user of this machine may read in a folder; root could read more. Links don't count. */
+/**
+ * The fewest paths that hold what every user of this machine may read in a folder; root could read
+ * more. Links don't count.
+ */
 export function publicPaths(folder: string): string[] {
   const { paths, all } = publicIn(folder)
   return all ? [folder] : paths

@@ -8,8 +8,9 @@ const headBytes = 1024 * 1024
 const tailBytes = 64 * 1024
 
 /**
- * Writes a kernel's console to a file: its first MB and its last 64 kB. The guest gets a pipe of this process instead of the file, because
- * whatever root of the guest prints would fill the disk, and through /proc/1/fd it could open and change the file itself.
+ * Writes a kernel's console to a file: its first MB and its last 64 kB. The guest gets a pipe of
+ * this process instead of the file, because whatever root of the guest prints would fill the disk,
+ * and through /proc/1/fd it could open and change the file itself.
  * @returns resolves when the console is at its end and all of it is in the file
  */
 export async function recordConsole(console: Readable, file: string): Promise<void> {

@@ -7,12 +7,18 @@ import { finished } from 'node:stream/promises'
 
 const { O_RDONLY, O_WRONLY, O_NONBLOCK } = constants
 
-/** One pipe between the agent and a process: the process's end is a descriptor that is passed on and then closed. */
+/**
+ * One pipe between the agent and a process: the process's end is a descriptor that is passed on and
+ * then closed.
+ */
 export interface Pipe {
   readonly theirs: number
   /** What is written into the pipe. */
   readonly output: Readable
-  /** Ends `output` after everything that was written so far. What background processes write later is read, but discarded. */
+  /**
+   * Ends `output` after everything that was written so far. What background processes write later
+   * is read, but discarded.
+   */
   finish(): void
 }
 
@@ -25,7 +31,10 @@ export interface PipedProcess {
 
 /** The capacity of a pipe (pipe(7)). */
 const PIPE_BYTES = 64 * 1024
-/** The time that background processes of an ended process have to write into its pipes, which they may keep open. */
+/**
+ * The time that background processes of an ended process have to write into its pipes, which they
+ * may keep open.
+ */
 const graceMs = 200
 
 /** Resolves when all output of an ended process was read from its pipes. */
@@ -40,9 +49,10 @@ export async function outputEnded(pipes: readonly Pipe[]): Promise<void> {
 const batchSize = 48
 
 /**
- * Real pipes for the output of processes. Node's own are sockets, on which a program that opens /dev/stdout fails (ENXIO).
- * FIFOs are created in batches, because starting a process is slow here. (Standard input stays a socket: opening /dev/stdin
- * blocks when it is a FIFO whose writer has closed it.)
+ * Real pipes for the output of processes. Node's own are sockets, on which a program that opens
+ * /dev/stdout fails (ENXIO). FIFOs are created in batches, because starting a process is slow here.
+ * (Standard input stays a socket: opening /dev/stdin blocks when it is a FIFO whose writer has
+ * closed it.)
  */
 export class FifoPool {
   readonly #folder: string
@@ -77,7 +87,8 @@ export class FifoPool {
     const ours = new Socket({ fd: read, readable: true, writable: false })
     const output = new PassThrough()
     ours.pipe(output)
-    // Another process may get this FIFO only after the end of the stream, when its writing end is closed.
+    // Another process may get this FIFO only after the end of the stream, when its writing end is
+    // closed.
     ours.once('end', () => this.#free.push(path))
     const finish = () => {
       if (output.writableEnded) return

@@ -34,7 +34,10 @@ type Listener = (frame: Frame) => void
 
 const bootDeadlineMs = 60_000
 
-/** Only root of the guest can write on the line as if it was the agent: it stops its own kernel instead of filling this process's memory. */
+/**
+ * Only root of the guest can write on the line as if it was the agent: it stops its own kernel
+ * instead of filling this process's memory.
+ */
 const MISUSED = 'was stopped: a program in it wrote on the line that only its agent may use'
 
 /** Processes that a kernel left behind may keep its console open. */
@@ -44,7 +47,10 @@ const recordedMs = 2000
 export const startMachine = async (options: BootOptions): Promise<Machine> =>
   machineOn(await bootKernel(options))
 
-/** Waits until the agent of a kernel that boots answers. Rejects with the reason after a minute (times LAB_TIMEOUT_SCALE). */
+/**
+ * Waits until the agent of a kernel that boots answers. Rejects with the reason after a minute
+ * (times LAB_TIMEOUT_SCALE).
+ */
 export async function machineOn(kernel: Kernel): Promise<Machine> {
   const machine = new GuestMachine(kernel)
   const deadline = AbortSignal.timeout(bootDeadlineMs * timeoutScale())
@@ -121,7 +127,10 @@ class GuestMachine implements Machine {
     this.#kernel.end()
   }
 
-  /** Counts what the guest sends of one type of a stream, and returns how it is passed on: `done` is called when it was read. */
+  /**
+   * Counts what the guest sends of one type of a stream, and returns how it is passed on: `done` is
+   * called when it was read.
+   */
   #receiving(stream: number, type: number): (bytes: number) => () => void {
     const window = new ReceiveWindow((bytes) =>
       this.#send(stream, FrameType.credit, creditPayload(type, bytes)),

@@ -11,20 +11,25 @@ import { isWholeRoot } from './kernel-package.ts'
 import { fstabWord, GUEST_CONFINE } from './machine.ts'
 
 /**
- * Root of this machine changes to this user before any program of the guest runs, because root of the machine can change files of root in
- * /proc/sys and /sys from every namespace.
+ * Root of this machine changes to this user before any program of the guest runs, because root of
+ * the machine can change files of root in /proc/sys and /sys from every namespace.
  */
 const NOBODY = 65_534
 
 /** A cluster of three nodes has 60 processes and threads, and a hundred Pods have 400 more. */
 const GUEST_PROCESSES = 4096
 
-/** The folder in which the guest's root is set up. It stays empty, because the mounts on it are in a separate namespace. */
+/**
+ * The folder in which the guest's root is set up. It stays empty, because the mounts on it are in a
+ * separate namespace.
+ */
 const makePlace = () => mkdtempSync(join(tmpdir(), 'kube-service-labs-'))
 
 const devices = ['null', 'zero', 'full', 'random', 'urandom', 'tty']
 
-/** The folders of programs that are real folders in a root file system, and those that are links. */
+/**
+ * The folders of programs that are real folders in a root file system, and those that are links.
+ */
 function programRoots(root: string): { folders: string[]; links: string[] } {
   const there = programFolders.filter((folder) => existsSync(join(root, folder)))
   const isLink = (folder: string) => lstatSync(join(root, folder)).isSymbolicLink()
@@ -32,8 +37,9 @@ function programRoots(root: string): { folders: string[]; links: string[] } {
 }
 
 /**
- * The mounts on the guest's root: a tmpfs with copies of small files, and an overlay over each folder of programs. The lower folders are
- * reached through overlayfs only, which never writes to them; no other file of the machine is accessible after the old root is unmounted.
+ * The mounts on the guest's root: a tmpfs with copies of small files, and an overlay over each
+ * folder of programs. The lower folders are reached through overlayfs only, which never writes to
+ * them; no other file of the machine is accessible after the old root is unmounted.
  */
 function rootMounts(place: string, folders: readonly string[], whole: boolean): string[] {
   const at = (path: string) => fstabWord(join(place, 'root', path))
@@ -48,7 +54,8 @@ function rootMounts(place: string, folders: readonly string[], whole: boolean): 
     `proc ${at('proc')} proc nosuid,nodev,noexec`,
     `sysfs ${at('sys')} sysfs nosuid,nodev,noexec`,
     `tmpfs ${at('run')} tmpfs mode=0755`,
-    // ip -n puts another sysfs in the place of the one at /sys, which the kernel allows only where a further one can be seen.
+    // ip -n puts another sysfs in the place of the one at /sys, which the kernel allows only where
+    // a further one can be seen.
     `sysfs ${at('run/sysfs')} sysfs X-mount.mkdir`,
     `${at(GUEST_CONFINE)} ${at(GUEST_CONFINE)} none bind,ro`,
     ...devices.map((name) => `/dev/${name} ${at(`dev/${name}`)} none bind`),
@@ -60,9 +67,10 @@ const overlay = (lower: string, upper: string, work: string) =>
   `lowerdir=${lower},upperdir=${upper},workdir=${work},userxattr`
 
 /**
- * New namespaces of every kind, in which the caller is root; the first process ends with this one, and all others with the first. The user
- * namespace is created first: files that are created before its ids are mapped, such as /proc/net/ip_tables_names of a network namespace,
- * belong to root of the machine.
+ * New namespaces of every kind, in which the caller is root; the first process ends with this one,
+ * and all others with the first. The user namespace is created first: files that are created before
+ * its ids are mapped, such as /proc/net/ip_tables_names of a network namespace, belong to root of
+ * the machine.
  */
 const namespaces = [
   ...['unshare', '--user', '--map-root-user'],
@@ -88,7 +96,8 @@ const asUser = () =>
 /**
  * Tries what the guest's root and those of nodes and Pods above it need.
  * @param packages the root file system of an offline archive; absent: programs are the machine's
- * @returns how it failed, in the words of the program that did; undefined where all of it works here
+ * @returns how it failed, in the words of the program that did; undefined where all of it works
+ * here
  */
 function namespacesFail(packages?: string): string | undefined {
   const place = makePlace()
@@ -127,7 +136,10 @@ mount -t sysfs sysfs sys`
   }
 }
 
-/** This machine's own kernel, in namespaces of an ordinary user (user_namespaces(7)): the guest is root only of its own objects. */
+/**
+ * This machine's own kernel, in namespaces of an ordinary user (user_namespaces(7)): the guest is
+ * root only of its own objects.
+ */
 export function hostKernel(options: BootOptions, agent: string): KernelStart {
   requireLimits(0)
   const packages = realpathSync(options.packages)
@@ -175,7 +187,8 @@ export function hostKernel(options: BootOptions, agent: string): KernelStart {
     cwd: '/',
     env: { TMPDIR: place },
     windowBytes: 1024 * 1024,
-    // An overlay does not include mounts of its lower layer, so each folder of programs gets a separate overlay.
+    // An overlay does not include mounts of its lower layer, so each folder of programs gets a
+    // separate overlay.
     ownKernel: false,
     layer: (root, upper, work) => ({
       folders: folders.flatMap((folder) => [
@@ -196,13 +209,19 @@ export function hostKernel(options: BootOptions, agent: string): KernelStart {
   }
 }
 
-/** Why this machine's own kernel can't be used for the guest, and how to change that if it is possible. */
+/**
+ * Why this machine's own kernel can't be used for the guest, and how to change that if it is
+ * possible.
+ */
 export interface HostKernelTrouble {
   detail: string
   fix?: string
 }
 
-/** Settings that forbid namespaces to an ordinary user: a file of /proc/sys, the value that forbids, and the one that allows. */
+/**
+ * Settings that forbid namespaces to an ordinary user: a file of /proc/sys, the value that forbids,
+ * and the one that allows.
+ */
 const settings = [
   [
     'kernel/apparmor_restrict_unprivileged_userns',
@@ -214,7 +233,10 @@ const settings = [
   ['user/max_user_namespaces', 0, 15_000, 'user namespaces are disabled'],
 ] as const
 
-/** The setting that forbids namespaces to this user, and the command that changes it. `sysctls` is /proc/sys, or a test folder. */
+/**
+ * The setting that forbids namespaces to this user, and the command that changes it. `sysctls` is
+ * /proc/sys, or a test folder.
+ */
 export function forbiddingSetting(sysctls = '/proc/sys'): HostKernelTrouble | undefined {
   const found = settings.find(([name, forbids]) => {
     const file = join(sysctls, name)

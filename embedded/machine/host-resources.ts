@@ -10,7 +10,10 @@ const MB = 1024 * 1024
 /** The memory of a guest on User-Mode Linux. */
 export const GUEST_MEGABYTES = 1024
 
-/** The limits of a process (getrlimit(2), /proc/PID/limits) that a cluster's kernel and daemon need (measured with Debian's 6.12 and Node 20). */
+/**
+ * The limits of a process (getrlimit(2), /proc/PID/limits) that a cluster's kernel and daemon need
+ * (measured with Debian's 6.12 and Node 20).
+ */
 const limitsFor = (megabytes: number) => [
   {
     line: 'Max file size',
@@ -36,7 +39,10 @@ const limitsFor = (megabytes: number) => [
   },
 ]
 
-/** @throws SystemTrouble that names every limit of this process that such a kernel exceeds, and the command that raises it */
+/**
+ * @throws SystemTrouble that names every limit of this process that such a kernel exceeds, and the
+ * command that raises it
+ */
 export function requireLimits(
   megabytes: number,
   limits = readFileSync('/proc/self/limits', 'utf8'),
@@ -60,7 +66,10 @@ export interface MemoryPlace {
   trouble?: string
 }
 
-/** Whether files of a folder can be mapped as programs: User-Mode Linux maps its memory so, which `noexec` forbids (mount(8)). */
+/**
+ * Whether files of a folder can be mapped as programs: User-Mode Linux maps its memory so, which
+ * `noexec` forbids (mount(8)).
+ */
 function canMapPrograms(folder: string): boolean {
   try {
     const place = ownTemporaryFolder('kube-service-labs-memory-probe', folder)
@@ -76,7 +85,9 @@ function canMapPrograms(folder: string): boolean {
   }
 }
 
-/** The folders for the guest's memory, the first without trouble is used; the others are not tried. */
+/**
+ * The folders for the guest's memory, the first without trouble is used; the others are not tried.
+ */
 export function memoryPlaces(
   megabytes: number,
   folders = ['/dev/shm', tmpdir()],
@@ -98,7 +109,8 @@ export function memoryPlaces(
 }
 
 /**
- * A folder for the guest's memory. A page that can't be written kills the kernel, and memory that can't be executed too.
+ * A folder for the guest's memory. A page that can't be written kills the kernel, and memory that
+ * can't be executed too.
  * @throws SystemTrouble if there is none
  */
 export function memoryFolder(megabytes: number, folders?: string[]): string {
@@ -111,7 +123,10 @@ export function memoryFolder(megabytes: number, folders?: string[]): string {
   )
 }
 
-/** The CPUs that a process may run on, of which /proc has a list such as `0-3,8` (cpuset(7), "List format"). */
+/**
+ * The CPUs that a process may run on, of which /proc has a list such as `0-3,8` (cpuset(7), "List
+ * format").
+ */
 function cpusOf(pid: string): number[] {
   const [, list = ''] =
     /^Cpus_allowed_list:\s*(\S+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
@@ -122,9 +137,10 @@ function cpusOf(pid: string): number[] {
 }
 
 /**
- * Selects the CPU for a User-Mode Linux kernel: of those that this process may use, the one with the fewest processes of such kernels.
- * Undefined if there is only one. A guest has one CPU, and each of its page faults and system calls switches between two processes
- * of the host (ptrace): lab 2 takes 13.6 s of CPU time if they may run on two CPUs, and 8 s on one.
+ * Selects the CPU for a User-Mode Linux kernel: of those that this process may use, the one with
+ * the fewest processes of such kernels. Undefined if there is only one. A guest has one CPU, and
+ * each of its page faults and system calls switches between two processes of the host (ptrace): lab
+ * 2 takes 13.6 s of CPU time if they may run on two CPUs, and 8 s on one.
  */
 export function ownCpu(): number | undefined {
   const taken: number[] = []

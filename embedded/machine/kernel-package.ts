@@ -8,18 +8,25 @@ import { SystemTrouble } from '../../host/system-trouble.ts'
 import { type Addition, unpackArchives } from './package-tree.ts'
 
 /**
- * The release whose kernel is used on every Debian: 6.12 maps the pages around a fault at once (um_tlb_sync), which makes a lab 25%
- * faster than with 6.1 of Debian 12, and still has legacy iptables (CONFIG_IP_NF_IPTABLES_LEGACY), which later packages lack.
+ * The release whose kernel is used on every Debian: 6.12 maps the pages around a fault at once
+ * (um_tlb_sync), which makes a lab 25% faster than with 6.1 of Debian 12, and still has legacy
+ * iptables (CONFIG_IP_NF_IPTABLES_LEGACY), which later packages lack.
  */
 const RELEASE = 'trixie'
-/** Names of Debian releases in sources.list besides their codenames; other distributions may also use them. */
+/**
+ * Names of Debian releases in sources.list besides their codenames; other distributions may also
+ * use them.
+ */
 const ALIASES = ['stable', 'oldstable', 'testing', 'unstable', 'sid']
 /** The keys of Debian's servers, a file of every Debian. */
 const KEYS = '/usr/share/keyrings/debian-archive-keyring.gpg'
 /** The kernel's package, in every release. */
 export const KERNEL = 'user-mode-linux'
 
-/** The supported processors: as `uname -m` and Debian's folders name them, as Kubernetes does, and their loaders (ld.so(8)). */
+/**
+ * The supported processors: as `uname -m` and Debian's folders name them, as Kubernetes does, and
+ * their loaders (ld.so(8)).
+ */
 const processors: Record<string, { name: string; kubernetes: string; loader: string }> = {
   x64: { name: 'x86_64', kubernetes: 'amd64', loader: 'ld-linux-x86-64.so.2' },
   arm64: { name: 'aarch64', kubernetes: 'arm64', loader: 'ld-linux-aarch64.so.1' },
@@ -36,25 +43,42 @@ const LOADER = processor?.loader ?? ''
 /** Where a usr-merged tree has its libraries. */
 export const LIBRARIES = `usr/lib/${processor?.name}-linux-gnu`
 
-/** Runs a program of a root file system with the libraries beside it (ld.so(8)), independent of the path of that root. */
+/**
+ * Runs a program of a root file system with the libraries beside it (ld.so(8)), independent of the
+ * path of that root.
+ */
 export const runFrom = (root: string, program: string): string[] => [
   ...[join(root, LIBRARIES, LOADER), '--inhibit-cache', '--library-path', join(root, LIBRARIES)],
   ...['--argv0', basename(program)],
   join(root, program),
 ]
 
-/** In a tree that is a whole root file system (offline.ts): starts the script of the cluster, which is in no folder of that root. */
+/**
+ * In a tree that is a whole root file system (offline.ts): starts the script of the cluster, which
+ * is in no folder of that root.
+ */
 export const FIRST_PROGRAM = 'usr/lib/uml/first'
 
-/** A tree of packages that is a whole root file system, so that no program of the machine is used. */
+/**
+ * A tree of packages that is a whole root file system, so that no program of the machine is used.
+ */
 export const isWholeRoot = (tree: string) => existsSync(join(tree, FIRST_PROGRAM))
 
-/** The folder of a tree in which its kernel is started, with the kernel's own C library if it needs one. */
+/**
+ * The folder of a tree in which its kernel is started, with the kernel's own C library if it needs
+ * one.
+ */
 const KERNEL_FOLDER = 'usr/lib/uml/libc'
-/** The library of uml-shim.c, which is preloaded: without it, User-Mode Linux crashes on processors with AMX and when a fork fails, and is slower. */
+/**
+ * The library of uml-shim.c, which is preloaded: without it, User-Mode Linux crashes on processors
+ * with AMX and when a fork fails, and is slower.
+ */
 export const SHIM = `${KERNEL_FOLDER}/uml-shim.so`
 
-/** How to start the kernel of a finished tree: the program, behind the environment it needs, and the folder to start it in. */
+/**
+ * How to start the kernel of a finished tree: the program, behind the environment it needs, and the
+ * folder to start it in.
+ */
 export function kernelProgram(tree: string): { command: string[]; directory: string } {
   const directory = join(tree, KERNEL_FOLDER)
   // Not for the shell and taskset that start it: they are the host's.
@@ -65,7 +89,10 @@ export function kernelProgram(tree: string): { command: string[]; directory: str
   return { command: [...env, ...ownLibc, preload, join(tree, 'usr/bin/linux.uml')], directory }
 }
 
-/** The kernel as one more part of a tree on Debian; undefined where it is a package of the system's own release. */
+/**
+ * The kernel as one more part of a tree on Debian; undefined where it is a package of the system's
+ * own release.
+ */
 export function kernelAddition(cache: string): Addition | undefined {
   const { ID: id, VERSION_CODENAME: own = '' } = osRelease()
   if (processor !== processors.x64 || id !== 'debian' || own === RELEASE || !own) return undefined
@@ -129,9 +156,10 @@ export function bringLibc(tree: string, from: string): void {
 }
 
 /**
- * The program with another path to its loader (PT_INTERP): a file in the folder where it is started. Passing the program to a loader
- * (`ld.so --library-path DIR linux.uml`) fails, because User-Mode Linux places its memory behind the end of its own program.
- * `patchelf --set-interpreter` does what this function does, and would be one more package to install.
+ * The program with another path to its loader (PT_INTERP): a file in the folder where it is
+ * started. Passing the program to a loader (`ld.so --library-path DIR linux.uml`) fails, because
+ * User-Mode Linux places its memory behind the end of its own program. `patchelf --set-interpreter`
+ * does what this function does, and would be one more package to install.
  * @throws Error when the program asks for another loader
  */
 export function withLoaderHere(program: Buffer): Buffer {
@@ -153,7 +181,10 @@ function osRelease(): Record<string, string> {
   )
 }
 
-/** Sources (sources.list(5)) of another release on the system's own servers, from lines of `apt-get indextargets`; main packages only. */
+/**
+ * Sources (sources.list(5)) of another release on the system's own servers, from lines of
+ * `apt-get indextargets`; main packages only.
+ */
 export function sourcesOfRelease(targets: string, own: readonly string[], release: string): string {
   const servers = targets.split('\n').flatMap((line) => {
     const [suite = '', component, server = ''] = line.split(' ')

@@ -12,13 +12,17 @@ import type { BootOptions, Kernel } from './kernel.ts'
 import { isWholeRoot } from './kernel-package.ts'
 import { umlKernel } from './uml-kernel.ts'
 
-/** The start of the supervisor's last line on the console, followed by the kernel's exit status in sh(1). */
+/**
+ * The start of the supervisor's last line on the console, followed by the kernel's exit status in
+ * sh(1).
+ */
 const ENDED = 'The process of the kernel ended with status '
 
 /**
- * A kernel consists of several processes in a separate session, and the helpers of User-Mode Linux survive if the main process is
- * killed. The shells kill the process group when the kernel ends, and when descriptor 5 is closed, which happens whenever this process
- * ends. Files of the guest don't depend on the umask of the user who starts it.
+ * A kernel consists of several processes in a separate session, and the helpers of User-Mode Linux
+ * survive if the main process is killed. The shells kill the process group when the kernel ends,
+ * and when descriptor 5 is closed, which happens whenever this process ends. Files of the guest
+ * don't depend on the umask of the user who starts it.
  */
 const supervisor = programText('embedded/machine/supervisor.sh')
 
@@ -39,7 +43,8 @@ function bundleAgent(folder: string): string {
 }
 
 /**
- * Starts a guest. The line to its agent is a pair of pipes of this process, and the guest ends with it.
+ * Starts a guest. The line to its agent is a pair of pipes of this process, and the guest ends with
+ * it.
  * @throws Error with one sentence if this machine can't run that kernel
  */
 export async function bootKernel(options: BootOptions): Promise<Kernel> {
@@ -59,7 +64,8 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
     // Debian's ordinary users do not have pivot_root on their PATH.
     env: { PATH: `${process.env.PATH}:/usr/sbin:/sbin`, HOME: options.directory, ...start.env },
     stdio: ['ignore', 'pipe', 'ignore', 'pipe', 'pipe', 'pipe'],
-    // A separate process group: Ctrl-C in the terminal signals only this process, which then ends the group.
+    // A separate process group: Ctrl-C in the terminal signals only this process, which then ends
+    // the group.
     detached: true,
   })
   // Registered first: a caller that waits for the end may end this process.
@@ -88,10 +94,16 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
   }
 }
 
-/** A panic message has about 3 kB. The console's length is limited, because root of the guest can write to it. */
+/**
+ * A panic message has about 3 kB. The console's length is limited, because root of the guest can
+ * write to it.
+ */
 const TAIL_BYTES = 64 * 1024
 
-/** Messages with which Linux, or User-Mode Linux without space for its memory file, reports a fatal error. The first one is the cause. */
+/**
+ * Messages with which Linux, or User-Mode Linux without space for its memory file, reports a fatal
+ * error. The first one is the cause.
+ */
 const PANIC = /Kernel panic - not syncing|ran out of space|No space left on device/
 
 /** If this kills the guest agent, the guest's first process shuts down the kernel. */
@@ -100,7 +112,10 @@ const OUT_OF_MEMORY = /Out of memory: Killed process/
 /** sh(1): a process that a signal ended has the signal's number and this. */
 const BY_SIGNAL = 128
 
-/** Why a kernel ended, as a clause after "its kernel ended": the line of its console with the reason, else the end of both. */
+/**
+ * Why a kernel ended, as a clause after "its kernel ended": the line of its console with the
+ * reason, else the end of both.
+ */
 export function describeKernelEnd(console: string): string {
   const lines = console
     .split('\n')

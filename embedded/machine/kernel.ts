@@ -3,7 +3,10 @@ import type { Readable, Writable } from 'node:stream'
 import type { Confinement } from './confinement.ts'
 import type { Layer } from './machine.ts'
 
-/** The kernels that a cluster can run on: User-Mode Linux, or this machine's own kernel in separate namespaces. */
+/**
+ * The kernels that a cluster can run on: User-Mode Linux, or this machine's own kernel in separate
+ * namespaces.
+ */
 export const KERNELS = ['uml', 'host'] as const
 export type KernelName = (typeof KERNELS)[number]
 
@@ -53,6 +56,9 @@ export interface Kernel extends Omit<KernelStart, 'command' | 'cwd' | 'env' | 'e
   consoleFile: string
   /** Resolves when all of its console output is in that file, after the end of its processes. */
   recorded: Promise<void>
-  /** Kills the kernel with all its helpers immediately. No data is lost, because a guest stores everything in memory. */
+  /**
+   * Kills the kernel with all its helpers immediately. No data is lost, because a guest stores
+   * everything in memory.
+   */
   end(): void
 }

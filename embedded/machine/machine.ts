@@ -14,9 +14,15 @@ export interface Privileges {
 export interface Placement {
   /** A network namespace by name (a node's or a Pod's); absent: the guest's own. */
   netns?: string
-  /** A process whose namespaces (mount, uts, ipc, pid, network), root and working directory to share, as nsenter does. */
+  /**
+   * A process whose namespaces (mount, uts, ipc, pid, network), root and working directory to
+   * share, as nsenter does.
+   */
   pid?: number
-  /** The same for the only child of this process, which waits for the first process of a container (`confine --new`). */
+  /**
+   * The same for the only child of this process, which waits for the first process of a container
+   * (`confine --new`).
+   */
   childOf?: number
   /** With `pid`: the privileges of a command there; default: all. */
   privileges?: Privileges
@@ -63,7 +69,9 @@ export interface SpawnOptions {
   container?: boolean
 }
 
-/** A file to write, which replaces what is at its path; a path that ends in / is a folder to create. */
+/**
+ * A file to write, which replaces what is at its path; a path that ends in / is a folder to create.
+ */
 export interface GuestFile {
   path: string
   content: string | Uint8Array
@@ -72,7 +80,9 @@ export interface GuestFile {
   ifMissing?: true
 }
 
-/** The root file system of a node or container: folders to create, and mounts (lines of an fstab). */
+/**
+ * The root file system of a node or container: folders to create, and mounts (lines of an fstab).
+ */
 export interface Layer {
   folders: string[]
   mounts: string[]
@@ -87,23 +97,44 @@ export const fstabWord = (path: string) =>
 
 /** The one real Linux kernel of an embedded cluster, reached through its agent. */
 export interface Machine {
-  /** Whether root can load modules, because the kernel booted with the machine. The host's kernel loads what a netlink request needs. */
+  /**
+   * Whether root can load modules, because the kernel booted with the machine. The host's kernel
+   * loads what a netlink request needs.
+   */
   readonly ownKernel: boolean
-  /** Runs a command to its end. Rejects if it can't be started, the machine has ended, or `timeoutMs` have passed (it is then killed). */
+  /**
+   * Runs a command to its end. Rejects if it can't be started, the machine has ended, or
+   * `timeoutMs` have passed (it is then killed).
+   */
   run(command: readonly string[], placement?: Placement, options?: ExecOptions): Promise<ExecResult>
-  /** Runs a script that reads no input and leaves no process, in a waiting shell: many times faster than `run`. Rejects as `run` does. */
+  /**
+   * Runs a script that reads no input and leaves no process, in a waiting shell: many times faster
+   * than `run`. Rejects as `run` does.
+   */
   script(text: string, place?: ScriptPlace, options?: { timeoutMs?: number }): Promise<ExecResult>
-  /** Starts a process that keeps running; with `tty` it gets a pseudo terminal, and stdout contains both outputs. */
+  /**
+   * Starts a process that keeps running; with `tty` it gets a pseudo terminal, and stdout contains
+   * both outputs.
+   */
   spawn(
     command: readonly string[],
     placement?: Placement,
     options?: SpawnOptions,
   ): Promise<GuestProcess>
-  /** Writes files in the guest, and creates their parent folders. Never touches the host's own files. */
+  /**
+   * Writes files in the guest, and creates their parent folders. Never touches the host's own
+   * files.
+   */
   write(files: readonly GuestFile[]): Promise<void>
-  /** An overlay at `root` over the guest's files, with its writable layer in `upper`. The three folders exist. */
+  /**
+   * An overlay at `root` over the guest's files, with its writable layer in `upper`. The three
+   * folders exist.
+   */
   layer(root: string, upper: string, work: string): Layer
-  /** Listens, once, inside a network namespace of the guest and forwards connections to a TCP port of the host's loopback interface. */
+  /**
+   * Listens, once, inside a network namespace of the guest and forwards connections to a TCP port
+   * of the host's loopback interface.
+   */
   forward(netns: string, address: string, port: number, hostPort: number): Promise<void>
   /** Settles when the kernel has ended, with the reason as a clause after "the kernel". */
   readonly ended: Promise<string>
@@ -133,8 +164,9 @@ export interface ScriptRequest extends ScriptPlace {
 }
 
 /**
- * The namespaces a process of the guest is moved into before the command starts. nsenter and setpriv are not used: setpriv would
- * be a file of the container, which its root can replace, and run with all privileges.
+ * The namespaces a process of the guest is moved into before the command starts. nsenter and
+ * setpriv are not used: setpriv would be a file of the container, which its root can replace, and
+ * run with all privileges.
  */
 export function enterNamespaces({ pid, netns, privileges }: Placement, tty = false): string[] {
   if (pid === undefined)
@@ -143,7 +175,10 @@ export function enterNamespaces({ pid, netns, privileges }: Placement, tty = fal
   return [GUEST_CONFINE, '--enter', String(pid), ...options, '--']
 }
 
-/** Program and arguments for a request. With a terminal, `script` owns it and writes its name to `terminalFile`, to be resized. */
+/**
+ * Program and arguments for a request. With a terminal, `script` owns it and writes its name to
+ * `terminalFile`, to be resized.
+ */
 export function spawnArguments(request: SpawnRequest, terminalFile: string): string[] {
   const argv = [...enterNamespaces(request, request.tty), ...request.command]
   if (!request.tty) return argv

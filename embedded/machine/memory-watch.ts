@@ -2,7 +2,10 @@ import { readFileSync } from 'node:fs'
 
 const MB = 1024
 const intervalMs = 500
-/** What the machine keeps for its other programs, unless it is small: a file system in memory fills at 800 MB/s. */
+/**
+ * What the machine keeps for its other programs, unless it is small: a file system in memory fills
+ * at 800 MB/s.
+ */
 const reserve = { megabytes: 768, share: 0.08 }
 
 function memoryKilobytes(text: string, name: string): number {
@@ -10,7 +13,8 @@ function memoryKilobytes(text: string, name: string): number {
 }
 
 /**
- * The reason to end a guest that shares this machine's memory, which no limit of an ordinary user restricts: file systems in memory.
+ * The reason to end a guest that shares this machine's memory, which no limit of an ordinary user
+ * restricts: file systems in memory.
  * @param meminfo the text of /proc/meminfo
  * @returns a clause after "the kernel"; undefined while enough is left
  */
@@ -23,7 +27,10 @@ export function memoryShortage(meminfo: string): string | undefined {
   return `was ended because this machine had only ${Math.floor(available / MB)} MB of memory left`
 }
 
-/** Calls `short` once with the reason when the machine's memory runs out; never where little was left from the beginning. */
+/**
+ * Calls `short` once with the reason when the machine's memory runs out; never where little was
+ * left from the beginning.
+ */
 export function watchMemory(
   short: (reason: string) => void,
   read = () => readFileSync('/proc/meminfo', 'utf8'),

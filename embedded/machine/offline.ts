@@ -29,7 +29,10 @@ import {
 import { programs, requireSupport, unpackKernel } from './packages.ts'
 import { firstProgram } from './uml-kernel.ts'
 
-/** Packages that labs use besides the programs of nodes and Pods. Dependencies and base packages are included. */
+/**
+ * Packages that labs use besides the programs of nodes and Pods. Dependencies and base packages are
+ * included.
+ */
 const further = ['mount', 'make', 'less', 'libstdc++6', 'kubernetes-client']
 
 /** Tells ./lab and make which processor the programs are for, as `uname -m` names it. */
@@ -42,7 +45,10 @@ const links = {
   'usr/bin/pager': 'less',
 }
 
-/** Starts the program of the root file system that has the name of this file, without the libraries of the machine. */
+/**
+ * Starts the program of the root file system that has the name of this file, without the libraries
+ * of the machine.
+ */
 const starter = `#!/bin/sh
 here=\${0%/*} name=\${0##*/}
 root=$here/../root folder=bin
@@ -59,7 +65,10 @@ exec ${runFrom('$root', 'usr/$folder/$name')
 /** Node.js would use the loader (ld.so(8)) as its own program when it starts processes. */
 const execPath = `process.execPath = require('node:path').join(__dirname, 'bin/node')\n`
 
-/** Creates an offline archive's folder: packages of this release with all that they depend on, the kernel, and this Node.js. */
+/**
+ * Creates an offline archive's folder: packages of this release with all that they depend on, the
+ * kernel, and this Node.js.
+ */
 export async function makeOffline(
   offline: string,
   cache: string,
@@ -78,7 +87,10 @@ export async function makeOffline(
   await runTool(['env', '-i', `PATH=${offline}/bin`, `${offline}/bin/node`, '--version'], offline)
 }
 
-/** Creates a starter for each program of the root, so that it runs on the host, except Perl and scripts, which would use its files. */
+/**
+ * Creates a starter for each program of the root, so that it runs on the host, except Perl and
+ * scripts, which would use its files.
+ */
 export function makeStarters(offline: string): void {
   const bin = join(offline, 'bin')
   mkdirSync(bin)
@@ -145,7 +157,8 @@ async function complete(root: string): Promise<void> {
     copyFileSync(file, place)
     chmodSync(place, 0o755)
   }
-  // Programs refer to libraries by other names than those of their files: ldconfig creates the links.
+  // Programs refer to libraries by other names than those of their files: ldconfig creates the
+  // links.
   await runTool([join(root, 'usr/sbin/ldconfig'), '-n', join(root, LIBRARIES)], root)
   // Every file belongs to the user who unpacks the archive.
   await runTool(['chmod', '-R', 'u+rwX,go+rX,ug-s', '.'], root)

@@ -18,7 +18,10 @@ export interface PackageTree extends Omit<AptDownload, 'settings'> {
   more?: Addition
 }
 
-/** Unpacks packages of this system into a usr-merged tree below `cache`, once, and again if it is damaged. @throws Error from apt */
+/**
+ * Unpacks packages of this system into a usr-merged tree below `cache`, once, and again if it is
+ * damaged. @throws Error from apt
+ */
 export async function unpackPackages(wanted: PackageTree, progress: Progress): Promise<string> {
   const { packages, more } = wanted
   const artifact = {
@@ -63,7 +66,10 @@ const links: [string, string][] = [
   ),
 ]
 
-/** Moves all below `usr`, as a real `sbin/` in an overlay would hide the host's link, and makes the links of an installation. */
+/**
+ * Moves all below `usr`, as a real `sbin/` in an overlay would hide the host's link, and makes the
+ * links of an installation.
+ */
 async function mergeIntoUsr(fresh: string): Promise<void> {
   for (const folder of ['bin', 'sbin', 'lib', 'lib64'].filter((name) =>
     isFolderItself(join(fresh, name)),
@@ -85,7 +91,10 @@ async function mergeIntoUsr(fresh: string): Promise<void> {
   }
 }
 
-/** Unpacks the packages of a folder, each into the tree that `place` returns for its name, and removes them. */
+/**
+ * Unpacks the packages of a folder, each into the tree that `place` returns for its name, and
+ * removes them.
+ */
 export async function unpackArchives(
   folder: string,
   place: (archive: string) => string,

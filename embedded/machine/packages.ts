@@ -19,10 +19,14 @@ export class Unsupported extends Trouble {}
 /** A compiler of 290 kB without headers, which every release of Debian and Ubuntu has. */
 const COMPILER = 'tcc'
 
-/** Needed at a known path before the system's programs are accessible, or even if they are missing. */
+/**
+ * Needed at a known path before the system's programs are accessible, or even if they are missing.
+ */
 const always = ['kmod', COMPILER]
 
-/** Programs that nodes and Pods use, with the packages that contain them if the system lacks them. */
+/**
+ * Programs that nodes and Pods use, with the packages that contain them if the system lacks them.
+ */
 export const programs: Record<string, string> = {
   'xtables-legacy-multi': 'iptables',
   nft: 'nftables',
@@ -50,7 +54,10 @@ function lacking(): string[] {
   )
 }
 
-/** Throws Unsupported, in one sentence with the way that works there, where the embedded cluster, or the given kernel, can't run. */
+/**
+ * Throws Unsupported, in one sentence with the way that works there, where the embedded cluster, or
+ * the given kernel, can't run.
+ */
 export async function requireSupport(kernel?: KernelName): Promise<void> {
   const instead = 'Start Docker or Podman and run `CLUSTER=kind make up` instead.'
   if (platform() !== 'linux')
@@ -73,7 +80,10 @@ export async function requireSupport(kernel?: KernelName): Promise<void> {
 
 const folder = join(projectRoot, 'embedded/machine')
 
-/** The sources in this folder, which use no library, the first of which includes the others, and where a tree of packages has what they are compiled to. */
+/**
+ * The sources in this folder, which use no library, the first of which includes the others, and
+ * where a tree of packages has what they are compiled to.
+ */
 const confine = {
   sources: ['confine.c', 'static-program.h'],
   flags: ['-static'],
@@ -92,8 +102,9 @@ const shim = {
 const ownPrograms = () => (umlTrouble() ? [confine, httpGet] : [confine, httpGet, shim])
 
 /**
- * Compiles what a kernel of a tree needs beside its packages, once for each state of the sources. They are passed without their folder,
- * because tcc writes the name into a C string, which a quote in the path would end.
+ * Compiles what a kernel of a tree needs beside its packages, once for each state of the sources.
+ * They are passed without their folder, because tcc writes the name into a C string, which a quote
+ * in the path would end.
  * @throws Error with the compiler's message
  */
 async function compileInto(tree: string): Promise<void> {
@@ -112,7 +123,10 @@ async function compileInto(tree: string): Promise<void> {
   await Promise.all(ownPrograms().map(compile))
 }
 
-/** Unpacks a kernel, what is always needed, and further packages into one tree, and compiles what they lack. Returns its root. */
+/**
+ * Unpacks a kernel, what is always needed, and further packages into one tree, and compiles what
+ * they lack. Returns its root.
+ */
 export async function unpackKernel(
   wanted: Omit<PackageTree, 'more'>,
   progress: Progress,
@@ -124,14 +138,20 @@ export async function unpackKernel(
   return tree
 }
 
-/** The root of the tree with the packages that this system lacks, fetched once. @throws Unsupported, or an Error with apt's last line */
+/**
+ * The root of the tree with the packages that this system lacks, fetched once. @throws Unsupported,
+ * or an Error with apt's last line
+ */
 export async function ensurePackages(cache: string, progress: Progress): Promise<string> {
   await requireSupport()
   if (offlineRoot !== undefined) return offlineRoot
   return unpackKernel({ cache, name: 'kernel', packages: lacking(), closure: 'missing' }, progress)
 }
 
-/** The damage of a tree from which a kernel failed. @throws SystemTrouble if it is an offline archive; another tree is made again */
+/**
+ * The damage of a tree from which a kernel failed. @throws SystemTrouble if it is an offline
+ * archive; another tree is made again
+ */
 export function provePackages(tree: string): string | undefined {
   const parts = [tree, ...ownPrograms().map(({ result }) => join(tree, result))]
   const damage = parts.map((path) => proveArtifact(path)).find((one) => one !== undefined)

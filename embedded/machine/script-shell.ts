@@ -11,7 +11,9 @@ export interface ScriptResult {
   stderr: Buffer
 }
 
-/** One output of a shell, in which a line that begins with a mark follows the output of each script. */
+/**
+ * One output of a shell, in which a line that begins with a mark follows the output of each script.
+ */
 class MarkedOutput {
   readonly #mark: string
   #parts: Buffer[] = []
@@ -24,7 +26,10 @@ class MarkedOutput {
     this.#parts.push(bytes)
   }
 
-  /** Whether the mark's line has arrived. The shell writes it at once, so it is in the last two parts. */
+  /**
+   * Whether the mark's line has arrived. The shell writes it at once, so it is in the last two
+   * parts.
+   */
   get isComplete(): boolean {
     const end = Buffer.concat(this.#parts.slice(-2))
     const at = end.lastIndexOf(this.#mark)
@@ -45,8 +50,9 @@ class MarkedOutput {
 }
 
 /**
- * A shell that stays at one place of the guest and runs scripts there, one at a time, each in a subshell with /dev/null as its input.
- * A script takes 4 ms in it, and 52 ms in a new shell that first enters the namespaces of a node.
+ * A shell that stays at one place of the guest and runs scripts there, one at a time, each in a
+ * subshell with /dev/null as its input. A script takes 4 ms in it, and 52 ms in a new shell that
+ * first enters the namespaces of a node.
  */
 export class ScriptShell {
   readonly #child: ChildProcess
@@ -83,7 +89,8 @@ export class ScriptShell {
 
   /** Runs one script; not to be called while another one runs. Resolves even if the shell ends. */
   run(script: string): Promise<ScriptResult> {
-    // The script is passed to `eval` as one word, so that an unclosed quote affects only the script itself.
+    // The script is passed to `eval` as one word, so that an unclosed quote affects only the script
+    // itself.
     this.#child.stdin?.write(
       `( eval ${shellWord(script)} ) </dev/null; printf '${this.#mark}%d\\n' "$?"; printf '${this.#mark}\\n' >&2\n`,
     )
@@ -114,7 +121,10 @@ export class ScriptShell {
     this.#settle = undefined
   }
 
-  /** A script with a syntax error ends its shell, as does a signal; the remaining output is read first. */
+  /**
+   * A script with a syntax error ends its shell, as does a signal; the remaining output is read
+   * first.
+   */
   async #gone(code: number, { stdout, stderr }: PipedProcess): Promise<void> {
     this.#ended = true
     await outputEnded([stdout, stderr])
@@ -122,7 +132,10 @@ export class ScriptShell {
   }
 }
 
-/** Idle shells that are kept per place: a node's kube-proxy, its kubelet and a grader may run scripts at the same time. */
+/**
+ * Idle shells that are kept per place: a node's kube-proxy, its kubelet and a grader may run
+ * scripts at the same time.
+ */
 const idleShells = 2
 
 /** Shells that wait for scripts, by place. */

@@ -2,12 +2,15 @@ import type { Readable, Writable } from 'node:stream'
 import { chunkBytes, writeData } from './agent-line.ts'
 
 /**
- * The most that is under way of one output, or of one input, until its reader has taken it: each has a window of its own, so that a
- * reader that has stopped fills neither memory nor the line that it shares with others. A command that nobody reads waits, as at a pipe.
+ * The most that is under way of one output, or of one input, until its reader has taken it: each
+ * has a window of its own, so that a reader that has stopped fills neither memory nor the line that
+ * it shares with others. A command that nobody reads waits, as at a pipe.
  */
 export const WINDOW_BYTES = 256 * 1024
 
-/** Data is split where it arrives, so that a sender may exceed its window by what it read at once. */
+/**
+ * Data is split where it arrives, so that a sender may exceed its window by what it read at once.
+ */
 const SLACK_BYTES = WINDOW_BYTES
 
 /** The sender's side of a window. */
@@ -59,7 +62,10 @@ export class ReceiveWindow {
     return this.#unread + this.#ungranted <= WINDOW_BYTES + SLACK_BYTES
   }
 
-  /** Counts bytes that were read; they are granted in large parts, because each grant is a frame on the line. */
+  /**
+   * Counts bytes that were read; they are granted in large parts, because each grant is a frame on
+   * the line.
+   */
   read(bytes: number): void {
     this.#unread -= bytes
     this.#ungranted += bytes
@@ -78,7 +84,10 @@ export interface Sending {
   window: SendWindow
 }
 
-/** Sends data. Returns false if line or reader have no room for more; `more` is then called when both have. */
+/**
+ * Sends data. Returns false if line or reader have no room for more; `more` is then called when
+ * both have.
+ */
 export function sendData(
   { line, stream, type, window }: Sending,
   data: Uint8Array,

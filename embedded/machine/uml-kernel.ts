@@ -26,9 +26,10 @@ const INIT = 'init.sh'
 const INIT_SOURCE = join(projectRoot, 'embedded/machine/uml-init.sh')
 
 /**
- * Initcalls that are not needed here: benchmarks of checksums for disks, which took more than half of the boot time, and the buffers of a
- * file system's journal and of compressed swap. Whenever the kernel maps memory for a module, User-Mode Linux maps all of its virtual
- * memory again, a page at a time (flush_tlb_kernel_vm, 6.1), and those buffers were four fifths of it.
+ * Initcalls that are not needed here: benchmarks of checksums for disks, which took more than half
+ * of the boot time, and the buffers of a file system's journal and of compressed swap. Whenever the
+ * kernel maps memory for a module, User-Mode Linux maps all of its virtual memory again, a page at
+ * a time (flush_tlb_kernel_vm, 6.1), and those buffers were four fifths of it.
  */
 const UNNEEDED_INITCALLS = [
   'raid6_select_algo',
@@ -38,9 +39,11 @@ const UNNEEDED_INITCALLS = [
 ]
 
 /**
- * The programs that are started most often on nodes, and their libraries, where Debian has them. The first process copies those that exist
- * (4 MB) into the guest's memory: a file that is written at once lies there in one piece, and the host maps sixteen of its pages at once. The
- * pages of one that programs read a fault at a time lie scattered, and each is mapped and faults by itself: a program takes a sixth longer.
+ * The programs that are started most often on nodes, and their libraries, where Debian has them.
+ * The first process copies those that exist (4 MB) into the guest's memory: a file that is written
+ * at once lies there in one piece, and the host maps sixteen of its pages at once. The pages of one
+ * that programs read a fault at a time lie scattered, and each is mapped and faults by itself: a
+ * program takes a sixth longer.
  */
 const OFTEN_STARTED: Record<string, string[]> = {
   'usr/bin/dash': ['ld-linux-x86-64.so.2', 'libc.so.6'],
@@ -70,8 +73,10 @@ function oftenMapped(packages: string): Record<'packages' | 'host', string[]> {
 }
 
 /**
- * User-Mode Linux with the host's file system as its read-only root (Documentation/virt/uml/user_mode_linux_howto_v2). Where files of the
- * host's root belong to nobody, a setuid program such as mount would make root of the guest that user. All mounts are therefore without setuid.
+ * User-Mode Linux with the host's file system as its read-only root
+ * (Documentation/virt/uml/user_mode_linux_howto_v2). Where files of the host's root belong to
+ * nobody, a setuid program such as mount would make root of the guest that user. All mounts are
+ * therefore without setuid.
  */
 export function umlKernel(options: BootOptions, agent: string): KernelStart {
   const confinement = options.confinement ?? detectConfinement(options.packages)
@@ -86,7 +91,8 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
   const layerOptions = foreign ? ',nosuid' : ''
   const mounts = [
     ...(whole ? [] : [`none /mnt/packages hostfs ${fstabWord(packages.path)}`]),
-    // hostfs once more, as overlayfs refuses a layer that lies inside another one of the same file system.
+    // hostfs once more, as overlayfs refuses a layer that lies inside another one of the same file
+    // system.
     `overlay /mnt/root overlay lowerdir=${whole ? '' : '/mnt/packages:'}/,upperdir=/mnt/upper,workdir=/mnt/work${layerOptions}`,
     'proc /mnt/root/proc proc defaults',
     'sysfs /mnt/root/sys sysfs defaults',
@@ -121,7 +127,8 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
     },
   )
   const program = kernelProgram(options.packages)
-  // The only folder where the kernel may write. It is removed once the kernel has started, so that root of the guest can fill no disk.
+  // The only folder where the kernel may write. It is removed once the kernel has started, so that
+  // root of the guest can fill no disk.
   const memory = mkdtempSync(join(room, 'kube-service-labs-'))
   const allowance = {
     read: [
@@ -139,7 +146,8 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
     ...(whole
       ? [`rootflags=${packages.path}`, `init=/${FIRST_PROGRAM}`, `cluster=${directory.path}`]
       : ['rootflags=/', `init=${join(directory.path, INIT)}`]),
-    // con0=null would open /dev/null for writing, which Landlock forbids, and without its input there is no console.
+    // con0=null would open /dev/null for writing, which Landlock forbids, and without its input
+    // there is no console.
     ...['con=null', 'con0=fd:0,fd:1', 'ssl=null', 'ssl0=fd:3,fd:4', 'quiet'],
     ...[`initcall_blacklist=${UNNEEDED_INITCALLS.join()}`, 'pty.legacy_count=0'],
     ...[`umid=${options.name}`, `uml_dir=${memory}/`],
@@ -149,8 +157,9 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
     command,
     cwd: program.directory,
     env: { TMPDIR: memory },
-    // The guest's terminal holds 4096 bytes that were not read yet, and throttles its line shortly before. A throttled line of User-Mode
-    // Linux (arch/um/drivers/line.c, 6.1) never takes input again once it has swallowed what was under way.
+    // The guest's terminal holds 4096 bytes that were not read yet, and throttles its line shortly
+    // before. A throttled line of User-Mode Linux (arch/um/drivers/line.c, 6.1) never takes input
+    // again once it has swallowed what was under way.
     windowBytes: 3584,
     ownKernel: true,
     layer: (root, upper, work) => ({
@@ -159,7 +168,8 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
         `overlay ${root} overlay lowerdir=/,upperdir=${upper},workdir=${work}${layerOptions} 0 0`,
       ],
     }),
-    // The memory's file is unlinked after it is opened; the others are for a management console that is not used.
+    // The memory's file is unlinked after it is opened; the others are for a management console
+    // that is not used.
     booted: () => rmSync(memory, { recursive: true, force: true }),
     ended: () => {
       for (const { end } of [directory, packages]) end()
@@ -168,8 +178,8 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
 }
 
 /**
- * hostfs takes a path for its option only from mount(2), and libmount 2.39 and later calls fsconfig(2), where 6.12 wants `hostfs=` before
- * it and earlier kernels do not.
+ * hostfs takes a path for its option only from mount(2), and libmount 2.39 and later calls
+ * fsconfig(2), where 6.12 wants `hostfs=` before it and earlier kernels do not.
  */
 const ONE_CALL = 'LIBMOUNT_FORCE_MOUNT2=always'
 
@@ -177,10 +187,15 @@ const ONE_CALL = 'LIBMOUNT_FORCE_MOUNT2=always'
 export const firstProgram = `#!/bin/sh
 ${ONE_CALL} mount -t hostfs -o "ro,$cluster" none /mnt && exec /mnt/${INIT}
 `
-/** Characters that need no quoting on a kernel's command line, which is split at spaces and quotes. */
+/**
+ * Characters that need no quoting on a kernel's command line, which is split at spaces and quotes.
+ */
 const PLAIN = /^[\w./+:@=-]+$/
 
-/** A folder's path for a kernel's command line: its own, or that of a link to it. `end` removes the link. */
+/**
+ * A folder's path for a kernel's command line: its own, or that of a link to it. `end` removes the
+ * link.
+ */
 function plainPath(folder: string): { path: string; end(): void } {
   if (PLAIN.test(folder)) return { path: folder, end: () => {} }
   const place = mkdtempSync('/tmp/kube-service-labs-')

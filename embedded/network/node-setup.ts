@@ -14,18 +14,26 @@ export const bridge = {
 /** All Pods of all nodes. */
 const clusterCIDR = '10.244.0.0/16'
 
-/** The address of a node for its Pods: the first of its Pod range (`10.244.1.0/24` → `10.244.1.1`). */
+/**
+ * The address of a node for its Pods: the first of its Pod range (`10.244.1.0/24` → `10.244.1.1`).
+ */
 export function podGateway(podCIDR: string): string {
   const base = podCIDR.split('/')[0] ?? ''
   return `${base.slice(0, base.lastIndexOf('.'))}.1`
 }
 
-/** Name of a host-side interface: a prefix and eight hexadecimal digits that only depend on `seed`, as CNI's plugins make them. */
+/**
+ * Name of a host-side interface: a prefix and eight hexadecimal digits that only depend on `seed`,
+ * as CNI's plugins make them.
+ */
 export function interfaceName(prefix: string, seed: string): string {
   return prefix + createHash('sha1').update(seed).digest('hex').slice(0, 8)
 }
 
-/** A node's rules before kube-proxy starts: kind's masquerading of traffic that leaves the cluster, and those of a kubelet since 1.27. */
+/**
+ * A node's rules before kube-proxy starts: kind's masquerading of traffic that leaves the cluster,
+ * and those of a kubelet since 1.27.
+ */
 const nodeFirewall = `*mangle
 :KUBE-IPTABLES-HINT - [0:0]
 :KUBE-KUBELET-CANARY - [0:0]
@@ -82,13 +90,19 @@ export function nodeMounts(machine: Machine, nodes: readonly NodePlan[]): Layer 
   }
 }
 
-/** Shell: writes /proc/cpuinfo, with what ps of procps-ng 4.0.2 needs and User-Mode Linux lacks, for the nodes and for containers. */
+/**
+ * Shell: writes /proc/cpuinfo, with what ps of procps-ng 4.0.2 needs and User-Mode Linux lacks, for
+ * the nodes and for containers.
+ */
 export function cpuinfoCommand(nodes: readonly NodePlan[]): string {
   const copies = nodes.map(({ name }) => `${nodesFolder}/${name}/upper/run/cpuinfo`)
   return `(cat /proc/cpuinfo; printf 'core id\\t\\t: 0\\napicid\\t\\t: 0\\n') | tee ${copies.join(' ')} >/run/cpuinfo`
 }
 
-/** `ip -batch` lines of the guest's own namespace: the bridge, the nodes' namespaces, and a veth pair from each to the bridge. */
+/**
+ * `ip -batch` lines of the guest's own namespace: the bridge, the nodes' namespaces, and a veth
+ * pair from each to the bridge.
+ */
 export function bridgeLines(nodes: readonly NodePlan[]): string[] {
   const cable = (name: string) => interfaceName('veth', name)
   return [
@@ -140,8 +154,8 @@ export function nodeFiles(node: NodePlan, nodes: readonly NodePlan[]): GuestFile
   return Object.entries(own).map(([path, content]) => ({ path: upper + path, content }))
 }
 
-// rp_filter 0: replies to a masqueraded or IPVS connection may arrive at another interface than the one by which the request
-// left.
+// rp_filter 0: replies to a masqueraded or IPVS connection may arrive at another interface than the
+// one by which the request left.
 const settings: Record<string, number> = {
   'net/ipv4/ip_forward': 1,
   'net/ipv4/conf/all/forwarding': 1,
@@ -151,7 +165,10 @@ const settings: Record<string, number> = {
   'net/netfilter/nf_conntrack_acct': 1,
 }
 
-/** The process of a node: it creates its namespaces, sets them up, prints `ready`, and keeps them until it is killed. */
+/**
+ * The process of a node: it creates its namespaces, sets them up, prints `ready`, and keeps them
+ * until it is killed.
+ */
 export function nodeCommand(name: string): string[] {
   const script = [
     'set -e',

@@ -10,9 +10,10 @@ export interface ProbeResult {
 }
 
 /**
- * One perl for each place, with its built-in functions, as every Debian has it. It starts no process for a probe: a fork costs the
- * embedded kernel more than the probe does, and the guide's page takes each started program for activity. The numbers are those of
- * grading/http-requests.ts. A connection is given up when its time is over.
+ * One perl for each place, with its built-in functions, as every Debian has it. It starts no
+ * process for a probe: a fork costs the embedded kernel more than the probe does, and the guide's
+ * page takes each started program for activity. The numbers are those of grading/http-requests.ts.
+ * A connection is given up when its time is over.
  */
 const script = programText('embedded/network/prober.pl')
 
@@ -29,7 +30,10 @@ export class Prober {
     this.#placement = placement
   }
 
-  /** Connects, sends `payload` if there is one and waits for the first line of the answer. Only IPv4 addresses are reached. */
+  /**
+   * Connects, sends `payload` if there is one and waits for the first line of the answer. Only IPv4
+   * addresses are reached.
+   */
   async try(
     host: string,
     port: number,

@@ -69,7 +69,9 @@ export const laterModules: readonly string[] = [
   ...['ip_set_hash_net', 'ip_set_hash_netport', 'ip_set_bitmap_port', 'ip_set_list_set'],
 ]
 
-/** Resolves when a node reports that it is set up; rejects with its error output if it ends instead. */
+/**
+ * Resolves when a node reports that it is set up; rejects with its error output if it ends instead.
+ */
 function readiness(name: string, process: GuestProcess): Promise<void> {
   let errors = ''
   return new Promise((resolve, reject) => {
@@ -85,7 +87,10 @@ function readiness(name: string, process: GuestProcess): Promise<void> {
   })
 }
 
-/** A command of sh that runs lines of ip(8) in one process, in the guest's own network namespace or a named one. */
+/**
+ * A command of sh that runs lines of ip(8) in one process, in the guest's own network namespace or
+ * a named one.
+ */
 export const ipBatch = (lines: readonly string[], netns?: string) =>
   `ip ${netns === undefined ? '' : `-n ${netns} `}-batch - <<'END'\n${lines.join('\n')}\nEND\n`
 
@@ -95,7 +100,10 @@ export async function runInGuest(machine: Machine, script: string): Promise<void
   if (exitCode !== 0) throw new Error(stderr.trim().split('\n').slice(0, 5).join('; '))
 }
 
-/** Loads the kernel modules, makes the bridge and the nodes: namespaces with a layer over the guest's files, kind's routes and firewall. */
+/**
+ * Loads the kernel modules, makes the bridge and the nodes: namespaces with a layer over the
+ * guest's files, kind's routes and firewall.
+ */
 export async function createNetwork(
   machine: Machine,
   nodes: readonly NodePlan[],
@@ -107,7 +115,8 @@ export async function createNetwork(
     ...[...shared, ...folders].map((folder) => ({ path: `${folder}/`, content: '' })),
     { path: nodesFstab, content: `${mounts.join('\n')}\n` },
   ])
-  // Mounts below a shared folder that go away here go away in all namespaces, too (they are made as slaves).
+  // Mounts below a shared folder that go away here go away in all namespaces, too (they are made as
+  // slaves).
   const script = [
     machine.ownKernel ? `modprobe -a ${firstModules.join(' ')} || exit 1` : '',
     ...shared.map((folder) => `mount --bind --make-shared ${folder} ${folder} || exit 1`),
@@ -152,7 +161,10 @@ export class Network {
   readonly nodes: readonly NodePlan[]
   readonly #machine: Machine
   readonly #processes: ReadonlyMap<string, number>
-  /** The free addresses of each node: as in CNI's host-local plugin, a released one is reused as late as possible. */
+  /**
+   * The free addresses of each node: as in CNI's host-local plugin, a released one is reused as
+   * late as possible.
+   */
   readonly #free: ReadonlyMap<string, string[]>
 
   constructor(
@@ -178,7 +190,10 @@ export class Network {
     return { pid }
   }
 
-  /** Creates a Pod's namespace with a new address, which it returns. Rejects, and leaves nothing, if the node has none left. */
+  /**
+   * Creates a Pod's namespace with a new address, which it returns. Rejects, and leaves nothing, if
+   * the node has none left.
+   */
   async attach(link: PodLink): Promise<string> {
     const { name, podCIDR } = link.node
     const address = this.#free.get(name)?.shift()
@@ -192,7 +207,9 @@ export class Network {
     return address
   }
 
-  /** Removes the link immediately and frees its address; the namespace ends with its last process. */
+  /**
+   * Removes the link immediately and frees its address; the namespace ends with its last process.
+   */
   async detach({ netns, hostInterface, node }: PodLink, address: string): Promise<void> {
     try {
       await runInGuest(
@@ -206,8 +223,9 @@ export class Network {
 }
 
 /**
- * Joins a Pod's namespace to its node as kind's CNI configuration does it (the ptp plugin): no bridge, one host route per Pod, and in the
- * Pod even addresses of the same range are routed through the node, so that every packet passes its Netfilter hooks.
+ * Joins a Pod's namespace to its node as kind's CNI configuration does it (the ptp plugin): no
+ * bridge, one host route per Pod, and in the Pod even addresses of the same range are routed
+ * through the node, so that every packet passes its Netfilter hooks.
  */
 function attachScript({ netns, hostInterface, node }: PodLink, address: string): string {
   const gateway = podGateway(node.podCIDR)

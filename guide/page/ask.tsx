@@ -9,7 +9,10 @@ const MOVES = ['wheel', 'touchmove', 'pointerdown', 'keydown'] as const
 
 const TITLES = { predict: 'Predict.', question: 'Question.', recall: 'Do you remember?' }
 
-/** Whether a step asks for a prediction that the learner has neither given nor given up, and whose outcome the step does not tell yet. */
+/**
+ * Whether a step asks for a prediction that the learner has neither given nor given up, and whose
+ * outcome the step does not tell yet.
+ */
 export const isPredictionOpen = (
   { task }: StepContent,
   { predicted, gaveUp, verdict }: StepProgress,
@@ -19,12 +22,16 @@ export const isPredictionOpen = (
   verdict !== 'passed' &&
   task.some((block) => block.kind === 'ask' && block.what === 'predict')
 
-/** A field at the place where the text asks: a prediction, a question, or a question about an earlier lab. */
+/**
+ * A field at the place where the text asks: a prediction, a question, or a question about an
+ * earlier lab.
+ */
 export function Ask({ asked }: { asked: AskBlock }) {
   const { what, id, ask } = asked
   const [told, setTold] = useState<{ isGood: boolean; lines: string[] }>()
   const toldBox = useRef<HTMLDivElement>(null)
-  // Below a long text the reply would be out of sight, and the verdict below takes room when it comes.
+  // Below a long text the reply would be out of sight, and the verdict below takes room when it
+  // comes.
   useEffect(() => {
     const [box, text] = [toldBox.current, toldBox.current?.closest('article')]
     if (!box || !text) return

@@ -11,7 +11,10 @@ interface BlocksProps {
   place: string
 }
 
-/** A part of a lab's text. Its HTML was made by the server from the lab's own Markdown, in which raw HTML is text. */
+/**
+ * A part of a lab's text. Its HTML was made by the server from the lab's own Markdown, in which raw
+ * HTML is text.
+ */
 export function Blocks({ blocks, place }: BlocksProps) {
   return (
     <>
@@ -108,7 +111,10 @@ export function FenceView({ text, place }: { text: string; place?: string | unde
   )
 }
 
-/** A line in which a word that does not fit goes to the next row whole: no path or option is broken at its hyphen. */
+/**
+ * A line in which a word that does not fit goes to the next row whole: no path or option is broken
+ * at its hyphen.
+ */
 const CommandLine = ({ text }: { text: string }) => (
   <>
     {text.split(/(?<= )(?=\S)/).map((word, index) => (

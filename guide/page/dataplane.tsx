@@ -8,7 +8,10 @@ import { type EntryIndex, indexOf, Tree } from './tree.tsx'
 
 type CausesById = ReadonlyMap<string, readonly Cause[]>
 
-/** What each node holds now or held at a moment of the timeline: a tree, and beside it why the selected entry exists. */
+/**
+ * What each node holds now or held at a moment of the timeline: a tree, and beside it why the
+ * selected entry exists.
+ */
 export function Dataplane({ state }: { state: PageState }) {
   const { dataplane, past, entry, service } = state
   const nodes = (past ?? dataplane)?.nodes ?? []

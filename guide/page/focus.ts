@@ -4,7 +4,10 @@ export function isFocusLost(): boolean {
   return activeElement === null || activeElement === body || !activeElement.checkVisibility()
 }
 
-/** Whenever the focused element is removed, what contained it gets the focus, so that the keyboard goes on from there. */
+/**
+ * Whenever the focused element is removed, what contained it gets the focus, so that the keyboard
+ * goes on from there.
+ */
 export function keepFocus(page: HTMLElement): void {
   let last: EventTarget | null = null
   page.addEventListener('focusin', ({ target }) => {

@@ -8,7 +8,10 @@ import type { PageState } from './store.ts'
 import { applyTheme, savedTheme, type Theme } from './theme.ts'
 import { durationText } from './words.ts'
 
-/** A key on the list only chooses: a lab that was not begun resets the cluster, so it opens with a button. */
+/**
+ * A key on the list only chooses: a lab that was not begun resets the cluster, so it opens with a
+ * button.
+ */
 function LabChoice({ state: { lab, progress, incident } }: { state: PageState }) {
   const shown = String(lab?.number)
   const [chosen, choose] = useState(shown)

@@ -10,7 +10,10 @@ import { shownAs, VERDICTS } from './words.ts'
 /** The step of lab 8 whose answer is the cause. */
 const DIAGNOSIS = 'diagnosis'
 
-/** An incident: the user's report, the possible causes, hints, and at the end what the nodes held before, broken and repaired. */
+/**
+ * An incident: the user's report, the possible causes, hints, and at the end what the nodes held
+ * before, broken and repaired.
+ */
 export function IncidentPanel({ state: { incident, progress, lab } }: { state: PageState }) {
   const [seed, setSeed] = useState('')
   const [isHard, setHard] = useState(false)
@@ -209,7 +212,10 @@ function Repair({
 }
 
 interface DiagnosisProps extends Pick<IncidentPush, 'choices'> {
-  /** During other work the server refuses an answer: the report is shown while its incident still starts. */
+  /**
+   * During other work the server refuses an answer: the report is shown while its incident still
+   * starts.
+   */
   isBusy: boolean
 }
 
@@ -241,7 +247,8 @@ function Diagnosis({ choices, isBusy }: DiagnosisProps) {
           {submit}
         </>
       ) : (
-        // Closed until the learner asks for it: the right cause is among them, and reading them first replaces looking.
+        // Closed until the learner asks for it: the right cause is among them, and reading them
+        // first replaces looking.
         <details class="causes">
           <summary>Name the cause: {choices.length} are possible</summary>
           <fieldset>

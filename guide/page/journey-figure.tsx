@@ -7,7 +7,10 @@ interface JourneyFigureProps {
   picture: NonNullable<DrawnPath['picture']>
   /** The index of the place that is shown. */
   at: number
-  /** The places that the step is about, and those that differ from a path that this one is compared with. */
+  /**
+   * The places that the step is about, and those that differ from a path that this one is compared
+   * with.
+   */
   own?: ReadonlySet<number>
   differing?: ReadonlySet<number>
   choose(place: number): void
@@ -15,7 +18,9 @@ interface JourneyFigureProps {
 
 const NONE: ReadonlySet<number> = new Set()
 
-/** Draws a journey; a click on a place chooses it. The list of its places says the same in words. */
+/**
+ * Draws a journey; a click on a place chooses it. The list of its places says the same in words.
+ */
 export function JourneyFigure({ picture, at, own, differing, choose }: JourneyFigureProps) {
   const figure = useRef<HTMLElement>(null)
   const chosen = useRef(choose)

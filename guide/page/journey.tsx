@@ -1,4 +1,5 @@
-// One packet on its journey, place by place: to be stepped through, played, and compared with another one.
+// One packet on its journey, place by place: to be stepped through, played, and compared with
+// another one.
 
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
@@ -30,7 +31,10 @@ interface JourneyProps {
   children?: ComponentChildren
 }
 
-/** A packet's journey, drawn and place by place; the current place shows the packet as it leaves there, and what was done to it. */
+/**
+ * A packet's journey, drawn and place by place; the current place shows the packet as it leaves
+ * there, and what was done to it.
+ */
 export function Journey(props: JourneyProps) {
   const { path, title, lit, other, isBrief = false, isHidden = false, links, children } = props
   const { picture, journey: stations = [] } = path

@@ -1,4 +1,5 @@
-// How the page's room is divided: the splitter between text and tools, and the size of the terminals' letters.
+// How the page's room is divided: the splitter between text and tools, and the size of the
+// terminals' letters.
 
 import { useEffect, useState } from 'preact/hooks'
 import { Button } from './controls.tsx'
@@ -31,7 +32,10 @@ const shownWidth = () =>
     Math.max(1, document.documentElement.clientWidth)) *
   100
 
-/** The line between text and tools: dragged, or moved by the arrow keys; a double click divides as at first. */
+/**
+ * The line between text and tools: dragged, or moved by the arrow keys; a double click divides as
+ * at first.
+ */
 export function Splitter() {
   const [width, setWidth] = useState(40)
   useEffect(() => setWidth(Math.round(shownWidth())), [])
@@ -91,12 +95,18 @@ export function Maximise() {
 
 /** The sizes of a terminal's letters in pixels. */
 const LETTER_SIZES = { least: 9, most: 22, usual: 13, compact: 12 }
-/** The columns for which letters are made a little smaller: what `kubectl get -o wide` and a rule need. */
+/**
+ * The columns for which letters are made a little smaller: what `kubectl get -o wide` and a rule
+ * need.
+ */
 const COLUMNS = 120
 /** The width of a letter of a monospaced font, as a part of its height. */
 const LETTER_WIDTH = 0.602
 
-/** The size that was chosen in this browser, else the largest usual one in which 120 columns fit into that many pixels. */
+/**
+ * The size that was chosen in this browser, else the largest usual one in which 120 columns fit
+ * into that many pixels.
+ */
 export function lettersFor(widthPixels: number): number {
   const chosen = savedNumber(LETTERS)
   if (chosen !== undefined) return chosen

@@ -2,7 +2,10 @@
 
 import type { LinkPacket } from '../../course/link-packets.ts'
 
-/** A part of a frame with its name; the offsets are those of Ethernet, IPv4 without options, and TCP (RFC 894, 791, 9293). */
+/**
+ * A part of a frame with its name; the offsets are those of Ethernet, IPv4 without options, and TCP
+ * (RFC 894, 791, 9293).
+ */
 interface Field {
   name: string
   from: number

@@ -7,7 +7,10 @@ import { Button, Form, Select } from './controls.tsx'
 import { Journey } from './journey.tsx'
 import { now, type PageState, say, showEntry, update } from './store.ts'
 
-/** The path of a packet through a node: what the rules do with it, in a drawing and in words, in every mode. */
+/**
+ * The path of a packet through a node: what the rules do with it, in a drawing and in words, in
+ * every mode.
+ */
 export function PacketPathView({ state: { dataplane, path, stepPacket } }: { state: PageState }) {
   const { origins = [], destinations = [], nodes = [] } = dataplane ?? {}
   const {
@@ -144,7 +147,10 @@ function FoundPaths({ found: { paths, sent } }: { found: ActionReplies['path'] }
 const titleOf = ({ packet, mode, node, real }: DrawnPath) =>
   `${packet}, ${mode} mode${real ? ` on ${node}` : ', predicted'}`
 
-/** The journey of the packet, and beside it one to compare with: in another mode, or one that was kept before. */
+/**
+ * The journey of the packet, and beside it one to compare with: in another mode, or one that was
+ * kept before.
+ */
 function Journeys({
   paths,
   links,

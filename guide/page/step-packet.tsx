@@ -1,4 +1,5 @@
-// The packet of the step that is shown, below the terminal: where it is at this step, and what it is like there.
+// The packet of the step that is shown, below the terminal: where it is at this step, and what it
+// is like there.
 
 import { useState } from 'preact/hooks'
 import type { DrawnPath, StepPacketPush } from '../protocol.ts'
@@ -13,8 +14,8 @@ const DRAWING = 'guide-step-drawing'
 const ROOMY_PX = 900
 
 /**
- * The path of the step's packet with its own place lit, once the step's prediction is known, which it would answer; nothing at a step
- * that is about no packet.
+ * The path of the step's packet with its own place lit, once the step's prediction is known, which
+ * it would answer; nothing at a step that is about no packet.
  */
 export function StepPacketPanel({ state: { lab, stepPacket, progress } }: { state: PageState }) {
   if (!stepPacket || stepPacket.step !== progress?.at) return null

@@ -1,4 +1,5 @@
-// The page's state, in one value. Components get it from App, which is rendered again after each change.
+// The page's state, in one value. Components get it from App, which is rendered again after each
+// change.
 
 import type { ActionReplies, DrawnPath, MovedCounter, Pushes } from '../protocol.ts'
 
@@ -26,7 +27,10 @@ export interface PageState extends Partial<Omit<Pushes, 'counters'>> {
   service: string
   /** A moment of the past that the dataplane shows. */
   past?: ActionReplies['moment'] & { moment: number }
-  /** The question about a packet's path, its reply, and a path that was kept to be compared with others. */
+  /**
+   * The question about a packet's path, its reply, and a path that was kept to be compared with
+   * others.
+   */
   path: {
     from?: string
     to?: string

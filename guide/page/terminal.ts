@@ -12,7 +12,10 @@ const RESET = '\x1bc'
 const ESCAPE = '\x1b'
 /** An Escape goes to the shell after this time, or with the next key. */
 const ESCAPE_MS = 700
-/** Output in bytes that is not yet shown: beyond it the rest is left out, and the terminal begins again with its screen. */
+/**
+ * Output in bytes that is not yet shown: beyond it the rest is left out, and the terminal begins
+ * again with its screen.
+ */
 const MOST_UNSHOWN = 2 ** 22
 
 /** One terminal of the server as this page shows it: an element that tabs can show and hide. */
@@ -105,7 +108,9 @@ export class TerminalView {
     this.#terminal.dispose()
   }
 
-  /** Connects to the server, which first sends the screen, and again whenever the connection ends. */
+  /**
+   * Connects to the server, which first sends the screen, and again whenever the connection ends.
+   */
   #connect(): WebSocket {
     const socket = socketTo(`/terminal/${this.id}`)
     socket.binaryType = 'arraybuffer'
@@ -186,7 +191,10 @@ export function readAloud(on: boolean): void {
   for (const view of views.values()) view.readAloud(on)
 }
 
-/** Makes the letters of all terminals larger or smaller by so many pixels; without a number, as large as the room allows. */
+/**
+ * Makes the letters of all terminals larger or smaller by so many pixels; without a number, as
+ * large as the room allows.
+ */
 export function growLetters(by?: number): void {
   const [first] = views.values()
   chooseLetters(by === undefined || !first ? undefined : first.letters + by)
@@ -210,8 +218,9 @@ export function keepViews(ids: readonly string[]): void {
 }
 
 /**
- * Has commands of the text typed into a terminal on the host: the one that is shown, else the first, else a new one. The labs'
- * commands are made for the host; a node has neither kubectl nor make. `key` names the block of commands in the lab.
+ * Has commands of the text typed into a terminal on the host: the one that is shown, else the
+ * first, else a new one. The labs' commands are made for the host; a node has neither kubectl nor
+ * make. `key` names the block of commands in the lab.
  */
 export async function runOnHost(key: string, text: string): Promise<void> {
   const { terminals, terminal } = now()

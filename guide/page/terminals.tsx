@@ -13,7 +13,10 @@ import {
 } from './terminal.ts'
 import { ChangeView } from './timeline.tsx'
 
-/** The shells: a tab each, one of which is shown, and below what the last commands changed on the nodes. */
+/**
+ * The shells: a tab each, one of which is shown, and below what the last commands changed on the
+ * nodes.
+ */
 export function TerminalTabs({ state }: { state: PageState }) {
   const { terminals, lab } = state
   const list = terminals?.terminals ?? []

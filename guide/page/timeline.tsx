@@ -8,7 +8,10 @@ import { SIGNS } from './words.ts'
 
 type TimelineLabel = TimelinePush[number]
 
-/** What changed on the nodes and when: a slider through the moments, and all changes since one of them. */
+/**
+ * What changed on the nodes and when: a slider through the moments, and all changes since one of
+ * them.
+ */
 export function TimelineView({ state }: { state: PageState }) {
   const { timeline = [], dataplane, past } = state
   const [since, setSince] = useState('')

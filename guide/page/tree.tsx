@@ -34,7 +34,10 @@ type KeyAction = (() => void) | undefined
 /** How long a counter that changed is highlighted. */
 const LIT_MS = 5000
 
-/** What a node holds as a tree (WAI-ARIA tree view): arrows move, open and close; J follows a jump; the selected entry is the focus. */
+/**
+ * What a node holds as a tree (WAI-ARIA tree view): arrows move, open and close; J follows a jump;
+ * the selected entry is the focus.
+ */
 export function Tree({ holdings, index, kept, selected, changed, moved, select }: TreeProps) {
   const [toggled, setToggled] = useState<ReadonlySet<string>>(new Set())
   const list = useRef<HTMLDivElement>(null)
@@ -184,7 +187,10 @@ function EntryText({ entry, change, moved, follow }: EntryTextProps) {
   )
 }
 
-/** Brings the selected row into view, and the focus with it if it was in the tree or is nowhere else. */
+/**
+ * Brings the selected row into view, and the focus with it if it was in the tree or is nowhere
+ * else.
+ */
 function useScroll(list: RefObject<HTMLDivElement | null>, selected: string | undefined): void {
   useEffect(() => {
     const row = list.current?.querySelector<HTMLElement>('[aria-selected="true"]')

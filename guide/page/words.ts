@@ -11,8 +11,8 @@ export const SIGNS: Readonly<Record<Change['change'], string>> = {
 }
 
 /**
- * The sign, the word and the style of a verdict; `looking` before there is one, `ready` while only requests are missing, `kept`
- * for a step that has passed before and does not hold now.
+ * The sign, the word and the style of a verdict; `looking` before there is one, `ready` while only
+ * requests are missing, `kept` for a step that has passed before and does not hold now.
  */
 export const VERDICTS: Readonly<
   Record<Verdict | 'looking' | 'ready' | 'kept', { sign: string; word: string; tone: string }>

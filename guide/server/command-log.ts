@@ -1,10 +1,14 @@
-// Which command of the terminals changed the nodes: by the times at which it started and ended, and by what it can do.
+// Which command of the terminals changed the nodes: by the times at which it started and ended, and
+// by what it can do.
 
 import { isReading } from './reading-command.ts'
 
 /** After its end a command still has effects: kube-proxy, kubelet and controllers act later. */
 const EFFECT_MS = 15_000
-/** A change that comes later than that, but not later than this, has its reason probably in the command. */
+/**
+ * A change that comes later than that, but not later than this, has its reason probably in the
+ * command.
+ */
 const LATE_MS = 60_000
 const MOST = 200
 
@@ -15,11 +19,17 @@ interface LoggedCommand {
   endedAt?: number
 }
 
-/** The commands of all terminals, with the times (milliseconds since 1970) at which their shells reported them. */
+/**
+ * The commands of all terminals, with the times (milliseconds since 1970) at which their shells
+ * reported them.
+ */
 export class CommandLog {
   #commands: LoggedCommand[] = []
 
-  /** A command starts in a terminal; one before it there has ended, also where its shell did not report it. */
+  /**
+   * A command starts in a terminal; one before it there has ended, also where its shell did not
+   * report it.
+   */
   started(terminal: string, text: string | undefined, at = Date.now()): void {
     this.ended(terminal, at)
     if (text === undefined) return
@@ -33,8 +43,9 @@ export class CommandLog {
   }
 
   /**
-   * What changed the nodes between two reads: the command that ran then or, if none did, the last one before (`after …` if that was long before);
-   * `while … ran` if several ran. Commands that only read are left out. Undefined if there is none.
+   * What changed the nodes between two reads: the command that ran then or, if none did, the last
+   * one before (`after …` if that was long before); `while … ran` if several ran. Commands that
+   * only read are left out. Undefined if there is none.
    */
   culprit(from: number, to: number): string | undefined {
     const changing = this.#commands.filter(

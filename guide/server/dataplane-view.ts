@@ -1,4 +1,5 @@
-// The state of the nodes as pushes: one for each moment at which something changed, and counters in between.
+// The state of the nodes as pushes: one for each moment at which something changed, and counters in
+// between.
 
 import { isDeepStrictEqual } from 'node:util'
 import { printEndpoint } from '../../dataplane/ip-address.ts'
@@ -51,7 +52,10 @@ export class DataplaneView {
     return this.#snapshot
   }
 
-  /** Adds a snapshot whose read began at `readAt`. Returns the state to push, whether more than counters is new in it, and the counters that changed. */
+  /**
+   * Adds a snapshot whose read began at `readAt`. Returns the state to push, whether more than
+   * counters is new in it, and the counters that changed.
+   */
   see(
     snapshot: Snapshot,
     readAt = Date.now(),
@@ -160,7 +164,10 @@ function countersOf(nodes: readonly NodeHoldings[]): Map<string, Counter> {
   return counters
 }
 
-/** By how much a counter grew. One of packets that is lower than before began again from zero; connections also end. */
+/**
+ * By how much a counter grew. One of packets that is lower than before began again from zero;
+ * connections also end.
+ */
 function growth(old: Counter, { packets, connections }: Counter): number {
   if (packets !== undefined)
     return packets < (old.packets ?? 0) ? packets : packets - (old.packets ?? 0)
@@ -172,7 +179,10 @@ function growth(old: Counter, { packets, connections }: Counter): number {
 const decisiveIn = ({ items }: Snapshot) =>
   items.filter(({ kind }) => kind === 'Service' || kind === 'EndpointSlice')
 
-/** Why the entries of each node exist. Every cause is listed once, because ids and repeated causes would be most of a push. */
+/**
+ * Why the entries of each node exist. Every cause is listed once, because ids and repeated causes
+ * would be most of a push.
+ */
 function causesIn(snapshot: Snapshot, nodes: readonly NodeHoldings[]): CauseTable {
   const lines = new Map<string, number>()
   const causes: Cause[] = []

@@ -1,4 +1,5 @@
-// The state behind the page: one lab on one cluster, kept in the server so that all pages show the same.
+// The state behind the page: one lab on one cluster, kept in the server so that all pages show the
+// same.
 
 import { join } from 'node:path'
 import type { WebSocket } from 'ws'
@@ -236,7 +237,8 @@ export class PageGuide implements GuideHandler {
         try {
           await resetLab(this.#definition, this.#session.bench)
         } finally {
-          // What was earned was deleted with the lab's notes, also if the nodes do not follow in time.
+          // What was earned was deleted with the lab's notes, also if the nodes do not follow in
+          // time.
           this.#runs.forget(`${this.#definition.number}/`)
           this.#progress = startProgress(this.#session.lab, undefined, new Map())
         }
@@ -342,7 +344,8 @@ export class PageGuide implements GuideHandler {
         this.#incidents.opened(note.openedAt, this.#dataplane.read(healthy))
       })
     } finally {
-      // The answers and verdicts of the previous incident were deleted with its notes, also if this one fails to start.
+      // The answers and verdicts of the previous incident were deleted with its notes, also if this
+      // one fails to start.
       this.#progress = showStep(startProgress(lab, undefined, new Map()), 0)
       this.#save()
       await this.#show(await source.snapshot(), [], Date.now())
@@ -371,7 +374,8 @@ export class PageGuide implements GuideHandler {
       if (this.#trouble !== undefined) {
         await requireUp(this.#cluster)
         if (this.#work.isBusy) return 'unchanged'
-        // Without `#doing`: a failure is no activity, after which the nodes would be read again at once.
+        // Without `#doing`: a failure is no activity, after which the nodes would be read again at
+        // once.
         await this.#work.do(`Opening lab ${this.#definition.number}`, () =>
           this.#open(this.#definition, this.#progress),
         )
@@ -405,7 +409,10 @@ export class PageGuide implements GuideHandler {
     this.#tell()
   }
 
-  /** Pushes the changes of the nodes' state. `passed`: steps that have just passed; `readAt`: when the read began. */
+  /**
+   * Pushes the changes of the nodes' state. `passed`: steps that have just passed; `readAt`: when
+   * the read began.
+   */
   async #show(snapshot: Snapshot, passed: readonly string[], readAt: number): Promise<Observed> {
     const { latest, isNew, counters } = this.#dataplane.see(snapshot, readAt)
     const variables = labVariables(snapshot, this.#session.bench.variant.name)
@@ -428,7 +435,9 @@ export class PageGuide implements GuideHandler {
     return this.#whileStale(() => this.#work.do(name, work)).finally(() => this.#watch.sign())
   }
 
-  /** Waits for what keeps the verdicts from being renewed, and tells the pages if that takes long. */
+  /**
+   * Waits for what keeps the verdicts from being renewed, and tells the pages if that takes long.
+   */
   async #whileStale<T>(work: () => Promise<T>): Promise<T> {
     const timer = setTimeout(() => this.#tellStale(true), STALE_MS)
     try {

@@ -1,4 +1,5 @@
-// The variables that the labs' texts use in a shell, as the cluster is now: a Service that was made again has another address.
+// The variables that the labs' texts use in a shell, as the cluster is now: a Service that was made
+// again has another address.
 
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -9,9 +10,9 @@ import type { Snapshot } from '../../grading/snapshot.ts'
 const PLAIN = /^[\w.:-]+$/
 
 /**
- * Lines of a shell's assignments: `WEB` (ClusterIP of the Service web), `NP` (node port of web-np), `WORKER` (the first worker),
- * `CP` (the control plane's address), `CLIENT` (the address of the Pod client). One that is not there is left out.
- * `web` is the Service's name in the learner's variant.
+ * Lines of a shell's assignments: `WEB` (ClusterIP of the Service web), `NP` (node port of web-np),
+ * `WORKER` (the first worker), `CP` (the control plane's address), `CLIENT` (the address of the Pod
+ * client). One that is not there is left out. `web` is the Service's name in the learner's variant.
  */
 export function labVariables(
   { items, objects }: Pick<Snapshot, 'items' | 'objects'>,

@@ -50,8 +50,8 @@ const ASKED = /^\*\*(Predict|Question|Recall)\.\*\*\s*([^?]*\?)/
 type FindAsked = (what: AskBlock['what'], ask: string) => AskBlock | undefined
 
 /**
- * A Markdown text as rendered parts, fences, and the places at which it asks; what is inside of lists belongs to the rendered
- * part.
+ * A Markdown text as rendered parts, fences, and the places at which it asks; what is inside of
+ * lists belongs to the rendered part.
  */
 function blocksOf(text: string, findAsked: FindAsked = () => undefined): Block[] {
   const tokens = markdown.parse(text, {})
@@ -119,7 +119,10 @@ export function answerLines(outcome: StepOutcome | undefined): string[] {
   return lines.flatMap((line) => (line === undefined ? [] : [plainText(line)]))
 }
 
-/** In the paragraph about the guide in the terminal: the sentences about what the page has buttons for. */
+/**
+ * In the paragraph about the guide in the terminal: the sentences about what the page has buttons
+ * for.
+ */
 const TERMINAL = /`make (lab|check|hint|answer|solve)\b/
 /** Commands that the page has controls for, in the words of the page. */
 const CONTROLS: readonly [command: RegExp, control: string][] = [
@@ -148,7 +151,9 @@ const inPage = (intro: string): string =>
     )
     .join('\n\n')
 
-/** A text that names another step by the number that the page's list of steps shows, not by its id. */
+/**
+ * A text that names another step by the number that the page's list of steps shows, not by its id.
+ */
 const withNumbers = (text: string, steps: readonly { definition: StepDefinition }[]): string =>
   text.replace(/\bstep(\s+)`([\w-]+)`/g, (named, space: string, id: string) => {
     const index = steps.findIndex(({ definition }) => definition.id === id)
@@ -228,7 +233,8 @@ function stepProgress(
     unsent: outcome?.unsent === true && !isDone(outcome),
     hints: texts.slice(0, hints.get(step.id) ?? 0),
     verdict,
-    // The field in the text asks already: the finding would repeat the question and offer Run for `make answer … A='…'`.
+    // The field in the text asks already: the finding would repeat the question and offer Run for
+    // `make answer … A='…'`.
     finding: failure && !unanswered ? findingFor(step, failure) : undefined,
     reason: unanswered ? undefined : reason,
     waitsFor,

@@ -2,7 +2,10 @@ import { safeReason } from '../../course/lab-session.ts'
 import { plainText } from '../../host/plain-text.ts'
 import type { Progress } from '../../host/progress.ts'
 
-/** Work that takes a while, one at a time; the pages show its name, or the part of it that is done just now. */
+/**
+ * Work that takes a while, one at a time; the pages show its name, or the part of it that is done
+ * just now.
+ */
 export class LongWork {
   readonly #onChange: () => void
   #name: string | undefined
@@ -18,7 +21,10 @@ export class LongWork {
     return this.#name !== undefined
   }
 
-  /** What the pages show, and since when (ms since 1970) the work is done; undefined while there is none. */
+  /**
+   * What the pages show, and since when (ms since 1970) the work is done; undefined while there is
+   * none.
+   */
   get shown(): { name: string; since: number } | undefined {
     if (this.#name === undefined) return undefined
     const name = this.#part === undefined ? this.#name : `${this.#name}: ${this.#part}`

@@ -1,4 +1,5 @@
-// The path of a packet in each mode, and what the kernel counts and passes on while real ones are sent.
+// The path of a packet in each mode, and what the kernel counts and passes on while real ones are
+// sent.
 
 import type { Cluster } from '../../cluster/driver.ts'
 import { copyPackets, type LinkPacket, packetOnItsWay } from '../../course/link-packets.ts'
@@ -19,14 +20,17 @@ import { journeyFile, journeyPicture } from '../../slides/figures/journey-pictur
 import { drawPath } from '../../slides/figures/packets.ts'
 import type { ActionArguments, ActionReplies, DrawnPath } from '../protocol.ts'
 
-/** The number of simultaneous connections when real packets are sent, and the timeout of each in seconds. */
+/**
+ * The number of simultaneous connections when real packets are sent, and the timeout of each in
+ * seconds.
+ */
 const CONNECTIONS = 20
 const SECONDS = 1
 
 /**
- * The paths of a packet, the node's own mode first; with `send`, real connections are made, the first path carries what the
- * kernel counted, and its journey is that of a packet which was copied on every link. Throws Error with a sentence for a packet
- * that does not exist, or can't be sent.
+ * The paths of a packet, the node's own mode first; with `send`, real connections are made, the
+ * first path carries what the kernel counted, and its journey is that of a packet which was copied
+ * on every link. Throws Error with a sentence for a packet that does not exist, or can't be sent.
  */
 export async function findPaths(
   live: LiveCluster,
@@ -66,7 +70,10 @@ export async function findPaths(
   }
 }
 
-/** The drawing of a path in one of kube-proxy's modes, as a file. Throws Error with a sentence as findPaths does. */
+/**
+ * The drawing of a path in one of kube-proxy's modes, as a file. Throws Error with a sentence as
+ * findPaths does.
+ */
 export async function pictureOf(
   live: LiveCluster,
   { mode, ...asked }: ActionArguments<'picture'>,
@@ -117,7 +124,9 @@ async function readCounting(cluster: Cluster, node: string, { destination }: Pac
   return { state, holdings: holdingsOf(node, state, { connections }) }
 }
 
-/** Makes connections from where the packet comes from, all at once, each with one request over HTTP. */
+/**
+ * Makes connections from where the packet comes from, all at once, each with one request over HTTP.
+ */
 async function sendPackets(
   live: LiveCluster,
   from: string,

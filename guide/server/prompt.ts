@@ -5,7 +5,9 @@ const MARKS_MS = 30_000
 
 /** How a command ended: with an exit status, or without one that is known. */
 export interface EndedCommand {
-  /** Absent where the shell does not report it (only the guide's bash does), or has ended itself. */
+  /**
+   * Absent where the shell does not report it (only the guide's bash does), or has ended itself.
+   */
   status?: number
 }
 
@@ -17,8 +19,9 @@ interface Waiting {
 }
 
 /**
- * Whether the shell of a terminal waits for a command, and how the last one ended. The guide's bash marks it with OSC 133
- * (guide/shell/bashrc); another shell switches bracketed paste (DEC mode 2004) on while it waits, or reports nothing.
+ * Whether the shell of a terminal waits for a command, and how the last one ended. The guide's bash
+ * marks it with OSC 133 (guide/shell/bashrc); another shell switches bracketed paste (DEC mode
+ * 2004) on while it waits, or reports nothing.
  */
 export class Prompt {
   readonly #silentMs: number
@@ -44,14 +47,15 @@ export class Prompt {
   }
 
   /**
-   * The shell shows its prompt (`isMark`), or has switched bracketed paste on. True if that ends a command whose end was not marked:
-   * the learner has replaced the prompt commands of the shell.
+   * The shell shows its prompt (`isMark`), or has switched bracketed paste on. True if that ends a
+   * command whose end was not marked: the learner has replaced the prompt commands of the shell.
    */
   shown(isMark: boolean): boolean {
     if (isMark) this.#hasMarks = true
     else if (this.#hasMarks) return false
     const wasRunning = isMark && this.#isRunning && this.ended({})
-    // A terminal that gets another size has its prompt drawn again, also behind a line that was just sent.
+    // A terminal that gets another size has its prompt drawn again, also behind a line that was
+    // just sent.
     if (isMark && this.#isLeft) return false
     this.#isReported = true
     this.#isThere = true
@@ -80,8 +84,8 @@ export class Prompt {
   }
 
   /**
-   * A line is sent, behind those that were typed `ahead` while another command ran. Resolves with how its command ended, once the
-   * shell waits again.
+   * A line is sent, behind those that were typed `ahead` while another command ran. Resolves with
+   * how its command ended, once the shell waits again.
    */
   entered(line: string, ahead: readonly string[] = []): Promise<EndedCommand> {
     const before = [...ahead]

@@ -1,4 +1,5 @@
-// What Run types into terminals: blocks of commands, one after the other, each line when the shell waits for a command.
+// What Run types into terminals: blocks of commands, one after the other, each line when the shell
+// waits for a command.
 
 import type { RunLine, RunsPush } from '../protocol.ts'
 import type { EndedCommand } from './prompt.ts'
@@ -11,7 +12,10 @@ const CHECK = /^\s*make check-\d/
 
 /** What a run needs of a terminal. */
 export interface RunTerminal {
-  /** Types a line at the prompt and waits until the command has ended. `isWanted` is asked when the prompt is there. */
+  /**
+   * Types a line at the prompt and waits until the command has ended. `isWanted` is asked when the
+   * prompt is there.
+   */
   enter(line: string, isWanted: () => boolean): Promise<EndedCommand>
 }
 
@@ -42,7 +46,10 @@ export class Runs {
     this.#onChange = onChange
   }
 
-  /** Adds a block to the queue of a terminal. A block that is queued or runs already is not added again. */
+  /**
+   * Adds a block to the queue of a terminal. A block that is queued or runs already is not added
+   * again.
+   */
   add(key: string, text: string, terminal: string, enter: RunTerminal['enter']): void {
     const known = this.#blocks.get(key)
     if (known && isUnfinished(known)) return
@@ -116,7 +123,8 @@ export class Runs {
       }
       line.state = status === undefined ? 'ended' : status === 0 ? 'succeeded' : 'failed'
       if (status !== undefined) line.status = status
-      // Later lines may need what this one should have done. A check does nothing that they could need.
+      // Later lines may need what this one should have done. A check does nothing that they could
+      // need.
       if (line.state === 'failed' && !CHECK.test(line.text)) this.#cancel(block)
       this.#tell()
     }

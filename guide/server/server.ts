@@ -10,7 +10,10 @@ import { ACTIONS, type ActionName } from '../protocol.ts'
 
 /** The handler of the server's requests. */
 export interface GuideHandler {
-  /** Performs an action of the page and returns its reply, if it has one. Throws Error with a sentence for the learner. */
+  /**
+   * Performs an action of the page and returns its reply, if it has one. Throws Error with a
+   * sentence for the learner.
+   */
   perform(name: ActionName, input: unknown): Promise<object | undefined>
   /** Adds a page that receives pushes. */
   join(page: PushReceiver): void
@@ -23,7 +26,10 @@ const TERMINAL = /^\/terminal\/([a-z0-9-]{1,40})$/
 /** The sources of the guide's page. */
 export const GUIDE_PAGE = join(projectRoot, 'guide', 'page')
 
-/** Starts the server on 127.0.0.1; `port` 0 chooses a free one. Throws Refusal if the port is in use. */
+/**
+ * Starts the server on 127.0.0.1; `port` 0 chooses a free one. Throws Refusal if the port is in
+ * use.
+ */
 export function serveGuide(
   guide: GuideHandler,
   files: PageFiles,

@@ -36,9 +36,10 @@ const OWN = [
 const BASHRC = join(projectRoot, 'guide/shell/bashrc')
 
 /**
- * What runs in a terminal at a place: on the host bash in the checkout, for which the labs' commands are made, or the user's shell
- * if there is none, with kubectl pointed at the cluster as `make env` does; elsewhere what `make shell` starts. `variables`: a
- * file of assignments that bash reads again when it has changed.
+ * What runs in a terminal at a place: on the host bash in the checkout, for which the labs'
+ * commands are made, or the user's shell if there is none, with kubectl pointed at the cluster as
+ * `make env` does; elsewhere what `make shell` starts. `variables`: a file of assignments that bash
+ * reads again when it has changed.
  */
 export function shellAt(
   cluster: Cluster,

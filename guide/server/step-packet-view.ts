@@ -1,5 +1,5 @@
-// The packet of the step that is shown, for the pages: when it is drawn, and its path now, as it was when the step was opened, and one
-// to compare with.
+// The packet of the step that is shown, for the pages: when it is drawn, and its path now, as it
+// was when the step was opened, and one to compare with.
 
 import { pathOn } from '../../course/node-paths.ts'
 import { readStepPackets, routeOf, type StepPacket } from '../../course/step-packet.ts'
@@ -11,8 +11,9 @@ import type { StepPacketPush } from '../protocol.ts'
 import { drawn } from './packet-paths.ts'
 
 /**
- * When the packet of the shown step is drawn: where the step, or what the nodes hold, has changed; beside the reads of the guide, and
- * at the first that finds no further change, because it takes a read of its own, for which no verdict waits.
+ * When the packet of the shown step is drawn: where the step, or what the nodes hold, has changed;
+ * beside the reads of the guide, and at the first that finds no further change, because it takes a
+ * read of its own, for which no verdict waits.
  */
 export class StepPacketDrawing {
   readonly #view = new StepPacketView()
@@ -24,8 +25,8 @@ export class StepPacketDrawing {
   #isDrawing = false
 
   /**
-   * `read` reads the nodes with their routes. Where it rejects, the packet is drawn after the guide's next read, which tells why.
-   * `onTrouble` is called with what a drawing throws.
+   * `read` reads the nodes with their routes. Where it rejects, the packet is drawn after the
+   * guide's next read, which tells why. `onTrouble` is called with what a drawing throws.
    */
   constructor(
     read: () => Promise<Snapshot>,
@@ -37,7 +38,10 @@ export class StepPacketDrawing {
     this.#onTrouble = onTrouble
   }
 
-  /** A read of the guide has ended while this step is shown; `isNew`: the nodes have changed since the read before. */
+  /**
+   * A read of the guide has ended while this step is shown; `isNew`: the nodes have changed since
+   * the read before.
+   */
   follow(lab: number, step: string, isNew: boolean): void {
     const isOther = !this.#shows(lab, step)
     this.#shown = { lab, step }
@@ -59,7 +63,10 @@ export class StepPacketDrawing {
     this.#isDrawing = false
   }
 
-  /** Pushes the packet of a step, if it has one and is still shown. Resolves to false if the nodes can't be read. */
+  /**
+   * Pushes the packet of a step, if it has one and is still shown. Resolves to false if the nodes
+   * can't be read.
+   */
   async #drawOnce({ lab, step }: { lab: number; step: string }): Promise<boolean> {
     if (!this.#view.has(lab, step)) return true
     const snapshot = await this.#read().catch(() => undefined)
@@ -80,7 +87,9 @@ export class StepPacketDrawing {
 export class StepPacketView {
   readonly #packets = readStepPackets()
   #key = ''
-  /** The path when the step was opened, or when its packet could be sent for the first time since. */
+  /**
+   * The path when the step was opened, or when its packet could be sent for the first time since.
+   */
   #before: PacketPath | undefined
 
   /** Whether a step is about a packet. */
@@ -88,7 +97,10 @@ export class StepPacketView {
     return this.#packets[`${lab}/${step}`] !== undefined
   }
 
-  /** The push for a step, from a snapshot with routes; null if it has no packet, or one that can not be sent yet. */
+  /**
+   * The push for a step, from a snapshot with routes; null if it has no packet, or one that can not
+   * be sent yet.
+   */
   see(lab: number, step: string, snapshot: Snapshot): StepPacketPush | null {
     const key = `${lab}/${step}`
     if (key !== this.#key) this.#before = undefined

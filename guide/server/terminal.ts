@@ -21,8 +21,8 @@ const SIZE = { cols: 100, rows: 30 }
 /** What a terminal reports. */
 export interface TerminalReports {
   /**
-   * A command starts: which, if the shell tells it or the line was typed from its beginning to its end. Where the shell does not
-   * mark the end of commands, this is all that is known.
+   * A command starts: which, if the shell tells it or the line was typed from its beginning to its
+   * end. Where the shell does not mark the end of commands, this is all that is known.
    */
   started(command: string | undefined): void
   /** The command has ended. */
@@ -32,11 +32,15 @@ export interface TerminalReports {
 }
 
 /**
- * Ctrl-U, twice: the first ends a sequence that Escape has begun, as it does when the keyboard leaves the terminal (the next letter
- * would belong to it), the second deletes what was typed but not sent.
+ * Ctrl-U, twice: the first ends a sequence that Escape has begun, as it does when the keyboard
+ * leaves the terminal (the next letter would belong to it), the second deletes what was typed but
+ * not sent.
  */
 const EMPTY_LINE = '\x15\x15'
-/** The marks of guide/shell/bashrc behind its own word: a prompt, a command with its text, its end with its exit status. */
+/**
+ * The marks of guide/shell/bashrc behind its own word: a prompt, a command with its text, its end
+ * with its exit status.
+ */
 const MARK = /^([ACD]);(\w+)(?:;(.*))?$/s
 
 /** What a terminal uses of the connection to a page. */
@@ -54,7 +58,10 @@ export class Terminal {
   readonly #spawn: typeof spawn
   readonly #reports: TerminalReports
   readonly #prompt: Prompt
-  /** What the terminal shows, so that a page that connects later is sent the screen and none of the sequences that led to it. */
+  /**
+   * What the terminal shows, so that a page that connects later is sent the screen and none of the
+   * sequences that led to it.
+   */
   readonly #screen = new headless.Terminal({
     ...SIZE,
     scrollback: SCROLLBACK,
@@ -67,9 +74,15 @@ export class Terminal {
   #isClosed = false
   /** The shell marks its prompts and commands. */
   #hasMarks = false
-  /** The line that is being typed; undefined where it was edited in a way that only the shell understands. */
+  /**
+   * The line that is being typed; undefined where it was edited in a way that only the shell
+   * understands.
+   */
   #line: string | undefined = ''
-  /** Lines that pages have typed while a command ran: the shell takes them before any that is typed later. */
+  /**
+   * Lines that pages have typed while a command ran: the shell takes them before any that is typed
+   * later.
+   */
   readonly #ahead: string[] = []
 
   constructor(
@@ -110,8 +123,9 @@ export class Terminal {
   }
 
   /**
-   * Types a line when the shell waits for a command, in place of what was typed there but not sent, and waits for the end of the
-   * command: without an exit status where the shell does not report it. Types nothing if `isWanted` is false by then.
+   * Types a line when the shell waits for a command, in place of what was typed there but not sent,
+   * and waits for the end of the command: without an exit status where the shell does not report
+   * it. Types nothing if `isWanted` is false by then.
    */
   async enter(line: string, isWanted: () => boolean): Promise<EndedCommand> {
     await this.#prompt.wait()
@@ -190,7 +204,8 @@ export class Terminal {
     this.#pty.write(keys)
     const typed = lineAfter(this.#line, line)
     this.#line = isEntered ? lineAfter('', more.at(-1) ?? '') : typed
-    // A shell with bracketed paste switches it on while it waits for a command; what a program reads may be a password.
+    // A shell with bracketed paste switches it on while it waits for a command; what a program
+    // reads may be a password.
     if (isEntered && !this.#hasMarks)
       this.#reports.started(
         this.#screen.modes.bracketedPasteMode ? typed?.trim() || undefined : undefined,
@@ -246,7 +261,10 @@ export class Terminal {
   }
 }
 
-/** A line after further keys: undefined as soon as one of them is more than a letter, Backspace, Ctrl-C or Ctrl-U. */
+/**
+ * A line after further keys: undefined as soon as one of them is more than a letter, Backspace,
+ * Ctrl-C or Ctrl-U.
+ */
 function lineAfter(line: string | undefined, keys: string): string | undefined {
   let after = line
   for (const key of keys) {
@@ -258,7 +276,10 @@ function lineAfter(line: string | undefined, keys: string): string | undefined {
   return after
 }
 
-/** Signals everything in the session of a pseudo terminal: its shell, and the process groups that the shell made. */
+/**
+ * Signals everything in the session of a pseudo terminal: its shell, and the process groups that
+ * the shell made.
+ */
 export function signalSession(leader: number, signal: NodeJS.Signals): void {
   for (const pid of membersOf(leader)) {
     try {

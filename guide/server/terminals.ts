@@ -39,11 +39,15 @@ export class Terminals {
     process.once('exit', this.#onExit)
   }
 
-  /** Opens a terminal and returns its id. Throws Error with a sentence if there can be none, which the pages are told, too. */
+  /**
+   * Opens a terminal and returns its id. Throws Error with a sentence if there can be none, which
+   * the pages are told, too.
+   */
   async open(place: string): Promise<string> {
     const { commandFor, reportsOf } = this.#options
     const { spawn } = await this.#library()
-    // Nothing is awaited between this and the new entry, so that many requests at once do not pass it.
+    // Nothing is awaited between this and the new entry, so that many requests at once do not pass
+    // it.
     if (this.#terminals.size >= MOST)
       throw new Error(
         `There are ${MOST} terminals already: close one of them before you open another.`,
@@ -57,7 +61,10 @@ export class Terminals {
     return id
   }
 
-  /** Shows a terminal to a page: its screen, then what it prints. False if there is no terminal of that id. */
+  /**
+   * Shows a terminal to a page: its screen, then what it prints. False if there is no terminal of
+   * that id.
+   */
   attach(id: string, page: PageSocket): boolean {
     const terminal = this.#terminals.get(id)
     terminal?.attach(page)
@@ -72,7 +79,9 @@ export class Terminals {
     return ids.find((own) => own === id) ?? ids[0]
   }
 
-  /** Types a line into a terminal as `Terminal.enter` does; a terminal that is gone runs nothing. */
+  /**
+   * Types a line into a terminal as `Terminal.enter` does; a terminal that is gone runs nothing.
+   */
   async enter(id: string, line: string, isWanted: () => boolean): Promise<EndedCommand> {
     return (await this.#terminals.get(id)?.enter(line, isWanted)) ?? {}
   }
@@ -91,7 +100,9 @@ export class Terminals {
     this.#tell()
   }
 
-  /** Ends every shell and the processes that it started; those that ignore the hang-up are killed. */
+  /**
+   * Ends every shell and the processes that it started; those that ignore the hang-up are killed.
+   */
   async end(): Promise<void> {
     for (const signal of ['SIGHUP', 'SIGKILL'] as const) {
       const left = this.#signalAll(signal)

@@ -1,4 +1,5 @@
-// The port of the guide's page, the same each time, so that a bookmark and an open page keep their address.
+// The port of the guide's page, the same each time, so that a bookmark and an open page keep their
+// address.
 
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -11,7 +12,10 @@ const FIRST = 8630
 /** The number of ports that are tried. */
 const MOST = 50
 
-/** The port that this checkout used last, else the first one; if it is in use, the next free one. 0 if none of them is free. */
+/**
+ * The port that this checkout used last, else the first one; if it is in use, the next free one. 0
+ * if none of them is free.
+ */
 export async function usualPort(file = join(cacheFolder, 'guide', 'port')): Promise<number> {
   const last = remembered(file)
   for (let port = last; port < last + MOST && port <= 65_535; port++) {

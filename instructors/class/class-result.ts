@@ -15,7 +15,10 @@ const CANNOT_KNOW: readonly string[] = [
   'Whether a signed file is the learner’s own work: a valid signature only proves that the holder of that learner’s key made the file.',
 ]
 
-/** Combines the results of a class: attempts, flags from comparisons within the class, and the figures per step. */
+/**
+ * Combines the results of a class: attempts, flags from comparisons within the class, and the
+ * figures per step.
+ */
 export function classResult(
   judged: readonly JudgedFile[],
   seconds: number,
@@ -47,7 +50,10 @@ export function classResult(
   }
 }
 
-/** If a learner has several submissions for one lab, the latest counts; of equal ones the second gets a flag. */
+/**
+ * If a learner has several submissions for one lab, the latest counts; of equal ones the second
+ * gets a flag.
+ */
 function markAttempts(graded: readonly Graded[]): Graded[] {
   const key = ({ learner, lab }: Graded) => `${lab} ${learner.toLowerCase()}`
   const later = (a: Graded, b: Graded) =>
@@ -127,7 +133,10 @@ export function judgedLine(judged: JudgedFile, done: number, total: number): str
   return `${count} ${mark} ${column(learner)} lab ${lab}  ${String(score).padStart(3)}/${maxScore}  ${summary}`
 }
 
-/** The summary of a class as text: failures per step, flags, refusals, and what the grades cannot prove. */
+/**
+ * The summary of a class as text: failures per step, flags, refusals, and what the grades cannot
+ * prove.
+ */
 export function classSummary({ graded, refused, labs, cannotKnow, seconds }: ClassResult): string {
   const lines: string[] = []
   for (const { lab, title, learners, finished, meanPercent, steps } of labs) {

@@ -5,7 +5,10 @@ import { learnerIn } from '../../grading/variant.ts'
 import type { SubmittedCapture } from '../submission/read-submission.ts'
 import type { Flag, Graded } from './result.ts'
 
-/** Values that two submissions share only when one was made from the other's cluster. Of bounded size. */
+/**
+ * Values that two submissions share only when one was made from the other's cluster. Of bounded
+ * size.
+ */
 export interface Prints {
   /** Identities of the clusters in its captures, derived from the objects. */
   clusters: string[]
@@ -16,7 +19,8 @@ export interface Prints {
 }
 
 /**
- * How many values of each kind are kept: the smallest, so that two submissions keep the same ones of their shared values.
+ * How many values of each kind are kept: the smallest, so that two submissions keep the same ones
+ * of their shared values.
  */
 const KEPT = 32
 /** Node files with counters. That of an idle node may be short enough to repeat. */
@@ -58,7 +62,10 @@ export interface Compared {
 }
 
 export interface CopyOptions {
-  /** Each learner must have a variant of the labs; otherwise this is assumed if half of the other learners have theirs. */
+  /**
+   * Each learner must have a variant of the labs; otherwise this is assumed if half of the other
+   * learners have theirs.
+   */
   variants?: boolean | undefined
 }
 
@@ -70,8 +77,8 @@ const NAMES_SHOWN = 3
 const isSame = (one: string, other: string) => one.toLowerCase() === other.toLowerCase()
 
 /**
- * Compares every submission with those of all other learners; a learner's own labs and attempts may come from one cluster.
- * Returns the flags in the order given. Linear in the number of submissions.
+ * Compares every submission with those of all other learners; a learner's own labs and attempts may
+ * come from one cluster. Returns the flags in the order given. Linear in the number of submissions.
  */
 export function copyFlags(
   submissions: readonly Compared[],

@@ -61,7 +61,10 @@ export function describeExam({
 export const describeExamParts = ({ parts }: ExamResult): string[] =>
   parts.map((part) => inOneLine(describePart(part)))
 
-/** How many learners handed an incident in, and for how many of them it did not earn all points; the most missed first. */
+/**
+ * How many learners handed an incident in, and for how many of them it did not earn all points; the
+ * most missed first.
+ */
 export function missedIncidents(
   graded: readonly Graded[],
 ): { id: string; learners: number; missed: number }[] {

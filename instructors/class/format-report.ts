@@ -8,8 +8,8 @@ import { gradedReport } from './judge-file.ts'
 import type { ClassResult } from './result.ts'
 
 /**
- * The report of a capture folder or of a running cluster in a format of class results, as that of a class of one learner (LEARNER).
- * Throws with the known formats.
+ * The report of a capture folder or of a running cluster in a format of class results, as that of a
+ * class of one learner (LEARNER). Throws with the known formats.
  */
 export function formatReport(format: string, report: Report): string {
   const { source, seconds } = report
@@ -20,7 +20,9 @@ export function formatReport(format: string, report: Report): string {
   return formatResult(format, classResult([one], seconds))
 }
 
-/** A result in one of the formats, all files of learners in sequence. Throws with the known formats. */
+/**
+ * A result in one of the formats, all files of learners in sequence. Throws with the known formats.
+ */
 export function formatResult(format: string, result: ClassResult): string {
   const writer = writerOf(format)
   return 'ofClass' in writer ? writer.ofClass(result) : result.graded.map(writer.ofLearner).join('')

@@ -24,7 +24,10 @@ export interface JudgeFileOptions {
   tasks?: readonly GivenTask[] | undefined
 }
 
-/** One flag for captures without the word of the class, one for captures with another word; none if the class has no word. */
+/**
+ * One flag for captures without the word of the class, one for captures with another word; none if
+ * the class has no word.
+ */
 export function wordFlags(
   captures: Iterable<readonly [id: string, { capture: Capture }]>,
   learner: string,
@@ -51,10 +54,16 @@ export function wordFlags(
   ]
 }
 
-/** The result of one file: graded, with the values for the comparison of the class; or refused with one sentence. */
+/**
+ * The result of one file: graded, with the values for the comparison of the class; or refused with
+ * one sentence.
+ */
 export type JudgedFile = { file: string } & (Compared | { refused: string })
 
-/** Maximum length of texts of findings in a class's reports, which keeps pages readable and memory bounded. */
+/**
+ * Maximum length of texts of findings in a class's reports, which keeps pages readable and memory
+ * bounded.
+ */
 const TEXT = 300
 
 /** A learner's text for reports: no control characters, bounded length. */
@@ -105,7 +114,10 @@ export async function judgeSubmission(
   return { report, judged: { file, graded, seed, prints: printsOf([...captures.values()]) } }
 }
 
-/** One report in the form of a class's results, with clean texts: of a capture folder or of a running cluster, without further data. */
+/**
+ * One report in the form of a class's results, with clean texts: of a capture folder or of a
+ * running cluster, without further data.
+ */
 export function gradedReport(
   report: Report,
   own: Pick<Graded, 'file' | 'learner'> & Partial<Graded>,

@@ -25,7 +25,10 @@ import { clusterAccess } from './kubeconfig-safety.ts'
 
 const KUBECONFIG_BYTES = 2 ** 20
 
-/** Grades a learner's running cluster, real requests included. Never throws: errors of the cluster are in the result. */
+/**
+ * Grades a learner's running cluster, real requests included. Never throws: errors of the cluster
+ * are in the result.
+ */
 export async function judgeLive(
   { kubeconfig, lab }: LiveTask,
   options: JudgeFileOptions = {},

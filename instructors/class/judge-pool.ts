@@ -38,8 +38,8 @@ export interface PoolOptions extends Pick<JudgeFileOptions, 'key' | 'word' | 'ta
 }
 
 /**
- * Judges tasks in threads of this process and returns their results, in the order given. A task that takes too long or too
- * much memory ends only its own thread, which is replaced.
+ * Judges tasks in threads of this process and returns their results, in the order given. A task
+ * that takes too long or too much memory ends only its own thread, which is replaced.
  */
 export async function judgeAll(
   tasks: readonly Task[],
@@ -88,7 +88,10 @@ export async function judgeAll(
   return results
 }
 
-/** Starts a thread and waits until it has loaded the checks, so that the time limit of its first task begins then. */
+/**
+ * Starts a thread and waits until it has loaded the checks, so that the time limit of its first
+ * task begins then.
+ */
 async function startThread(
   program: string,
   workerData: object,

@@ -1,4 +1,5 @@
-// Judges the tasks of the pool, one at a time, in a thread that can be ended when a task does not finish.
+// Judges the tasks of the pool, one at a time, in a thread that can be ended when a task does not
+// finish.
 import { parentPort, workerData } from 'node:worker_threads'
 import type { ClassKey } from '../../grading/class-key.ts'
 import { type JudgeFileOptions, judgeFile } from './judge-file.ts'

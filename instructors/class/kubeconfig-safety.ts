@@ -6,8 +6,8 @@ import { quoted } from '../../host/plain-text.ts'
 import { refuse, requireHarmless } from '../submission/untrusted-text.ts'
 
 /**
- * A kubeconfig of `kubectl config view --flatten` has a few thousand bytes; with a chain of certificate authorities it is
- * larger.
+ * A kubeconfig of `kubectl config view --flatten` has a few thousand bytes; with a chain of
+ * certificate authorities it is larger.
  */
 const LIMIT = 2 ** 18
 
@@ -39,10 +39,11 @@ const outline = z.object({
 const contextFields = z.object({ cluster: z.string(), user: z.string() })
 
 /**
- * Reads only the required fields of a learner's kubeconfig: every returned value is copied from the current context, so that
- * no program, file, proxy or other identity in the text can be used through it.
- * @throws Refusal with one sentence; it names a field that would be dropped, because the cluster might not be reachable
- * without it
+ * Reads only the required fields of a learner's kubeconfig: every returned value is copied from the
+ * current context, so that no program, file, proxy or other identity in the text can be used
+ * through it.
+ * @throws Refusal with one sentence; it names a field that would be dropped, because the cluster
+ * might not be reachable without it
  */
 export function clusterAccess(text: string): ClusterAccess {
   if (text.length > LIMIT) refuse(`Its kubeconfig is larger than ${LIMIT / 2 ** 10} KiB.`)
@@ -114,8 +115,8 @@ function httpsAddress(text: string): string {
 }
 
 /**
- * The text as plain values; undefined if it is not a single YAML document. Aliases, whose expansion could be unbounded, are
- * not accepted.
+ * The text as plain values; undefined if it is not a single YAML document. Aliases, whose expansion
+ * could be unbounded, are not accepted.
  */
 function parsed(text: string): unknown {
   let value: unknown

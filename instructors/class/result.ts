@@ -1,4 +1,5 @@
-// The result of grading a class, version 1. `instructors/schema/class.v1.json` is generated from this file.
+// The result of grading a class, version 1. `instructors/schema/class.v1.json` is generated from
+// this file.
 
 import * as z from 'zod'
 import { examPart } from '../../course/incident/exam-note.ts'

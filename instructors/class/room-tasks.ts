@@ -1,4 +1,5 @@
-// The tasks that a room has given (`tasks.json` of its folder), and whether a learner's captures have them.
+// The tasks that a room has given (`tasks.json` of its folder), and whether a learner's captures
+// have them.
 
 import * as z from 'zod'
 import type { Capture } from '../../cluster/capture-folder.ts'

@@ -1,4 +1,5 @@
-// The test of the grader for predictions, questions and evidence: a wrong answer never passes, a right one always.
+// The test of the grader for predictions, questions and evidence: a wrong answer never passes, a
+// right one always.
 
 import type { Capture } from '../../cluster/capture-folder.ts'
 import type { AskedText } from '../../grading/asked-text.ts'
@@ -34,7 +35,10 @@ const note = (text: string) => JSON.stringify({ text, at: AT })
 /** What no cluster has. */
 const NONSENSE = 'certainly-wrong'
 
-/** Tries answers on every step that passes on a good capture and asks; a step is tried once for each lab and kind of cluster. */
+/**
+ * Tries answers on every step that passes on a good capture and asks; a step is tried once for each
+ * lab and kind of cluster.
+ */
 export async function tryAnswers(goods: readonly GoodCapture[]): Promise<AnswerTrial[]> {
   const trials: AnswerTrial[] = []
   const tried = new Set<string>()
@@ -96,7 +100,10 @@ export async function truthOn(good: GoodCapture, ask: Question): Promise<Truth |
   }
 }
 
-/** Of what only a running cluster reports, a capture has nothing but the note that the answer was right. */
+/**
+ * Of what only a running cluster reports, a capture has nothing but the note that the answer was
+ * right.
+ */
 async function isTruthOnlyNoted(
   good: GoodCapture,
   id: string,

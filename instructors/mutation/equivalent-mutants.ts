@@ -85,7 +85,10 @@ const FOLLOWED: Record<
   7: { from: 'pod', to: [inUserspaceMode] },
 }
 
-/** Where the rules of one node send every packet that a lab follows at its moments, as text for comparison. */
+/**
+ * Where the rules of one node send every packet that a lab follows at its moments, as text for
+ * comparison.
+ */
 function packetEnds(snapshot: Snapshot, node: string, lab: number): string {
   const { from, to } = FOLLOWED[lab] ?? { from: 'pod', to: [] }
   const client = snapshot.find('Pod', WEB_NAMESPACE, 'client')
@@ -118,7 +121,10 @@ function packetEnds(snapshot: Snapshot, node: string, lab: number): string {
   return ends.join('\n')
 }
 
-/** Labs about objects that learners create beside kube-proxy's; kube-proxy's own are claimed by other labs. */
+/**
+ * Labs about objects that learners create beside kube-proxy's; kube-proxy's own are claimed by
+ * other labs.
+ */
 const BESIDE_KUBE_PROXY = new Set([4])
 
 const UNCHANGED = 'Every packet that the lab follows at this moment ends at the same place.'
@@ -163,9 +169,10 @@ class LabEnd {
 }
 
 /**
- * Proves that changes of a moment's capture, or of a lab that is not about kube-proxy, are equivalent: the packets that the
- * lab follows end at the same place, and a change of the same kind at the end of this lab or, in the same mode, of another
- * one is caught there. Each kind is tried once.
+ * Proves that changes of a moment's capture, or of a lab that is not about kube-proxy, are
+ * equivalent: the packets that the lab follows end at the same place, and a change of the same kind
+ * at the end of this lab or, in the same mode, of another one is caught there. Each kind is tried
+ * once.
  */
 export class EquivalentMutants {
   readonly #ends: readonly LabEnd[]
@@ -196,11 +203,17 @@ export class EquivalentMutants {
   }
 }
 
-/** What a learner made is what a lab looks at: in lab 4 the virtual servers of marks, and those on ports from 8000 on. */
+/**
+ * What a learner made is what a lab looks at: in lab 4 the virtual servers of marks, and those on
+ * ports from 8000 on.
+ */
 const isByHand = ({ place, detail }: Mutation) =>
   isLearnersRule(detail) || /^virtual server (?:\d+$|192\.0\.2\.\d+:8\d{3}$)|^address /.test(place)
 
-/** Whether the change concerns a chain that the running mode does not use, or a jump that it does not create. */
+/**
+ * Whether the change concerns a chain that the running mode does not use, or a jump that it does
+ * not create.
+ */
 function isLeftBehind(good: GoodCapture, node: string, { place, detail }: Mutation): boolean {
   const [tableName = '', chain = ''] = place.split(' ')
   const mode = modeRecorded(good)
@@ -218,8 +231,8 @@ function isLeftBehind(good: GoodCapture, node: string, { place, detail }: Mutati
 const modeRecorded = ({ snapshot }: GoodCapture) => snapshot.nodes.map(modeOf).at(-1) ?? ''
 
 /**
- * The kind of a mutation: operator and place, without names that differ between clusters. KUBE-XLB- is called KUBE-EXT- since
- * 1.24.
+ * The kind of a mutation: operator and place, without names that differ between clusters. KUBE-XLB-
+ * is called KUBE-EXT- since 1.24.
  */
 function kindOf({ operator, place }: Mutation): string {
   const sort = place

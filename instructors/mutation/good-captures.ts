@@ -19,7 +19,10 @@ import { hasPredictions } from '../submission/manifest.ts'
 import { readSubmission } from '../submission/read-submission.ts'
 import type { Mutation } from './mutation.ts'
 
-/** A recorded cluster in IPVS mode without the leftovers of iptables mode, as after `make flush-nat`. */
+/**
+ * A recorded cluster in IPVS mode without the leftovers of iptables mode, as after
+ * `make flush-nat`.
+ */
 export function flushed(capture: Capture): Capture {
   const snapshot = new Snapshot(capture)
   const nodes = capture.nodes.map((node) => {
@@ -58,11 +61,15 @@ export interface GoodCapture {
   capture: Capture
   /** The same, read. */
   snapshot: Snapshot
-  /** The steps that pass because of the nodes' state, not because of a note of an earlier moment. */
+  /**
+   * The steps that pass because of the nodes' state, not because of a note of an earlier moment.
+   */
   passing: readonly string[]
   /** Whether predictions and questions beside a state count, as in a submission of that version. */
   asks: boolean
-  /** These steps also pass on the lab's notes alone, without node state and without other objects. */
+  /**
+   * These steps also pass on the lab's notes alone, without node state and without other objects.
+   */
   judgesOnlyNotes: boolean
   /** For the capture of a moment: the same cluster at the end of the lab. */
   end?: GoodCapture | undefined
@@ -75,8 +82,9 @@ export interface GoodCapture {
 const DATA = join(projectRoot, 'data')
 
 /**
- * Every good capture. A lab joins when its spec exists and either a submission of it, as `make submit` writes it, is in
- * data/solved, or a genuine cluster recorded under data/recordings/kind-* lets some of its steps pass.
+ * Every good capture. A lab joins when its spec exists and either a submission of it, as
+ * `make submit` writes it, is in data/solved, or a genuine cluster recorded under
+ * data/recordings/kind-* lets some of its steps pass.
  */
 export async function goodCaptures(): Promise<GoodCapture[]> {
   const specs = await Promise.all(listLabs().map(loadSpec))
@@ -100,7 +108,10 @@ export async function goodCaptures(): Promise<GoodCapture[]> {
   return [...handedIn.flat(), ...telling].filter(({ passing }) => passing.length > 0)
 }
 
-/** The captures of a submission, the end first, each of which proves a step that no earlier one proves. */
+/**
+ * The captures of a submission, the end first, each of which proves a step that no earlier one
+ * proves.
+ */
 async function ofSubmission(specs: readonly LabSpec[], file: string): Promise<GoodCapture[]> {
   const submission = await readSubmission(file)
   const { lab, cluster, steps, final } = submission.manifest
@@ -133,7 +144,10 @@ async function ofSubmission(specs: readonly LabSpec[], file: string): Promise<Go
   return kept
 }
 
-/** The steps that pass on a capture without what the lab's notes keep of earlier moments; answers and evidence stay. */
+/**
+ * The steps that pass on a capture without what the lab's notes keep of earlier moments; answers
+ * and evidence stay.
+ */
 async function passedByState(
   spec: LabSpec,
   capture: Capture,
@@ -175,7 +189,8 @@ export function busiestNode({ capture, snapshot }: GoodCapture): string {
 }
 
 /**
- * The nodes that mutations are made on: the busiest, and the control plane, which has no Pods and is the director in lab 4.
+ * The nodes that mutations are made on: the busiest, and the control plane, which has no Pods and
+ * is the director in lab 4.
  */
 export function nodesToBreak(good: GoodCapture): string[] {
   const controlPlane = good.snapshot.items.find(
@@ -224,7 +239,10 @@ export async function noticed(good: GoodCapture, mutation: Mutation): Promise<No
   }
 }
 
-/** A step about a moment does not fail on a capture that does not show it: it is not applicable, with a reason. */
+/**
+ * A step about a moment does not fail on a capture that does not show it: it is not applicable,
+ * with a reason.
+ */
 function isAbout(
   { verdict, reason = '', failure }: StepOutcome,
   { node, mentions }: Mutation,

@@ -1,4 +1,5 @@
-// Mutation testing of the grader: mutations of good captures that no step catches, false alarms, and the figures of both.
+// Mutation testing of the grader: mutations of good captures that no step catches, false alarms,
+// and the figures of both.
 
 import { groupBy } from '../../dataplane/collections.ts'
 import { featuresOf } from '../../dataplane/kube-proxy/versions.ts'
@@ -31,7 +32,10 @@ interface AlarmTest {
   alarms: FalseAlarm[]
 }
 
-/** Which mutations are tried: one in `every`, starting with `first`; optionally of one operator only. */
+/**
+ * Which mutations are tried: one in `every`, starting with `first`; optionally of one operator
+ * only.
+ */
 interface MutationSelection {
   every?: number
   first?: number
@@ -107,12 +111,15 @@ export async function seekFalseAlarms(
   return { tried, alarms }
 }
 
-/** Lab 5 ends with a kube-proxy that has a filter of its own, which came with 1.26; lab 9 may compare with nftables mode (1.30). */
+/**
+ * Lab 5 ends with a kube-proxy that has a filter of its own, which came with 1.26; lab 9 may
+ * compare with nftables mode (1.30).
+ */
 const SINCE: Record<string, number> = { '5/access-filter': 26, '5/whole': 26, '9/mend': 30 }
 
 /**
- * Whether a capture could be one of another version. `underVersion` writes no rules of nftables mode, so both versions must program the
- * same there; userspace mode is in none that it writes.
+ * Whether a capture could be one of another version. `underVersion` writes no rules of nftables
+ * mode, so both versions must program the same there; userspace mode is in none that it writes.
  */
 const hasModesOf = ({ snapshot }: GoodCapture, version: string): boolean =>
   snapshot.nodes.every(
@@ -131,7 +138,10 @@ const isFor = (version: string, lab: number, step: string) =>
 /** Whether a change was not caught by a step about its place, and no reason is known. */
 export const isOpen = ({ end }: Trial): boolean => end === 'missed' || end === 'elsewhere'
 
-/** Figures of a list of trials. `score` is the share of mutations that some claim depends on and a step about it caught. */
+/**
+ * Figures of a list of trials. `score` is the share of mutations that some claim depends on and a
+ * step about it caught.
+ */
 export function figuresOf(trials: readonly Trial[]) {
   const ends = { caught: 0, elsewhere: 0, missed: 0, harmless: 0 }
   for (const { end } of trials) ends[end]++
@@ -164,7 +174,10 @@ export function graderTestSummary(
   }
 }
 
-/** A whole run for people: every undetected change, the figures, the reasons of harmless changes, and every false alarm. */
+/**
+ * A whole run for people: every undetected change, the figures, the reasons of harmless changes,
+ * and every false alarm.
+ */
 export function graderTestLines(trials: readonly Trial[], { tried, alarms }: AlarmTest): string[] {
   const open = trials.filter(isOpen)
   const harmless = trials.filter(({ end }) => end === 'harmless')

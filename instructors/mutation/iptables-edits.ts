@@ -48,7 +48,10 @@ const ALTERATIONS: Readonly<Record<string, (rule: string) => string>> = {
   'add a condition': replaced(/^((?:\[\d+:\d+\] )?-A \S+) /, '$1 -i eth9 '),
 }
 
-/** Yields every single change of a rule, chain or policy of kube-proxy or the learner, in an iptables-save text. */
+/**
+ * Yields every single change of a rule, chain or policy of kube-proxy or the learner, in an
+ * iptables-save text.
+ */
 export function* iptablesEdits(text: string): Generator<FileEdit> {
   const lines = text.split('\n')
   const entries = readEntries(lines)

@@ -1,6 +1,8 @@
 import { type FileEdit, lineEdits } from './mutation.ts'
 
-/** Every single change of a set of kube-proxy's, its type or its members, in an `ipset save` text. */
+/**
+ * Every single change of a set of kube-proxy's, its type or its members, in an `ipset save` text.
+ */
 export function* ipsetEdits(text: string): Generator<FileEdit> {
   const lines = text.split('\n')
   for (const [at, line] of lines.entries()) {
@@ -112,7 +114,10 @@ const DEVICE = 'kube-ipvs0'
 /** In lab 4 the learner adds addresses of TEST-NET-1 (RFC 5737) to a node, on any device. */
 const LEARNERS_RANGE = '192.0.2.'
 
-/** Every single change of kube-ipvs0, of an address that a learner gave, and of a Pod's link, in an `ip -j -d addr` text. */
+/**
+ * Every single change of kube-ipvs0, of an address that a learner gave, and of a Pod's link, in an
+ * `ip -j -d addr` text.
+ */
 export function* linkEdits(text: string): Generator<FileEdit> {
   const links: EditedLink[] = JSON.parse(text)
   for (const [at, link] of links.entries()) {

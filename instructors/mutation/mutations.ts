@@ -13,7 +13,10 @@ const EDITS: readonly [file: string, edits: (text: string) => Iterable<FileEdit>
   ['proxyMode', proxyEdits],
 ]
 
-/** Every single mutation of these nodes, and of every API object that determines kube-proxy's rules or is judged. */
+/**
+ * Every single mutation of these nodes, and of every API object that determines kube-proxy's rules
+ * or is judged.
+ */
 export function* mutationsOf(capture: Capture, nodes: readonly string[]): Generator<Mutation> {
   for (const [at, node] of capture.nodes.entries())
     if (nodes.includes(node.name)) yield* nodeMutations(node, at)
@@ -227,7 +230,10 @@ const SCALE_NOTES = notesName(6)
 const MODES = ['iptables', 'ipvs'] as const
 const COUNTS = ['rules', 'entries', 'members', 'virtualServers', 'realServers'] as const
 
-/** Lab 6 judges a run that its notes keep: every count off by one, both modes' columns exchanged, and missing values. */
+/**
+ * Lab 6 judges a run that its notes keep: every count off by one, both modes' columns exchanged,
+ * and missing values.
+ */
 function* measurementChanges({ data = {} }: EditedObject): Generator<ItemChange> {
   const { data: run } = measurement.safeParse(JSON.parse(data[MEASUREMENT] ?? 'null'))
   if (!run) return

@@ -26,7 +26,8 @@ function seededNumbers(seed: number): () => number {
 }
 
 /**
- * Rules that other software keeps in the tables that kube-proxy writes to, as scripts of iptables-restore, by who writes them.
+ * Rules that other software keeps in the tables that kube-proxy writes to, as scripts of
+ * iptables-restore, by who writes them.
  */
 const FOREIGN_RULES: readonly (readonly [who: string, script: string])[] = readFileSync(
   join(projectRoot, 'instructors/mutation/foreign-rules.iptables'),
@@ -138,7 +139,9 @@ const OTHER_SET =
 /** TEST-NET-1 (RFC 5737): an address that a user added to a dummy device. */
 const OTHER_ADDRESS = '192.0.2.9'
 
-/** There are no virtual servers for node ports on their addresses, as before kube-proxy's next sync. */
+/**
+ * There are no virtual servers for node ports on their addresses, as before kube-proxy's next sync.
+ */
 function withLinks(text: string): string {
   const link = (ifname: string, info_kind: string, local?: string) => ({
     ifindex: 90,
@@ -163,7 +166,10 @@ function withLinks(text: string): string {
 const withVirtualServer = (text: string) =>
   `${text.trimEnd()}\n-A -t ${OTHER_ADDRESS}:8080 -s rr\n-a -t ${OTHER_ADDRESS}:8080 -r 192.0.2.10:80 -m -w 1\n`.trimStart()
 
-/** Adds the rules of a script to each table, as iptables-save lists them after `iptables-restore --noflush`. */
+/**
+ * Adds the rules of a script to each table, as iptables-save lists them after
+ * `iptables-restore --noflush`.
+ */
 function withRules(text: string, scripts: readonly string[]): string {
   return tablesOf(text)
     .map((tableText) => {
@@ -191,8 +197,9 @@ function withRule(text: string, line: string): string {
 }
 
 /**
- * A capture in which the foreign rules also existed before the incident of lab 8, or of another lab's last step: they claim that
- * these are unchanged, so rules added by the noise would be a true alarm. A capture without an incident is returned unchanged.
+ * A capture in which the foreign rules also existed before the incident of lab 8, or of another
+ * lab's last step: they claim that these are unchanged, so rules added by the noise would be a true
+ * alarm. A capture without an incident is returned unchanged.
  */
 function asBeforeIncident(capture: Capture): Capture {
   const all = listLabs().flatMap(({ number }) => notesOf(capture.objects.items, number) ?? [])

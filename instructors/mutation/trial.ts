@@ -27,7 +27,10 @@ const runs = ({ snapshot }: GoodCapture, mode: string) =>
   snapshot.nodes.every((node) => modeOf(node) === mode)
 const isLab = ({ spec }: GoodCapture, number: number) => spec.lab.number === number
 
-/** Whether kube-proxy in userspace mode programs every node as before the change; false if that can't be predicted. */
+/**
+ * Whether kube-proxy in userspace mode programs every node as before the change; false if that
+ * can't be predicted.
+ */
 function isProgrammedAlike({ capture, snapshot }: GoodCapture, mutation: Mutation): boolean {
   const programmed = ({ nodes }: Snapshot) =>
     nodes.map((node) => evaluate(node, 'userspace').expected)
@@ -42,7 +45,10 @@ function isProgrammedAlike({ capture, snapshot }: GoodCapture, mutation: Mutatio
   }
 }
 
-/** Changes that no step detects, with the reason why none has to. Only consulted for mutations that no step catches. */
+/**
+ * Changes that no step detects, with the reason why none has to. Only consulted for mutations that
+ * no step catches.
+ */
 const HARMLESS_CHANGES: readonly HarmlessChange[] = [
   {
     reason:
@@ -152,7 +158,10 @@ function isOfOneMode(place: string): boolean {
   return isChainOfModeOnly('ipvs', table, chain) || isChainOfModeOnly('iptables', table, chain)
 }
 
-/** In iptables mode; a finding about two rules of one Service, or about IPVS mode's fixed rules, is caught. */
+/**
+ * In iptables mode; a finding about two rules of one Service, or about IPVS mode's fixed rules, is
+ * caught.
+ */
 const IN_MAP_ORDER = new Set([
   'nat KUBE-SERVICES',
   'nat KUBE-NODEPORTS',
@@ -166,8 +175,9 @@ export interface Trial {
   good: GoodCapture
   mutation: Mutation
   /**
-   * `caught` by a step that names the place; `elsewhere`: a step fails, but none says where; `harmless`: no step fails, and a
-   * reason is known; `missed`: no step fails and no reason is known.
+   * `caught` by a step that names the place; `elsewhere`: a step fails, but none says where;
+   * `harmless`: no step fails, and a reason is known; `missed`: no step fails and no reason is
+   * known.
    */
   end: 'caught' | 'elsewhere' | 'harmless' | 'missed'
   /** The steps that failed. */

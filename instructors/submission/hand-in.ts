@@ -1,4 +1,5 @@
-// Hands in a learner's work on a lab: grades it once more, writes the submission, and reads it back as an instructor will.
+// Hands in a learner's work on a lab: grades it once more, writes the submission, and reads it back
+// as an instructor will.
 
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
@@ -29,8 +30,9 @@ export interface HandedIn {
 }
 
 /**
- * Writes `LEARNER-labN.labgrade` into a folder (default: `DIR`, else submissions), signed if `CLASS_KEY_FILE` names a key. A cluster that is not up
- * hands in the captures that were kept during the lab.
+ * Writes `LEARNER-labN.labgrade` into a folder (default: `DIR`, else submissions), signed if
+ * `CLASS_KEY_FILE` names a key. A cluster that is not up hands in the captures that were kept
+ * during the lab.
  * @throws Refusal when there is nothing to hand in
  */
 export async function handIn(
@@ -74,7 +76,10 @@ function examNote(submission: Submission): string[] {
   return exam ? [`The exam is handed in with it: ${describeExam(exam)}.`] : []
 }
 
-/** The warning if captures do not show the word of the class, which the cluster must hold before steps pass. */
+/**
+ * The warning if captures do not show the word of the class, which the cluster must hold before
+ * steps pass.
+ */
 function wordWarning(
   { number }: LabDefinition,
   { captures, manifest }: Submission,
@@ -92,7 +97,10 @@ function wordWarning(
   ]
 }
 
-/** Grades once more, which keeps a capture for every step that passes now, and captures the whole cluster. */
+/**
+ * Grades once more, which keeps a capture for every step that passes now, and captures the whole
+ * cluster.
+ */
 async function gradeNow(lab: LabDefinition, cluster: Cluster): Promise<HandIn['now']> {
   const source = await openCluster(cluster)
   const { driver, name } = cluster

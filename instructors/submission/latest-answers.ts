@@ -1,4 +1,5 @@
-// A learner answers after the state of a step was captured: each capture is judged with the answers of the latest one.
+// A learner answers after the state of a step was captured: each capture is judged with the answers
+// of the latest one.
 
 import type { Capture } from '../../cluster/capture-folder.ts'
 import { stepsOfAttempt } from '../../grading/attempt.ts'
@@ -10,8 +11,9 @@ import type { Submission } from './read-submission.ts'
 type Notes = Readonly<Record<string, string>>
 
 /**
- * The captures of a submission by their ids, as they are judged: with the predictions, answers, and evidence of the final
- * capture, else of the latest. Of a submission from before there were predictions, and of attempts, each has its own.
+ * The captures of a submission by their ids, as they are judged: with the predictions, answers, and
+ * evidence of the final capture, else of the latest. Of a submission from before there were
+ * predictions, and of attempts, each has its own.
  */
 export function capturesToJudge({ manifest, captures }: Submission): Map<string, Capture> {
   const own = new Map([...captures].map(([id, { capture }]) => [id, capture]))

@@ -1,4 +1,5 @@
-// The content of `submission.json`, version 1 (`instructors/schema/submission.v1.json` is generated from it), and of objects.json.
+// The content of `submission.json`, version 1 (`instructors/schema/submission.v1.json` is generated
+// from it), and of objects.json.
 
 import * as z from 'zod'
 import { LEARNER_NAME } from '../../grading/class-key.ts'
@@ -100,8 +101,8 @@ export const printItems = (items: readonly unknown[]): string =>
 const listSchema = z.object({ items: z.array(z.unknown()) })
 
 /**
- * Reads a list of objects in any form. A line of printItems that is in `known` is not parsed again: captures of one cluster
- * differ in few objects.
+ * Reads a list of objects in any form. A line of printItems that is in `known` is not parsed again:
+ * captures of one cluster differ in few objects.
  * @throws Refusal that names `what`
  */
 export function readItems(text: string, what: string, known: Map<string, unknown>): unknown[] {
@@ -118,8 +119,9 @@ export function readItems(text: string, what: string, known: Map<string, unknown
 }
 
 /**
- * Whether a submission was made by a version of this project whose steps predict and ask beside their state: 0.2 or newer. Steps of
- * older ones are judged by their state alone, as they were then.
+ * Whether a submission was made by a version of this project whose steps predict and ask beside
+ * their state: 0.2 or newer. Steps of older ones are judged by their state alone, as they were
+ * then.
  */
 export function hasPredictions({ versions }: Pick<Manifest, 'versions'>): boolean {
   const [, major, minor] = /^(\d+)\.(\d+)/.exec(versions.project) ?? []

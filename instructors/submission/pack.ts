@@ -17,7 +17,10 @@ import { type TarEntry, writeTarGz } from './tar.ts'
 const ANSWER = /^answer\.(.+)$/
 const MOST = 100
 
-/** The learner's answers to a lab's questions, as the lab's notes in the cluster keep them; for a human reader. */
+/**
+ * The learner's answers to a lab's questions, as the lab's notes in the cluster keep them; for a
+ * human reader.
+ */
 export function readAnswers(items: readonly unknown[], lab: number): Manifest['answers'] {
   return Object.entries(notesOf(items, lab)?.data ?? {})
     .flatMap(([key, answer]) => {
@@ -45,7 +48,8 @@ interface CaptureToHandIn {
 }
 
 /**
- * The bytes of a `.labgrade` file. Content that several captures share is stored once. Signed where a key is given.
+ * The bytes of a `.labgrade` file. Content that several captures share is stored once. Signed where
+ * a key is given.
  * @throws Error when the manifest does not match its schema
  */
 export function writeSubmission(

@@ -23,8 +23,8 @@ export interface Submission {
 }
 
 /**
- * Reads a `.labgrade` file into memory; nothing is written to disk. With the class's key, a submission without a valid signature of
- * its learner is refused.
+ * Reads a `.labgrade` file into memory; nothing is written to disk. With the class's key, a
+ * submission without a valid signature of its learner is refused.
  * @throws Refusal with one sentence that names what is wrong with it
  */
 export async function readSubmission(file: string, key?: ClassKey): Promise<Submission> {

@@ -15,10 +15,12 @@ import type { Submission } from './read-submission.ts'
 import { refuse } from './untrusted-text.ts'
 
 /**
- * Judges a submission again, from its raw captures alone. A step about the cluster's current state is judged on the final
- * capture first, then on the capture of the moment when it passed; a step about a moment in reverse order, because the final
- * capture only has a note of it, and first on the capture on which its state held before it was answered. The verdicts in the file only decide which captures are used.
- * `asks`: whether predictions and questions beside a state count; by default where a capture has notes of the lab.
+ * Judges a submission again, from its raw captures alone. A step about the cluster's current state
+ * is judged on the final capture first, then on the capture of the moment when it passed; a step
+ * about a moment in reverse order, because the final capture only has a note of it, and first on
+ * the capture on which its state held before it was answered. The verdicts in the file only decide
+ * which captures are used. `asks`: whether predictions and questions beside a state count; by
+ * default where a capture has notes of the lab.
  */
 export async function rejudge(
   spec: LabSpec,
@@ -51,8 +53,9 @@ export async function rejudge(
 }
 
 /**
- * Tells whether a capture counts for a step: one of another attempt does not (a diagnosis of one incident earns nothing
- * for the next one). The current attempt is that of the final capture, else of the latest one that has an attempt.
+ * Tells whether a capture counts for a step: one of another attempt does not (a diagnosis of one
+ * incident earns nothing for the next one). The current attempt is that of the final capture, else
+ * of the latest one that has an attempt.
  */
 function attemptFilter(
   { lab: { number } }: LabSpec,
@@ -129,8 +132,9 @@ const unseen = ({ id, reason }: StepOutcome): StepOutcome => ({
 })
 
 /**
- * Whether a step that is not applicable to the captures has to be shown by one: if it is about another moment, but not if it
- * sends real requests. Steps of 0.1 that lab.yaml does not call a moment were left out.
+ * Whether a step that is not applicable to the captures has to be shown by one: if it is about
+ * another moment, but not if it sends real requests. Steps of 0.1 that lab.yaml does not call a
+ * moment were left out.
  */
 function isUnseen(
   { moment, needsCluster }: CheckedStep,
@@ -142,7 +146,10 @@ function isUnseen(
   return pastMoment === true && asks !== false
 }
 
-/** The first snapshot on which the step passes decides; otherwise the one with the most specific reason. */
+/**
+ * The first snapshot on which the step passes decides; otherwise the one with the most specific
+ * reason.
+ */
 async function judgeOn(
   spec: LabSpec,
   step: CheckedStep,

@@ -29,17 +29,21 @@ function partPath(written: string): string {
   return path
 }
 
-// The 512-byte headers of POSIX.1-1988 "ustar" archives. The extended headers of POSIX.1-2001 (pax) are skipped: contents are
-// found by their digests, and no size in a submission is too large for the field in the ustar header. The library tar-stream
-// 3.2 is not strict enough: it accepts an archive without its end, entries after the end, and a size such as "1z", which
-// parseInt reads as 1. A truncated or altered submission must be refused.
+// The 512-byte headers of POSIX.1-1988 "ustar" archives. The extended headers of POSIX.1-2001 (pax)
+// are skipped: contents are found by their digests, and no size in a submission is too large for
+// the field in the ustar header. The library tar-stream 3.2 is not strict enough: it accepts an
+// archive without its end, entries after the end, and a size such as "1z", which parseInt reads as
+// 1. A truncated or altered submission must be refused.
 
 export const BLOCK = 512
 
 interface TarHeader {
   path: string
   size: number
-  /** `0` file, `5` directory, `x` and `g` extended headers, the others are links, devices and the like. */
+  /**
+   * `0` file, `5` directory, `x` and `g` extended headers, the others are links, devices and the
+   * like.
+   */
   type: string
 }
 
@@ -51,7 +55,10 @@ function requireSmallFile({ path, size }: TarHeader, { fileBytes }: ArchiveLimit
 const CHECKSUM_AT = 148
 const CHECKSUM_LENGTH = 8
 
-/** Reads one header block; undefined for the block of zeros that ends an archive. Refuses an invalid header. */
+/**
+ * Reads one header block; undefined for the block of zeros that ends an archive. Refuses an invalid
+ * header.
+ */
 function readTarHeader(block: Buffer): TarHeader | undefined {
   if (block.every((byte) => byte === 0)) return undefined
   if (readOctal(block, CHECKSUM_AT, CHECKSUM_LENGTH) !== checksumOf(block))
@@ -115,8 +122,10 @@ export interface TarEntry {
 }
 
 /**
- * Yields the files of a tar archive; folders are skipped. Contents are views of the archive's bytes.
- * @throws Refusal for anything but regular files with plain paths, if a limit is exceeded, and for a damaged archive
+ * Yields the files of a tar archive; folders are skipped. Contents are views of the archive's
+ * bytes.
+ * @throws Refusal for anything but regular files with plain paths, if a limit is exceeded, and for
+ * a damaged archive
  */
 export function* readTar(
   archive: Buffer,
@@ -151,12 +160,16 @@ export function* readTar(
   }
 }
 
-/** The ratio is checked only after this many unpacked bytes: the first bytes of a stream are not representative. */
+/**
+ * The ratio is checked only after this many unpacked bytes: the first bytes of a stream are not
+ * representative.
+ */
 const RATIO_FROM = 2 ** 20
 const CHUNK = 2 ** 21
 
 /**
- * The unpacked bytes of a gzip file. Unpacking stops at the limits, regardless of the size that the file claims.
+ * The unpacked bytes of a gzip file. Unpacking stops at the limits, regardless of the size that the
+ * file claims.
  * @throws Refusal when it is not a regular file, not gzip, truncated, or larger than the limits
  */
 export function gunzipFile(file: string, limits: ArchiveLimits = SUBMISSION_LIMITS): Buffer {

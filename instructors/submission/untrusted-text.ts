@@ -2,8 +2,9 @@ import { Refusal } from '../../dataplane/refusal.ts'
 import { quoted } from '../../host/plain-text.ts'
 
 /**
- * Limits for a learner's archive; beyond them it is refused. A solved lab has a few hundred kilobytes packed and a few
- * megabytes unpacked, a ratio of about 10; captures of one cluster are similar, so a legitimate ratio may be many times higher.
+ * Limits for a learner's archive; beyond them it is refused. A solved lab has a few hundred
+ * kilobytes packed and a few megabytes unpacked, a ratio of about 10; captures of one cluster are
+ * similar, so a legitimate ratio may be many times higher.
  */
 export const SUBMISSION_LIMITS = {
   /** The file as handed in. */
@@ -14,7 +15,10 @@ export const SUBMISSION_LIMITS = {
   /** Entries of any kind. */
   entries: 2000,
   fileBytes: 16 * 2 ** 20,
-  /** Bytes of one line. An API server accepts objects up to 1.5 MB; each is one line, which escapes may double. */
+  /**
+   * Bytes of one line. An API server accepts objects up to 1.5 MB; each is one line, which escapes
+   * may double.
+   */
   lineLength: 2 ** 22,
 }
 
@@ -53,7 +57,9 @@ export function plainUtf8(content: Buffer, path: string): string {
   }
 }
 
-/** Parses untrusted JSON. Refuses excessive nesting and keys with a special meaning in JavaScript. */
+/**
+ * Parses untrusted JSON. Refuses excessive nesting and keys with a special meaning in JavaScript.
+ */
 export function parseUntrustedJson(text: string, what: string): unknown {
   let json: unknown
   try {

@@ -1,4 +1,5 @@
-// The reference solution of lab 1, played by `make solve-1` and, without a terminal, by `make lab-1`.
+// The reference solution of lab 1, played by `make solve-1` and, without a terminal, by
+// `make lab-1`.
 
 import { solveIncident } from '../../course/incident/solve-incident.ts'
 import type { LabBench } from '../../course/lab-bench.ts'

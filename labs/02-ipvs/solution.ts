@@ -1,4 +1,5 @@
-// The reference solution of lab 2, played by `make solve-2` and, without a terminal, by `make lab-2`.
+// The reference solution of lab 2, played by `make solve-2` and, without a terminal, by
+// `make lab-2`.
 
 import { chosenNode } from '../../cluster/select.ts'
 import { solveIncident } from '../../course/incident/solve-incident.ts'

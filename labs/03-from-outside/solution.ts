@@ -1,4 +1,5 @@
-// The reference solution of lab 3, played by `make solve-3` and, without a terminal, by `make lab-3`.
+// The reference solution of lab 3, played by `make solve-3` and, without a terminal, by
+// `make lab-3`.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -73,7 +74,9 @@ function loadBalancerUrl(bench: LabBench): Promise<string> {
 const cordon = (bench: LabBench, node: string, unschedulable: boolean) =>
   bench.patch('Node', node, { spec: { unschedulable } })
 
-/** Sends a request to the control plane from outside and reads the client address in the Pods' logs. */
+/**
+ * Sends a request to the control plane from outside and reads the client address in the Pods' logs.
+ */
 async function readLoggedClient(bench: LabBench): Promise<string> {
   const url = await nodePortUrl(bench)
   return bench.clientInLogs('web', (mark) =>
@@ -81,7 +84,9 @@ async function readLoggedClient(bench: LabBench): Promise<string> {
   )
 }
 
-/** The share of one Pod on the node with the most Pods, as `kubectl get pods -o wide` shows them. */
+/**
+ * The share of one Pod on the node with the most Pods, as `kubectl get pods -o wide` shows them.
+ */
 async function readFullestShare(bench: LabBench): Promise<string> {
   const counts = new Map<string, number>()
   for (const { spec } of await bench.pods('web'))
@@ -89,7 +94,10 @@ async function readFullestShare(bench: LabBench): Promise<string> {
   return `1/${counts.size * Math.max(...counts.values())}`
 }
 
-/** Sent until a Pod logs the client's own address: the load balancer and the nodes notice the new policy after a while. */
+/**
+ * Sent until a Pod logs the client's own address: the load balancer and the nodes notice the new
+ * policy after a while.
+ */
 const requestAfterPatch: SolutionStep = {
   commands: [
     'make exec NODE=outside CMD="curl -sS --max-time 1 --retry 9 --retry-delay 1 --retry-all-errors http://$LB/?kept"',

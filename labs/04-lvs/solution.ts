@@ -1,4 +1,5 @@
-// The reference solution of lab 4, played by `make solve-4` and, without a terminal, by `make lab-4`.
+// The reference solution of lab 4, played by `make solve-4` and, without a terminal, by
+// `make lab-4`.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -32,7 +33,10 @@ const SHARED = '192.0.2.11'
 /** The variables that README.md sets: names of nodes, and addresses. */
 export type Variables = Record<'DIRECTOR' | 'D' | 'N1' | 'N2' | 'W1' | 'W2' | 'OUT', string>
 
-/** The values of the variables on this cluster. Throws Error unless it has a control-plane node and two workers. */
+/**
+ * The values of the variables on this cluster. Throws Error unless it has a control-plane node and
+ * two workers.
+ */
 export async function variables(bench: LabBench): Promise<Variables> {
   const [director, ...workers] = await bench.nodes()
   const [first, second] = workers.toSorted((one, other) => one.name.localeCompare(other.name))
@@ -62,7 +66,10 @@ const weighted = (pairs: string, first: number, second: number) =>
 const onBoth = (virtual: string, port: number, method: string) =>
   `ipvsadm -A -t ${virtual}:${port} -s rr; for W in $W1 $W2; do ipvsadm -a -t ${virtual}:${port} -r \\$W:${port} ${method}; done`
 
-/** The comparison of all schedulers: one script on the director, and the routes of the machine outside. */
+/**
+ * The comparison of all schedulers: one script on the director, and the routes of the machine
+ * outside.
+ */
 const ALL_SCHEDULERS = 'labs/04-lvs/all-schedulers.sh'
 const allSchedulers: SolutionStep = {
   commands: [
@@ -227,7 +234,10 @@ export const solution: LabSolution = {
 
 // Cleanup: removes the lab's changes from every machine.
 
-/** Virtual servers of this lab's addresses and marks, the addresses, routes, tunl0, and the IPVS settings. */
+/**
+ * Virtual servers of this lab's addresses and marks, the addresses, routes, tunl0, and the IPVS
+ * settings.
+ */
 const clearNode = programText('labs/04-lvs/clear-node.sh')
 
 const clearOutside = programText('labs/04-lvs/clear-outside.sh')

@@ -1,4 +1,5 @@
-// The reference solution of lab 5, played by `make solve-5` and, without a terminal, by `make lab-5`.
+// The reference solution of lab 5, played by `make solve-5` and, without a terminal, by
+// `make lab-5`.
 
 import { readDaemonSet } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { solveIncident } from '../../course/incident/solve-incident.ts'
@@ -58,7 +59,10 @@ const bindAgents = (value: string): SolutionStep => ({
 })
 const agentsReady = rolledOut('DaemonSet', 'node-agent', 60)
 
-/** The rules of 1.20 if the cluster can run any version; otherwise its own version's rules without the jump added in 1.26. */
+/**
+ * The rules of 1.20 if the cluster can run any version; otherwise its own version's rules without
+ * the jump added in 1.26.
+ */
 async function oldRules(bench: LabBench): Promise<void> {
   const { metadata } = await readDaemonSet(bench.client)
   const any =
@@ -82,7 +86,10 @@ const filterCommand = (action: '-I' | '-D', rule: string) =>
 
 const NO_PORT = '-m set ! --match-set KUBE-CLUSTER-IP dst,dst'
 const REJECT = '-m comment --comment lab-5 -j REJECT'
-/** It matches new connections only. Without that it would match replies to the node's own requests, too. */
+/**
+ * It matches new connections only. Without that it would match replies to the node's own requests,
+ * too.
+ */
 const FILTER = 'INPUT -d 10.96.0.0/16 -m conntrack --ctstate NEW'
 
 /** Adds or deletes the filter on every node with an agent. */
@@ -104,14 +111,20 @@ function ownFilter(action: '-I' | '-D'): SolutionStep {
   }
 }
 
-/** The source that the client's node chooses for its own request to the API server, to which replies are addressed. */
+/**
+ * The source that the client's node chooses for its own request to the API server, to which replies
+ * are addressed.
+ */
 async function sourceOfOwnRequest(bench: LabBench): Promise<string> {
   const { NODE } = await readVariables(bench)
   const route = await bench.onNode(NODE, 'ip route get 10.96.0.1')
   return / src (\S+)/.exec(route)?.[1] ?? ''
 }
 
-/** Counts in both chains while the client sends one request, and returns the chain that it traversed. */
+/**
+ * Counts in both chains while the client sends one request, and returns the chain that it
+ * traversed.
+ */
 async function chainThatCounts(bench: LabBench): Promise<string> {
   const { NODE, CLIENT, WEB } = await readVariables(bench)
   const chains = ['INPUT', 'FORWARD']

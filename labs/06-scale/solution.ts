@@ -1,4 +1,5 @@
-// The reference solution of lab 6, played by `make solve-6` and, without a terminal, by `make lab-6`.
+// The reference solution of lab 6, played by `make solve-6` and, without a terminal, by
+// `make lab-6`.
 
 import type { LabBench } from '../../course/lab-bench.ts'
 import type { LabSolution } from '../../course/lab-solution.ts'
@@ -23,7 +24,10 @@ const READ = 'curl -s localhost:10249/metrics | grep proxy_rules_iptables'
 /** A prediction of somebody who knows labs 1 and 2, typed before the figures are looked at. */
 const foretold = (step: string, text: string) => predicted(step, `'${text}'`, text)
 
-/** Where a kernel can't run, the steps that it measures are not applicable, and the checks give the reason. */
+/**
+ * Where a kernel can't run, the steps that it measures are not applicable, and the checks give the
+ * reason.
+ */
 const measuring =
   (measure: typeof measureHere | typeof measureOnHost) =>
   async ({ cluster, client, progress }: LabBench): Promise<void> => {

@@ -1,4 +1,5 @@
-// The reference solution of lab 7, played by `make solve-7` and, without a terminal, by `make lab-7`.
+// The reference solution of lab 7, played by `make solve-7` and, without a terminal, by
+// `make lab-7`.
 
 import { readDaemonSet } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { ModeUnsupported } from '../../cluster/kube-proxy/switch-mode.ts'
@@ -30,7 +31,10 @@ const predicted = predictions(LAB)
 const foretold = (step: string, text: string) => predicted(step, `'${text}'`, text)
 const { printed } = withVariables()
 
-/** Nine requests of the Pod client with a word that the Pods log, each over a connection of its own; some may fail. */
+/**
+ * Nine requests of the Pod client with a word that the Pods log, each over a connection of its own;
+ * some may fail.
+ */
 const nineRequests = (word: string): SolutionStep => ({
   commands: [
     `kubectl exec client -- sh -c "for i in 1 2 3 4 5 6 7 8 9; do curl -s -o /dev/null -w '%{http_code} ' --max-time 3 http://$WEB/?${word}; done; echo"`,

@@ -1,4 +1,5 @@
-// The reference solution of lab 8, for any open incident, played by `make solve-8` and, without a terminal, by `make lab-8`.
+// The reference solution of lab 8, for any open incident, played by `make solve-8` and, without a
+// terminal, by `make lab-8`.
 
 import { DIAGNOSIS } from '../../course/incident/incident-note.ts'
 import { currentNote, openNext } from '../../course/incident/open.ts'

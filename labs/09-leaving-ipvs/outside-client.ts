@@ -1,4 +1,5 @@
-// The client on the machine outside the cluster, as the text of lab 9 starts it: its targets, its start and its end.
+// The client on the machine outside the cluster, as the text of lab 9 starts it: its targets, its
+// start and its end.
 
 import { runOnNode } from '../../cluster/node-script.ts'
 import type { LabBench } from '../../course/lab-bench.ts'
@@ -22,7 +23,10 @@ export const balancedAddress = (bench: LabBench): Promise<string> =>
     return status?.loadBalancer?.ingress?.[0]?.ip
   })
 
-/** Starts the client outside, where the cluster has such a machine: it calls the node port of stock on each node, and the load balancer. */
+/**
+ * Starts the client outside, where the cluster has such a machine: it calls the node port of stock
+ * on each node, and the load balancer.
+ */
 export async function startOutside(bench: LabBench): Promise<void> {
   if (!bench.cluster.capabilities.hasOutside) return
   const place = { namespace: 'default', name: 'traffic-program' }
@@ -36,7 +40,8 @@ export async function startOutside(bench: LabBench): Promise<void> {
   const targets = nodes.map((node) => `${node.address}:${port?.nodePort}`)
   const program = Buffer.from(data?.['traffic.pl'] ?? '').toString('base64')
   const args = [program, ...targets, `${address}:${port?.port}`]
-  // Noted, and so in a shell of its own: the shell that waits on a machine must have nothing in the background.
+  // Noted, and so in a shell of its own: the shell that waits on a machine must have nothing in the
+  // background.
   await runOnNode(bench.cluster, OUTSIDE, startClient, { args, noted: true })
   await waitFor('answers for the client outside', 60_000, async () => {
     const { stdout } = await runOnNode(bench.cluster, OUTSIDE, readLog, { readOnly: true })

@@ -1,4 +1,5 @@
-// The second kube-proxy as `kubectl` makes it in the text of lab 9: its objects, the label of the nodes, and the way back to one.
+// The second kube-proxy as `kubectl` makes it in the text of lab 9: its objects, the label of the
+// nodes, and the way back to one.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -36,7 +37,9 @@ async function daemonSetRolledOut({ client: { apps } }: LabBench, name: string):
   })
 }
 
-/** Waits until the kube-proxy in service on a node is that of one of the two DaemonSets, and runs. */
+/**
+ * Waits until the kube-proxy in service on a node is that of one of the two DaemonSets, and runs.
+ */
 async function runsOn({ client }: LabBench, node: string, daemonSet: string): Promise<void> {
   await waitFor(`a Pod of ${daemonSet} on ${node}`, ROLLOUT_MS, async () => {
     const pods = (await listKubeProxyPods(client)).filter((pod) => pod.node === node)
@@ -114,7 +117,10 @@ export async function returnToFirst(bench: LabBench, mode: string): Promise<void
   await removeSecond(bench)
 }
 
-/** Removes the second kube-proxy, the labels and the affinity of the first one, which then runs on every node. */
+/**
+ * Removes the second kube-proxy, the labels and the affinity of the first one, which then runs on
+ * every node.
+ */
 export async function removeSecond(bench: LabBench): Promise<void> {
   const { core, apps, strategicPatch } = bench.client
   const { items } = await core.listNode()

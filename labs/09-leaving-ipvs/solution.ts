@@ -1,4 +1,5 @@
-// The reference solution of lab 9, played by `make solve-9` and, without a terminal, by `make lab-9`.
+// The reference solution of lab 9, played by `make solve-9` and, without a terminal, by
+// `make lab-9`.
 
 import { execInPod } from '../../cluster/context/pod-exec.ts'
 import { kubeProxy, listKubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
@@ -161,7 +162,10 @@ const first: SolutionStep = {
   play: async (bench) => returnToFirst(bench, (await change(bench)).to),
 }
 
-/** The source address of the canary's own request to orders; empty where the lab does not start in IPVS mode. */
+/**
+ * The source address of the canary's own request to orders; empty where the lab does not start in
+ * IPVS mode.
+ */
 async function sourceNow(bench: LabBench): Promise<string> {
   const { clusterIP } = await bench.service('orders')
   const route = await bench.onNode(await canaryOf(bench), `ip route get ${clusterIP}`)
@@ -193,7 +197,10 @@ const clean = typing(flush, {
 const SOURCE = `"$(make -s exec NODE=$FIRST CMD="ip route get $(kubectl get service orders -o jsonpath='{.spec.clusterIP}')" | sed -n 's/.* src \\([0-9.]*\\).*/\\1/p')"`
 const DIFFERENCES = `"$(node --import tsx scripts/expect.ts --diff captures/lab-9 --node $FIRST --mode $TO | grep -q stale && echo stale || echo none)"`
 
-/** The kind of differences on the canary: stale if a chain of the old mode is left. The kubelet's own chains are none. */
+/**
+ * The kind of differences on the canary: stale if a chain of the old mode is left. The kubelet's
+ * own chains are none.
+ */
 async function kindOnCanary(bench: LabBench): Promise<string> {
   const chains = "iptables-save | grep '^:KUBE-' | grep -vc 'KUBELET\\|FIREWALL' || true"
   return (await bench.onNode(await canaryOf(bench), chains)).trim() === '0' ? 'none' : 'stale'
@@ -202,7 +209,10 @@ async function kindOnCanary(bench: LabBench): Promise<string> {
 /** For kube-proxy --cleanup, which starts a program for each set. */
 const CLEANUP_MS = 120_000
 
-/** Leaves IPVS mode's traces on every node again, and cleans one of them with kube-proxy's own program. */
+/**
+ * Leaves IPVS mode's traces on every node again, and cleans one of them with kube-proxy's own
+ * program.
+ */
 const cleanup: SolutionStep = {
   commands: [
     '[ $FROM != ipvs ] || { make ipvs && make iptables; }',

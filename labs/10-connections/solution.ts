@@ -1,4 +1,5 @@
-// The reference solution of lab 10, played by `make solve-10` and, without a terminal, by `make lab-10`.
+// The reference solution of lab 10, played by `make solve-10` and, without a terminal, by
+// `make lab-10`.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -84,14 +85,20 @@ const restart: SolutionStep = {
 }
 
 const END_CURL = 'pkill curl; '
-/** Requests of the client over one connection; `first` ends those of an earlier step, whose curl would open new ones. */
+/**
+ * Requests of the client over one connection; `first` ends those of an earlier step, whose curl
+ * would open new ones.
+ */
 const hold = (word: string, first = ''): SolutionStep =>
   inPod(
     'client',
     `sh -c "${first}curl -s -o /dev/null --connect-timeout 1 --rate 4/s 'http://$SHOP/?${word}[1-1800]' >/dev/null 2>&1 &"`,
   )
 
-/** The Pod of shop that answers the requests with this word over the kept connection: it has had five. */
+/**
+ * The Pod of shop that answers the requests with this word over the kept connection: it has had
+ * five.
+ */
 async function pinnedPod(bench: LabBench, word = 'held'): Promise<string> {
   const request = new RegExp(`/\\?${word}\\d+ `, 'g')
   return waitFor('five requests over one connection', 30_000, async () => {
@@ -123,7 +130,10 @@ const comeBack: SolutionStep = {
   },
 }
 
-/** Replaces the Pod of quotes once the reader has had its answers, and waits for answers of the new one. */
+/**
+ * Replaces the Pod of quotes once the reader has had its answers, and waits for answers of the new
+ * one.
+ */
 const replaceQuotes: SolutionStep = {
   commands: [
     'kubectl delete pod -l app=quotes && kubectl rollout status deployment/quotes --timeout=60s',
@@ -173,7 +183,10 @@ const deletePinned: SolutionStep = {
   },
 }
 
-/** Waits for requests of the client over one connection: on a busy machine the first ones take their time. */
+/**
+ * Waits for requests of the client over one connection: on a busy machine the first ones take their
+ * time.
+ */
 const requestsArrive = (word: string): SolutionStep => ({
   commands: [],
   play: async (bench) => {
@@ -188,7 +201,9 @@ const fillTable = `perl -e ${shellWord(programText(FILL))}`
 const INVALID = '-m conntrack --ctstate INVALID -m comment --comment lab-10-invalid'
 const EMPTY = 'conntrack -D -d 203.0.113.1 >/dev/null 2>&1 || true'
 
-/** What the text types after the step in IPVS mode, which is not played where the kernel has none. */
+/**
+ * What the text types after the step in IPVS mode, which is not played where the kernel has none.
+ */
 const backToRules: SolutionStep = {
   commands: [],
   play: async (bench) => {
@@ -221,8 +236,8 @@ const onlyCount: SolutionStep = {
 }
 
 /**
- * A packet to the client outside of the window, from the Pod that has its connection, until one had this outcome: on a busy machine no
- * request may come while the Pods wait for one.
+ * A packet to the client outside of the window, from the Pod that has its connection, until one had
+ * this outcome: on a busy machine no request may come while the Pods wait for one.
  */
 const sendAhead = (outcome: 'reset' | 'unanswered'): SolutionStep => ({
   commands: [
@@ -241,7 +256,9 @@ const sendAhead = (outcome: 'reset' | 'unanswered'): SolutionStep => ({
   },
 })
 
-/** The node whose rule has counted an INVALID packet for the client: those behind it did not get it. */
+/**
+ * The node whose rule has counted an INVALID packet for the client: those behind it did not get it.
+ */
 async function droppingNode(bench: LabBench): Promise<string> {
   for (const node of await bench.cluster.nodes())
     if (/^ *[1-9]/.test(await bench.onNode(node, 'iptables -nvxL FORWARD | grep lab-10-invalid')))
@@ -249,7 +266,10 @@ async function droppingNode(bench: LabBench): Promise<string> {
   return ''
 }
 
-/** New connections of the client, two in a second at most; the file has the time that each one took to open. */
+/**
+ * New connections of the client, two in a second at most; the file has the time that each one took
+ * to open.
+ */
 const openConnections: SolutionStep = {
   commands: [
     `kubectl exec client -- sh -c "for N in \\$(seq 600); do curl -s -o /dev/null -w '%{time_connect}\\n' http://$SHOP/?fresh\\$N; sleep 0.5; done >/tmp/fresh 2>&1 &"`,
@@ -263,7 +283,10 @@ const openConnections: SolutionStep = {
   },
 }
 
-/** Fills the table of the client's node for six seconds, and waits for the connection that waited meanwhile. */
+/**
+ * Fills the table of the client's node for six seconds, and waits for the connection that waited
+ * meanwhile.
+ */
 const fill: SolutionStep = {
   commands: [`make exec NODE=$NODE CMD="perl -e '$(cat ${FILL})'"`],
   play: async (bench) => {
@@ -274,7 +297,8 @@ const fill: SolutionStep = {
       const slow = await bench.inPod('client', "awk '$1 > 4' /tmp/fresh")
       return slow === '' ? undefined : true
     })
-    // The probes of the Pods on this node got no entry either: until they are ready again, kube-proxy writes its rules.
+    // The probes of the Pods on this node got no entry either: until they are ready again,
+    // kube-proxy writes its rules.
     await bench.rolledOut('Deployment', 'shop')
     await programmed(bench)
   },
@@ -328,7 +352,10 @@ const emptyShop: SolutionStep = {
 const shopPods = async ({ client }: LabBench) =>
   (await client.core.listNamespacedPod({ namespace, labelSelector: 'app=shop' })).items
 
-/** Ends the Pods of shop that are deleted: of a Deployment that is gone, a controller deletes them only a little later. */
+/**
+ * Ends the Pods of shop that are deleted: of a Deployment that is gone, a controller deletes them
+ * only a little later.
+ */
 async function endDeleted(bench: LabBench): Promise<void> {
   const gone = (await shopPods(bench)).filter(({ metadata }) => metadata?.deletionTimestamp)
   await Promise.all(

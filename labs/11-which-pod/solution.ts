@@ -1,4 +1,5 @@
-// The reference solution of lab 11, played by `make solve-11` and, without a terminal, by `make lab-11`.
+// The reference solution of lab 11, played by `make solve-11` and, without a terminal, by
+// `make lab-11`.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -74,7 +75,10 @@ const placeWeb = (nodeSelector: object | null): SolutionStep => {
 const DNS_RULE =
   'iptables -t raw -I PREROUTING -s $CLIENT -d 10.96.0.10 -p udp --dport 53 -m comment --comment lab-11-dns'
 
-/** Where the four rules count: before the translation, and after it by ClusterIP, Pod and original destination. */
+/**
+ * Where the four rules count: before the translation, and after it by ClusterIP, Pod and original
+ * destination.
+ */
 const PLACES = [
   '-t mangle -I PREROUTING -d $WEB',
   '-I FORWARD -d $WEB',
@@ -100,7 +104,9 @@ const deleteCounters: SolutionStep = {
   play: exec(...TABLES.map((table) => ['$NODE', deleteOwnRules(table)] as const)).play,
 }
 
-/** Two packets for each name that is tried: the complete one, and one for each word after "search". */
+/**
+ * Two packets for each name that is tried: the complete one, and one for each word after "search".
+ */
 async function readLookupPackets(bench: LabBench): Promise<string> {
   const text = await bench.inPod('client', 'cat /etc/resolv.conf')
   const domains = /^search .*$/m.exec(text)?.[0].trim().split(/\s+/) ?? []

@@ -38,8 +38,8 @@ function memberName(text: string): string {
 }
 
 /**
- * Remembers a room that a learner joins. The same room keeps the learner, so that a second joining continues the first one.
- * Throws Refusal for an invalid word or name.
+ * Remembers a room that a learner joins. The same room keeps the learner, so that a second joining
+ * continues the first one. Throws Refusal for an invalid word or name.
  */
 export function joinRoom(folder: string, word: string, name = process.env.LEARNER): RoomMember {
   const place = parseRoomWord(word)
@@ -59,8 +59,8 @@ export const forgetMember = (folder: string): void =>
   rmSync(folder, { recursive: true, force: true })
 
 /**
- * The room that `ROOM` names or that was joined before, also if it is to be left; undefined without one.
- * Throws Refusal for an invalid word.
+ * The room that `ROOM` names or that was joined before, also if it is to be left; undefined without
+ * one. Throws Refusal for an invalid word.
  */
 export function memberFromEnvironment(
   folder: string,

@@ -1,5 +1,6 @@
-// Facts that wait to be sent: a file each, named by key and stamp, so that several commands can add to it and a command that is killed
-// loses nothing. A newer fact takes the place of an older one with its key.
+// Facts that wait to be sent: a file each, named by key and stamp, so that several commands can add
+// to it and a command that is killed loses nothing. A newer fact takes the place of an older one
+// with its key.
 
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

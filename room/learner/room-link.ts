@@ -72,7 +72,10 @@ export class RoomLink {
     if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify(message))
   }
 
-  /** Waits until everything is stored, but only while the room is connected or `connecting` is allowed, and not longer than this. */
+  /**
+   * Waits until everything is stored, but only while the room is connected or `connecting` is
+   * allowed, and not longer than this.
+   */
   async stored(mostMs: number, { connecting = false } = {}): Promise<boolean> {
     if (!this.#isWelcome && !connecting) return this.#outbox.waiting().length === 0
     let timer: NodeJS.Timeout | undefined
@@ -162,7 +165,10 @@ export class RoomLink {
 /** The server has another certificate than the one in the word: nothing was sent to it. */
 class WrongRoom extends Error {}
 
-/** A WebSocket to a room whose certificate has the word's fingerprint. Not even the secret is sent before that is known. */
+/**
+ * A WebSocket to a room whose certificate has the word's fingerprint. Not even the secret is sent
+ * before that is known.
+ */
 async function openSocket(
   { host, port, door, fingerprint }: RoomWord,
   signal: AbortSignal,

@@ -1,5 +1,5 @@
-// A learner's place in a room: what a guide tells is put into the outbox and sent when the room can be reached; what the room tells is
-// shown by the guide. The lab never waits for any of it.
+// A learner's place in a room: what a guide tells is put into the outbox and sent when the room can
+// be reached; what the room tells is shown by the guide. The lab never waits for any of it.
 
 import { appendFileSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -72,8 +72,8 @@ export class LearnerSeat implements RoomSeat {
   }
 
   /**
-   * The seat of this cluster's learner: in the room that `ROOM` names or that was joined before, or in none. Throws Refusal for a
-   * word that is not valid.
+   * The seat of this cluster's learner: in the room that `ROOM` names or that was joined before, or
+   * in none. Throws Refusal for a word that is not valid.
    */
   static open(folder = roomMemberFolder()): LearnerSeat {
     const seat = new LearnerSeat(folder)

@@ -43,7 +43,10 @@ async function readNumber(
   return { node, count: taskNumber(task, stateOf(snapshot.node(node))) }
 }
 
-/** Stores a task that has come, unless it is there, and returns its question. Throws if the cluster can't be read or written to. */
+/**
+ * Stores a task that has come, unless it is there, and returns its question. Throws if the cluster
+ * can't be read or written to.
+ */
 export async function noteTask(place: TaskPlace, task: RoomTask): Promise<string> {
   const before = await readTaskNote(place, task.id)
   if (before) return taskText(task, before.node)

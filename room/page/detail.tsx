@@ -5,7 +5,10 @@ import type { LabPlanned, LearnerDetail, LearnerTile, StepFact } from '../protoc
 import { actInRoom, lookAt, type RoomPageState, roomClock } from './room-store.ts'
 import { minutesText } from './tiles.tsx'
 
-/** One learner: the failing step as the learner sees it, the path of a packet, the other steps. Nothing here changes the learner's cluster. */
+/**
+ * One learner: the failing step as the learner sees it, the path of a packet, the other steps.
+ * Nothing here changes the learner's cluster.
+ */
 export function Detail({ state }: { state: RoomPageState }) {
   const tile = state.tiles.get(state.looked ?? 0)
   if (!tile) return null

@@ -1,4 +1,5 @@
-// The end of a class: a table of what the room has seen, and the class report that grading writes, from what the learners' own checks said.
+// The end of a class: a table of what the room has seen, and the class report that grading writes,
+// from what the learners' own checks said.
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -62,7 +63,9 @@ export function roomCsv(state: RoomState): string {
   return table([head, ...rows])
 }
 
-/** One row for each task that was given: what captures of this learner after that time must contain. */
+/**
+ * One row for each task that was given: what captures of this learner after that time must contain.
+ */
 function tasksCsv(state: RoomState): string {
   const head = 'learner task nonce given answered right answer found'.split(' ')
   const rows = learnersOf(state).flatMap((learner) =>
@@ -78,7 +81,10 @@ function tasksCsv(state: RoomState): string {
   return table([head, ...rows])
 }
 
-/** The tasks as `grade-class.ts --tasks` reads them, each with the lab that its learner was at when the answer came. */
+/**
+ * The tasks as `grade-class.ts --tasks` reads them, each with the lab that its learner was at when
+ * the answer came.
+ */
 function givenTasks(state: RoomState): GivenTask[] {
   return learnersOf(state).flatMap((learner) =>
     [...learner.tasks.values()].flatMap(({ task, givenAt }) => {

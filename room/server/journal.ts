@@ -1,4 +1,5 @@
-// The room's memory: an append-only file of JSON lines. What is in it has survived: a line is confirmed when it is on the disk.
+// The room's memory: an append-only file of JSON lines. What is in it has survived: a line is
+// confirmed when it is on the disk.
 
 import type { FileHandle } from 'node:fs/promises'
 import { open, rename } from 'node:fs/promises'
@@ -25,8 +26,9 @@ export class Journal {
   }
 
   /**
-   * Opens a journal and returns it with its entries. A line that is incomplete, because the process was killed or the disk was full
-   * while it was written, was not confirmed to anyone and is left out.
+   * Opens a journal and returns it with its entries. A line that is incomplete, because the process
+   * was killed or the disk was full while it was written, was not confirmed to anyone and is left
+   * out.
    */
   static async open(path: string): Promise<{ journal: Journal; entries: unknown[] }> {
     const file = await open(path, 'a+', 0o600)

@@ -1,5 +1,6 @@
-// The port that learners reach, beyond 127.0.0.1. It takes WebSockets whose path has the learners' secret and serves one text; the
-// instructor's page and its actions are on another port, of 127.0.0.1. Everything that comes here is hostile until it is checked.
+// The port that learners reach, beyond 127.0.0.1. It takes WebSockets whose path has the learners'
+// secret and serves one text; the instructor's page and its actions are on another port, of
+// 127.0.0.1. Everything that comes here is hostile until it is checked.
 
 import { once } from 'node:events'
 import { createServer as createPlainServer, type IncomingMessage, type Server } from 'node:http'
@@ -29,7 +30,10 @@ export interface LearnerLink {
 
 /** What is done with the connections. */
 export interface LearnerHandler {
-  /** The first message of a connection has come. Returns what to do with the others and with its end; undefined if it is refused. */
+  /**
+   * The first message of a connection has come. Returns what to do with the others and with its
+   * end; undefined if it is refused.
+   */
   arrive(
     hello: Hello,
     link: LearnerLink,
@@ -55,7 +59,10 @@ export interface LearnerPort {
 /** Of one connection: a guide that was offline for hours sends a hundred facts at once. */
 const MESSAGES: Rate = { perSecond: 10, atOnce: 60 }
 const BYTES: Rate = { perSecond: 16 * 1024, atOnce: 768 * 1024 }
-/** Connections of one address: a class may be behind one. Those of this machine are the instructor's own. */
+/**
+ * Connections of one address: a class may be behind one. Those of this machine are the instructor's
+ * own.
+ */
 const ARRIVALS: Rate = { perSecond: 5, atOnce: 100 }
 const OWN_ARRIVALS: Rate = { perSecond: 200, atOnce: 1000 }
 const MOST_CONNECTIONS = 1200

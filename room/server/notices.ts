@@ -4,7 +4,10 @@ import type { NoticeEntry, RoomState } from './room-state.ts'
 /** The number of notices that learners are shown at once: the latest ones. */
 const MOST_OPEN = 5
 
-/** The notices that are open, in the order in which they were made; a timer without the time that it has left. */
+/**
+ * The notices that are open, in the order in which they were made; a timer without the time that it
+ * has left.
+ */
 export function openNotices({ notices }: RoomState, now: number): RoomNotice[] {
   const open = [...notices.values()].filter(
     ({ notice, endedAt }) =>

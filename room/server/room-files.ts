@@ -62,7 +62,10 @@ export function keepKeys(folder: string, keys: RoomKeys): RoomKeys {
   return keys
 }
 
-/** The address of this machine that learners can reach: that of `HOST`, else the first one that is not of this machine only. */
+/**
+ * The address of this machine that learners can reach: that of `HOST`, else the first one that is
+ * not of this machine only.
+ */
 export function roomHost(wanted = process.env.HOST): string {
   if (wanted) {
     if (/^[A-Za-z0-9.-]{1,253}$|^[0-9a-f:]{2,45}$/.test(wanted)) return wanted

@@ -1,5 +1,5 @@
-// What a room knows, as a pure function of its journal. Facts of learners merge: an entry that comes twice, late or in another order
-// leads to the same state.
+// What a room knows, as a pure function of its journal. Facts of learners merge: an entry that
+// comes twice, late or in another order leads to the same state.
 
 import * as z from 'zod'
 import {
@@ -101,7 +101,10 @@ export function isNews({ facts }: LearnerState, { stamp, fact }: SentFact): bool
   return kept === undefined || stamp > kept.stamp
 }
 
-/** Applies an entry to a state, which is changed. An entry about a learner or notice that is not known changes nothing. */
+/**
+ * Applies an entry to a state, which is changed. An entry about a learner or notice that is not
+ * known changes nothing.
+ */
 export function applyEntry(state: RoomState, entry: JournalEntry): void {
   if (entry.entry === 'joined') {
     const { who, tile, at: joinedAt } = entry

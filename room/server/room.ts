@@ -1,4 +1,5 @@
-// The room: takes learners' facts, keeps them in the journal, and tells the instructor's pages and the learners what has changed.
+// The room: takes learners' facts, keeps them in the journal, and tells the instructor's pages and
+// the learners what has changed.
 
 import { createHash } from 'node:crypto'
 import type { WebSocket } from 'ws'
@@ -50,7 +51,10 @@ const PUSH_MS = 100
 /** Tasks that are due are given so often. */
 const TASK_MS = 500
 const MOST_LEARNERS = 1000
-/** New learners from one address; a class may be behind one. On this machine the instructor simulates a class. */
+/**
+ * New learners from one address; a class may be behind one. On this machine the instructor
+ * simulates a class.
+ */
 const NEW_LEARNERS: Rate = { perSecond: 0.5, atOnce: 60 }
 const OWN_LEARNERS: Rate = { perSecond: 100, atOnce: MOST_LEARNERS }
 /** What one learner may add to the journal. */
@@ -58,7 +62,10 @@ const JOURNALED: Rate = { perSecond: 1024, atOnce: 256 * 1024 }
 /** A journal with so many entries more than its state needs is written again at the start. */
 const SUPERFLUOUS_ENTRIES = 5000
 
-/** A connection of a learner; one learner may have several: a guide, and a check in another terminal. */
+/**
+ * A connection of a learner; one learner may have several: a guide, and a check in another
+ * terminal.
+ */
 interface Connection {
   link: LearnerLink
   /** What is added to the learner's clock for that of the room. */
@@ -188,7 +195,10 @@ export class Room implements LearnerHandler {
     }
   }
 
-  /** Whether a fact is about a lab and step that exist, a poll that was opened, or a task that was given to somebody. */
+  /**
+   * Whether a fact is about a lab and step that exist, a poll that was opened, or a task that was
+   * given to somebody.
+   */
   #isKnown({ fact }: SentFact): boolean {
     if (fact.kind === 'vote') return this.#state.notices.has(fact.poll)
     if (fact.kind === 'task')

@@ -41,7 +41,10 @@ export const ROOM_PAGE = join(projectRoot, 'room', 'page')
 const FIRST_PORT = 8443
 const MOST_PORTS = 40
 
-/** Runs `work` while a room of this name is open on this machine. Throws Error if it is open already. */
+/**
+ * Runs `work` while a room of this name is open on this machine. Throws Error if it is open
+ * already.
+ */
 export function whileRoomIsOpen<T>(name: string, work: () => Promise<T>): Promise<T> {
   return onlyOne(join(cacheFolder, 'locks', `room-${name}`), work, {
     doing: `has the room "${name}" open`,
@@ -59,7 +62,8 @@ export async function serveRoom(options: RoomOptions): Promise<RunningRoom> {
   const cert = new (await import('node:crypto')).X509Certificate(keys.cert)
   const fingerprint = plain ? undefined : fingerprintOf(cert.raw)
   const wordFor = (port: number) => printRoomWord({ host, port, door: keys.door, fingerprint })
-  // The word has the port, and the room's pages the word: the port is opened first, and lets nobody in until there is a room.
+  // The word has the port, and the room's pages the word: the port is opened first, and lets nobody
+  // in until there is a room.
   let room: Room | undefined
   const port = await openFirst(options.port || keys.port, options.port > 0, (wanted) =>
     openLearnerPort(

@@ -80,7 +80,10 @@ export function detailOf(learner: LearnerState): LearnerDetail {
   }
 }
 
-/** Answers to a poll with their number, the most frequent first; learners who were removed do not count. */
+/**
+ * Answers to a poll with their number, the most frequent first; learners who were removed do not
+ * count.
+ */
 export function countVotes(
   { learners }: RoomState,
   poll: string,

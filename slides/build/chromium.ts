@@ -17,8 +17,9 @@ const NAMES = [
 ]
 
 /**
- * Starts the Chromium of a tree of packages, wherever the tree is: with the libraries that the system lacks, and with the tree's
- * fonts, so that a page looks the same on every machine. The package's own script would start the one in /usr/lib.
+ * Starts the Chromium of a tree of packages, wherever the tree is: with the libraries that the
+ * system lacks, and with the tree's fonts, so that a page looks the same on every machine. The
+ * package's own script would start the one in /usr/lib.
  */
 const RUN = `#!/bin/sh
 here=$(dirname "$(readlink -f "$0")")
@@ -45,13 +46,14 @@ ${prefer('ui-monospace', 'DejaVu Sans Mono')}
 `
 
 /**
- * Starts the Chromium of this machine: `CHROMIUM`, else the first on PATH under a usual name, else Debian's, unpacked into the cache
- * without root (about 100 MB are fetched, once).
+ * Starts the Chromium of this machine: `CHROMIUM`, else the first on PATH under a usual name, else
+ * Debian's, unpacked into the cache without root (about 100 MB are fetched, once).
  * @throws Error in a sentence where it can't be fetched (Ubuntu has no such package) or started
  */
 export async function startChromium(progress: Progress): Promise<Browser> {
   const executablePath = (await installedChromium()) ?? (await unpackedChromium(progress))
-  // Its sandbox is left out: it needs namespaces, which a container often forbids; the pages are our own and load nothing.
+  // Its sandbox is left out: it needs namespaces, which a container often forbids; the pages are
+  // our own and load nothing.
   return await chromium.launch({ executablePath, args: ['--disable-gpu', '--disable-quic'] })
 }
 
@@ -80,7 +82,10 @@ async function unpackedChromium(progress: Progress): Promise<string> {
   return join(tree, 'run/chromium')
 }
 
-/** A browser's measurements of one slide, in px: the height of heading and content, and the overflow to the right. */
+/**
+ * A browser's measurements of one slide, in px: the height of heading and content, and the overflow
+ * to the right.
+ */
 export interface Measured {
   slide: number
   needs: number

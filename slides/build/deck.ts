@@ -1,4 +1,5 @@
-// A deck in markdown:  # Title / --- / ## One idea / text, <!-- figure: … -->, <!-- fence: 02-ipvs/web#1 -->, <!-- notes: … -->
+// A deck in markdown: # Title / --- / ## One idea / text, <!-- figure: … -->, <!-- fence:
+// 02-ipvs/web#1 -->, <!-- notes: … -->
 
 import type { Token } from 'markdown-it'
 import { Refusal } from '../../dataplane/refusal.ts'
@@ -32,9 +33,9 @@ export const deckMinutes = ({ slides }: Deck): number =>
 export class DeckError extends Refusal {}
 
 /**
- * Reads a deck. A line `---` begins a slide, and each slide begins with its heading (`#` on the first, `##` on the others).
- * Throws DeckError with a line for each fault: a slide without a heading or with two, HTML, images, commands written into a
- * slide, and broken references.
+ * Reads a deck. A line `---` begins a slide, and each slide begins with its heading (`#` on the
+ * first, `##` on the others). Throws DeckError with a line for each fault: a slide without a
+ * heading or with two, HTML, images, commands written into a slide, and broken references.
  */
 export function readDeck(name: string, text: string): Deck {
   const parts: Token[][] = [[]]
@@ -123,7 +124,10 @@ function requireMarkdown({ type, info, children }: Token, title: string): void {
     throw new Error(`"${inline.content.slice(0, 40)}" can't be in a slide; use <!-- figure: … -->`)
 }
 
-/** Prevents line breaks after hyphens, so that `--match-set` and `KUBE-CLUSTER-IP` are not broken if they fit. */
+/**
+ * Prevents line breaks after hyphens, so that `--match-set` and `KUBE-CLUSTER-IP` are not broken if
+ * they fit.
+ */
 const wholeWords = (html: string): string =>
   html.replace(
     /(<figure.*?<\/figure>|<[^>]*>)|[^\s<]*-[^\s<]*/gs,

@@ -45,9 +45,10 @@ export function readDirective(html: string): Directive {
 const REFERENCE = /^([0-9]{2}-[a-z0-9-]+)\/([a-z0-9-]+)#(\d+)$/
 
 /**
- * Resolves `02-ipvs/web#1` (the first fence of step web in lab 02-ipvs; `start` and `done` name the fences before the first
- * and after the last step), with `lines` like `1-2` for a part of it. `readLab` returns the text of a lab's folder, or
- * undefined if there is none. Throws Error with the reference and the existing fences.
+ * Resolves `02-ipvs/web#1` (the first fence of step web in lab 02-ipvs; `start` and `done` name the
+ * fences before the first and after the last step), with `lines` like `1-2` for a part of it.
+ * `readLab` returns the text of a lab's folder, or undefined if there is none. Throws Error with
+ * the reference and the existing fences.
  */
 export function resolveFence(
   reference: string,
@@ -104,7 +105,10 @@ const HTML: Readonly<Record<string, (directive: Directive) => string>> = {
   plan: ({ name }) => markdown.render(workshopTable(workshopPlanOf(name))),
 }
 
-/** What replaces a directive in its slide. Throws Error for an unknown directive or reference, and for a figure that does not fit. */
+/**
+ * What replaces a directive in its slide. Throws Error for an unknown directive or reference, and
+ * for a figure that does not fit.
+ */
 export function directiveHtml(directive: Directive): string {
   const html = HTML[directive.kind]
   if (!html)

@@ -108,7 +108,10 @@ const FIGURES: Readonly<Record<string, Draw>> = {
   },
 }
 
-/** Draws the figure of a directive `<!-- figure: name … -->`. Throws Error for an unknown name or option. */
+/**
+ * Draws the figure of a directive `<!-- figure: name … -->`. Throws Error for an unknown name or
+ * option.
+ */
 export function drawFigure(name: string, options: ReadonlyMap<string, string>): Figure {
   return entryOf(FIGURES, name, 'figure')(options)
 }

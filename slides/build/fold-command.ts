@@ -9,7 +9,10 @@ interface Word {
   quote: string
 }
 
-/** Splits a command at the blanks where a line may end: not within single quotes, nor after $( within double quotes. */
+/**
+ * Splits a command at the blanks where a line may end: not within single quotes, nor after $(
+ * within double quotes.
+ */
 function splitCommand(command: string): Word[] {
   const tokens: Word[] = []
   let quote = ''
@@ -28,14 +31,18 @@ function splitCommand(command: string): Word[] {
   return [...tokens, word]
 }
 
-/** How well a line can end before a word: outside of quotes, and before an option or another command, not before an option's value. */
+/**
+ * How well a line can end before a word: outside of quotes, and before an option or another
+ * command, not before an option's value.
+ */
 const breakRank = ({ text, quote }: Word, before: string): number =>
   (quote === '' ? 2 : 0) + (/^(-|[|&])/.test(text) || before.trimEnd().endsWith(';') ? 1 : 0)
 
 /**
- * Folds a command to a slide's width, with backslashes at line ends: lines that the browser wraps cannot be copied as one
- * command. Within double quotes the shell removes backslash and newline, so no space may be added there; within single quotes
- * a line is never broken. A rule is folded without them, as it is no command.
+ * Folds a command to a slide's width, with backslashes at line ends: lines that the browser wraps
+ * cannot be copied as one command. Within double quotes the shell removes backslash and newline, so
+ * no space may be added there; within single quotes a line is never broken. A rule is folded
+ * without them, as it is no command.
  */
 export function foldCommand(
   command: string,

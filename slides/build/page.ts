@@ -3,14 +3,20 @@ import { escapeText } from '../figures/canvas.ts'
 import type { Deck, Slide } from './deck.ts'
 import { geometryStyle, paletteStyle } from './style.ts'
 
-/** The style sheet of every page, and the scripts of a deck: what fits the text to the slides, and what is done then. */
+/**
+ * The style sheet of every page, and the scripts of a deck: what fits the text to the slides, and
+ * what is done then.
+ */
 export interface DeckTheme {
   style: string
   fit: string
   script: string
 }
 
-/** A deck as one self-contained page: readable without scripts or network. Its monospace font is in it, because lines of commands must fit. */
+/**
+ * A deck as one self-contained page: readable without scripts or network. Its monospace font is in
+ * it, because lines of commands must fit.
+ */
 export function deckPage(deck: Deck, theme: DeckTheme): string {
   const slides = deck.slides.map((slide, index) => slideSection(slide, index, deck))
   return page(

@@ -15,7 +15,10 @@ export interface Recording {
 const RECORDINGS = join(projectRoot, 'data/recordings')
 const NODE = 'k8s-guide-worker'
 
-/** Reads one node of a recording: `v1.30.3/ipvs/web-clusterip` or `kind-v1.20.2/web-clusterip`. Throws Error that names it. */
+/**
+ * Reads one node of a recording: `v1.30.3/ipvs/web-clusterip` or `kind-v1.20.2/web-clusterip`.
+ * Throws Error that names it.
+ */
 export function readRecording(name: string, node: string = NODE): Recording {
   const folder = join(RECORDINGS, name)
   if (name.includes('..') || !existsSync(folder))
@@ -48,7 +51,10 @@ interface RecordedFlow {
   counts?: Record<string, number>
 }
 
-/** How many of a recording's real connections each backend answered. Throws Error if none was recorded. */
+/**
+ * How many of a recording's real connections each backend answered. Throws Error if none was
+ * recorded.
+ */
 export function countsOfFlow(name: string, from: string, to: string): Record<string, number> {
   const flows = JSON.parse(readFileSync(join(RECORDINGS, 'flows.json'), 'utf8')) as RecordedFlow[]
   const found = flows.find(

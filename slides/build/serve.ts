@@ -21,9 +21,9 @@ export interface SlideServer {
 }
 
 /**
- * Serves the pages of a folder on 127.0.0.1 only. Without the token in the path the answer is 404, as for a missing page;
- * other Host headers are refused, so that a remote page can't reach it through DNS rebinding. `port` 0 selects a free one.
- * Throws Refusal if the port is in use.
+ * Serves the pages of a folder on 127.0.0.1 only. Without the token in the path the answer is 404,
+ * as for a missing page; other Host headers are refused, so that a remote page can't reach it
+ * through DNS rebinding. `port` 0 selects a free one. Throws Refusal if the port is in use.
  */
 export async function serveSlides(folder: string, port = 0): Promise<SlideServer> {
   const token = newToken()

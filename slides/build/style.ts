@@ -1,4 +1,7 @@
-/** Every colour by name, on light paper and in a dark window. Style sheets and figures only use `var(--name)`; each pair is tested. */
+/**
+ * Every colour by name, on light paper and in a dark window. Style sheets and figures only use
+ * `var(--name)`; each pair is tested.
+ */
 const COLOURS = {
   paper: ['#ffffff', '#14191f'],
   ink: ['#15202b', '#e4eaf0'],
@@ -46,8 +49,8 @@ export function paletteStyle(palette: Palette = PALETTE, selector = ':root'): st
 }
 
 /**
- * A slide's measures in px at 1280×720; in the style sheet each is `var(--name)`, multiplied by `--u`, so that the slide
- * scales as a whole.
+ * A slide's measures in px at 1280×720; in the style sheet each is `var(--name)`, multiplied by
+ * `--u`, so that the slide scales as a whole.
  */
 export const GEOMETRY = {
   width: 1280,

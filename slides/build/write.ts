@@ -12,8 +12,9 @@ import { CONTENT, GEOMETRY } from './style.ts'
 const SLIDES = join(projectRoot, 'slides')
 
 /**
- * The font of commands, in the page: with another one of the machine, lines that fit here are wider than a slide. DejaVu Sans Mono may be
- * passed on with documents; its licence is in the package dejavu-fonts-ttf.
+ * The font of commands, in the page: with another one of the machine, lines that fit here are wider
+ * than a slide. DejaVu Sans Mono may be passed on with documents; its licence is in the package
+ * dejavu-fonts-ttf.
  */
 function monospaceFont(): string {
   const file = join(projectRoot, 'node_modules/dejavu-fonts-ttf/ttf/DejaVuSansMono.ttf')
@@ -41,7 +42,10 @@ export function deckNames(): string[] {
     .sort()
 }
 
-/** Builds every deck in memory. Throws DeckError that names each broken reference with file and line. */
+/**
+ * Builds every deck in memory. Throws DeckError that names each broken reference with file and
+ * line.
+ */
 export function buildDecks(): Deck[] {
   const faults: string[] = []
   const decks = deckNames().flatMap((name) => {
@@ -71,10 +75,11 @@ interface Written {
 }
 
 /**
- * Builds all decks into `folder`: a page for each and an index; unless `print` is false, each slide is measured and a PDF
- * printed; without printing, which takes minutes, existing PDFs of these decks are kept. If Chromium can't be fetched or does not
- * work, `without` has the reason; this is not an error. Throws DeckError for a broken reference or a slide that would be cut
- * off; the folder is then unchanged.
+ * Builds all decks into `folder`: a page for each and an index; unless `print` is false, each slide
+ * is measured and a PDF printed; without printing, which takes minutes, existing PDFs of these
+ * decks are kept. If Chromium can't be fetched or does not work, `without` has the reason; this is
+ * not an error. Throws DeckError for a broken reference or a slide that would be cut off; the
+ * folder is then unchanged.
  */
 export async function writeSlides(folder = SLIDES_FOLDER, { print = true } = {}): Promise<Written> {
   const decks = buildDecks()

@@ -1,5 +1,6 @@
 /**
- * A finished drawing: `body` is SVG inside a viewBox of this size, one unit per pixel of a slide of 1280×720.
+ * A finished drawing: `body` is SVG inside a viewBox of this size, one unit per pixel of a slide of
+ * 1280×720.
  */
 export interface Drawing {
   width: number
@@ -127,7 +128,10 @@ export class Canvas {
     )
   }
 
-  /** An arrow from one box to another, across the wider of the gaps between them; bent where they are not in line. */
+  /**
+   * An arrow from one box to another, across the wider of the gaps between them; bent where they
+   * are not in line.
+   */
   connect(from: Box, to: Box, tone: Tone = 'plain'): void {
     const isAcross = gapBetween(from, to) > gapBetween(turned(from), turned(to))
     const points = isAcross
@@ -184,7 +188,8 @@ const round = (value: number): number => Math.round(value * 10) / 10
 /** The typeface of a text: proportional, bold, or monospaced. */
 export type Face = 'sans' | 'bold' | 'mono'
 
-// Advance widths in em of DejaVu, the widest fallback typeface of browsers, so the estimate is conservative.
+// Advance widths in em of DejaVu, the widest fallback typeface of browsers, so the estimate is
+// conservative.
 const NARROW = 0.34
 const MEDIUM = 0.46
 const BROAD = 0.84
@@ -209,7 +214,10 @@ function glyphWidth(character: string, face: Face): number {
   return NORMAL
 }
 
-/** Breaks a text into lines of at most `width` px at its blanks; a word that is too long is broken too, as in the pages. */
+/**
+ * Breaks a text into lines of at most `width` px at its blanks; a word that is too long is broken
+ * too, as in the pages.
+ */
 export function wrapText(text: string, width: number, size: number, face: Face = 'sans'): string[] {
   const fits = (line: string) => textWidth(line, size, face) <= width
   const lines: string[] = []

@@ -42,8 +42,8 @@ const widestText = (texts: readonly string[]): number =>
   Math.max(...texts.map((text) => textWidth(text, TEXT)))
 
 /**
- * Horizontal bars, one below the other, all on the same scale; the one that ends last fills the width, and the text alternative
- * lists them. Throws Error for labels that leave no space.
+ * Horizontal bars, one below the other, all on the same scale; the one that ends last fills the
+ * width, and the text alternative lists them. Throws Error for labels that leave no space.
  */
 export function barsFigure(title: string, bars: readonly Bar[]): Figure {
   const whole = Math.max(...bars.map(({ from = 0, share }) => from + share))
@@ -68,8 +68,8 @@ export function barsFigure(title: string, bars: readonly Bar[]): Figure {
 }
 
 /**
- * The probability of each rule of a KUBE-SVC- chain with n endpoints: 1/n, 1/(n-1) … of the remaining packets, so an equal
- * share.
+ * The probability of each rule of a KUBE-SVC- chain with n endpoints: 1/n, 1/(n-1) … of the
+ * remaining packets, so an equal share.
  */
 export function choiceBars(endpoints: number): Bar[] {
   return Array.from({ length: endpoints }, (_, index) => {
@@ -84,7 +84,10 @@ export function choiceBars(endpoints: number): Bar[] {
   })
 }
 
-/** The distribution over Pods when each node gets the same share and balances only over its own Pods. */
+/**
+ * The distribution over Pods when each node gets the same share and balances only over its own
+ * Pods.
+ */
 export function localShares(podsOfNodes: readonly number[]): Bar[] {
   const answering = podsOfNodes.filter((pods) => pods > 0).length
   return podsOfNodes.flatMap((pods, node) =>
@@ -117,8 +120,8 @@ interface Mode {
 const NEWEST = 37
 
 /**
- * kube-proxy's modes by version. Sources: the release notes of 1.2 (iptables by default), 1.11 (IPVS stable), 1.26 (userspace
- * removed), 1.33 (nftables stable), 1.35 (IPVS deprecated).
+ * kube-proxy's modes by version. Sources: the release notes of 1.2 (iptables by default), 1.11
+ * (IPVS stable), 1.26 (userspace removed), 1.33 (nftables stable), 1.35 (IPVS deprecated).
  */
 const MODES: readonly Mode[] = [
   { name: 'userspace', spans: [{ from: 0, to: 26, tone: 'faint' }], note: 'removed in 1.26' },
@@ -179,8 +182,9 @@ const largestSize = Math.max(...SIZES)
 const thousands = (value: number) => value.toLocaleString('en')
 
 /**
- * The predicted number of rules on a node over the number of Services, by mode; both axes are linear and from zero, so that linear
- * growth is a straight line. Throws Error for labels that do not fit.
+ * The predicted number of rules on a node over the number of Services, by mode; both axes are
+ * linear and from zero, so that linear growth is a straight line. Throws Error for labels that do
+ * not fit.
  */
 export function ruleGrowthFigure(endpoints: number): Figure {
   const clusters = SIZES.map(

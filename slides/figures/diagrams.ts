@@ -3,7 +3,10 @@
 import type { NodePlan } from '../../host/layout.ts'
 import { type Box, boxAt, type Canvas, type Figure, figure, type Tone } from './canvas.ts'
 
-/** The nodes of the labs' cluster: each kube-proxy watches the API server and programs the kernel of its node. */
+/**
+ * The nodes of the labs' cluster: each kube-proxy watches the API server and programs the kernel of
+ * its node.
+ */
 export function clusterFigure(nodes: readonly NodePlan[]): Figure {
   const list = nodes.map(({ name, address }) => `${name}, ${address}`).join('; ')
   const label = `kube-proxy on ${nodes.length} nodes (${list}) watches the API server and writes to the kernel of its own node.`
@@ -166,7 +169,10 @@ export function symptomsFigure(): Figure {
   })
 }
 
-/** One path to a Pod that refuses the connection: what chooses the Pod, and the effect of the refusal. */
+/**
+ * One path to a Pod that refuses the connection: what chooses the Pod, and the effect of the
+ * refusal.
+ */
 const REFUSALS = [
   {
     by: 'a rule',
@@ -278,7 +284,9 @@ export const JOURNEYS: Readonly<Record<string, readonly HeaderRow[]>> = {
 const HEIGHT = 72
 const TOP = 44
 
-/** The header of a packet at each place, source and destination; replaced addresses are highlighted. */
+/**
+ * The header of a packet at each place, source and destination; replaced addresses are highlighted.
+ */
 export function headersFigure(rows: readonly HeaderRow[], label: string): Figure {
   const list = rows.map(({ at, source, destination }) => `${at}, from ${source} to ${destination}`)
   return figure(`${label}: ${list.join('; ')}.`, (canvas, isWide) => {

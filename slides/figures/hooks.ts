@@ -35,7 +35,10 @@ export interface Line {
   tone?: Tone
 }
 
-/** The kernel's three paths (net/netfilter hooks, in the order in which ip_rcv, ip_forward and ip_output call them). */
+/**
+ * The kernel's three paths (net/netfilter hooks, in the order in which ip_rcv, ip_forward and
+ * ip_output call them).
+ */
 export const PATHS: Readonly<
   Record<'in' | 'forward' | 'out' | 'ipvs' | 'none', readonly PathPlace[]>
 > = {
@@ -65,7 +68,10 @@ const PLACES: Readonly<Record<PathPlace, readonly [wide: Box, tall: Box]>> = {
 export const legsAlong = (path: readonly PathPlace[]): [PathPlace, PathPlace][] =>
   path.slice(1).map((place, index) => [path[index] as PathPlace, place])
 
-/** Netfilter's five hooks with the path of one packet, and a row for each hook with what happens there. */
+/**
+ * Netfilter's five hooks with the path of one packet, and a row for each hook with what happens
+ * there.
+ */
 export function hooksFigure(packet: HookFigure): Figure {
   return figure(packet.label, (canvas, isWide) => {
     drawHooks(canvas, packet, isWide)
@@ -109,7 +115,10 @@ const LINE = 34
 const BOXED = { height: 46, baseline: 32, tail: 20, gap: 24, beside: TITLE_WIDTH + 26, below: 30 }
 const BRIEF = { height: LINE, baseline: 0, tail: 0, gap: 0, beside: TITLE_WIDTH + 14, below: 0 }
 
-/** Rows from the top down, an arrow from each title to the next: in a wide figure the lines are beside their title, else below. */
+/**
+ * Rows from the top down, an arrow from each title to the next: in a wide figure the lines are
+ * beside their title, else below.
+ */
 function drawRows(
   canvas: Canvas,
   { rows, brief = false }: HookFigure,

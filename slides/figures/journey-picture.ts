@@ -1,4 +1,5 @@
-// The drawing of a packet's whole journey: machines, Pods, interfaces, the wire between them, and the packet's header at each place.
+// The drawing of a packet's whole journey: machines, Pods, interfaces, the wire between them, and
+// the packet's header at each place.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -25,14 +26,20 @@ import {
 } from './machine-panel.ts'
 import { NOT_XML } from './svg-text.ts'
 
-/** The picture of a path, wide (machines beside each other) and tall (below each other), with a text alternative. */
+/**
+ * The picture of a path, wide (machines beside each other) and tall (below each other), with a text
+ * alternative.
+ */
 export interface JourneyPicture {
   wide: string
   tall: string
   label: string
 }
 
-/** The gap between two machines, which the wire crosses, and the box of what is outside of the cluster. */
+/**
+ * The gap between two machines, which the wire crosses, and the box of what is outside of the
+ * cluster.
+ */
 const GAP = 168
 const OUTSIDE = { width: 164, height: 64 }
 const MARGIN = 26
@@ -97,7 +104,8 @@ export function journeyPicture(path: PacketPath): JourneyPicture | undefined {
 }
 
 /**
- * A file of its own, with a title, the header at each place, and its colours; undefined where the journey is not known.
+ * A file of its own, with a title, the header at each place, and its colours; undefined where the
+ * journey is not known.
  * @param title what was asked for: `pod/client → svc/web:80`
  */
 export function journeyFile(path: PacketPath, title = path.packet): string | undefined {
@@ -122,7 +130,10 @@ export function journeyFile(path: PacketPath, title = path.packet): string | und
     .replace(NOT_XML, '\ufffd')
 }
 
-/** `10.244.1.5 → 10.96.0.10:53/udp leaves a Pod; PREROUTING on worker: destination becomes …; it arrives at a Pod.` */
+/**
+ * `10.244.1.5 → 10.96.0.10:53/udp leaves a Pod; PREROUTING on worker: destination becomes …; it
+ * arrives at a Pod.`
+ */
 export function describeJourney({ packet, mode }: PacketPath, journey: readonly Station[]): string {
   const stops = journey.flatMap((station) => {
     const { node, place, changed, packet: header, isStopped } = station
@@ -194,7 +205,10 @@ class JourneyCanvas {
     }
   }
 
-  /** The header as the packet leaves each place; what has changed there is marked. Beside a single machine, else below. */
+  /**
+   * The header as the packet leaves each place; what has changed there is marked. Beside a single
+   * machine, else below.
+   */
   addTable(): void {
     const isBeside = this.#machines.length === 1
     const columns = isBeside ? COLUMNS_BESIDE : COLUMNS_BELOW

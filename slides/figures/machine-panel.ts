@@ -1,4 +1,5 @@
-// One machine of a packet's journey: its Pods, its process, the kernel with Netfilter's hooks and IPVS, and the lines between them.
+// One machine of a packet's journey: its Pods, its process, the kernel with Netfilter's hooks and
+// IPVS, and the lines between them.
 
 import type { Station } from '../../dataplane/view/journey.ts'
 import { textWidth } from './canvas.ts'
@@ -8,7 +9,9 @@ export type Corner = readonly [x: number, y: number]
 /** The measures of a machine; places inside have the machine's own coordinates. */
 export const PANEL = { width: 620, height: 392, wire: 300 } as const
 
-/** Where something of a journey is: a place of a station, or the interface at one of the two sides. */
+/**
+ * Where something of a journey is: a place of a station, or the interface at one of the two sides.
+ */
 export type Spot =
   | 'sender'
   | 'receiver'
@@ -55,7 +58,10 @@ export const KERNEL_AREA = area(20, 148, 580, 232)
 /** The lines to and from Pods. */
 export const VETH = { sender: 92, receiver: 540 } as const
 
-/** The lines that a packet can take, from one spot to the next (ip_rcv, ip_local_deliver, ip_forward and ip_output call the hooks so). */
+/**
+ * The lines that a packet can take, from one spot to the next (ip_rcv, ip_local_deliver, ip_forward
+ * and ip_output call the hooks so).
+ */
 const LINES: readonly (readonly [from: Spot, to: Spot, ...points: Corner[]])[] = [
   ['sender', 'PREROUTING', [VETH.sender, 108], [VETH.sender, 278]],
   ['left', 'PREROUTING', [0, PANEL.wire], [60, PANEL.wire]],
@@ -105,11 +111,15 @@ export function spotOf({ place }: Station, isFirst: boolean): Spot {
   return place === 'wire' || place === 'outside' ? 'left' : place
 }
 
-/** The right edge of the tags above OUTPUT: at their right is the interface of the Pod that receives. */
+/**
+ * The right edge of the tags above OUTPUT: at their right is the interface of the Pod that
+ * receives.
+ */
 const LEFT_OF_VETH = 476
 
 /**
- * Where the tags of a place are: below it, for INPUT and OUTPUT above it. Their middles, but for OUTPUT their right edges.
+ * Where the tags of a place are: below it, for INPUT and OUTPUT above it. Their middles, but for
+ * OUTPUT their right edges.
  */
 export function tagPlaces(spot: Spot, count: number): Corner[] {
   const x = isTagEnd(spot) ? LEFT_OF_VETH : middleOf(spot)[0]

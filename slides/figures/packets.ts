@@ -11,7 +11,8 @@ const ROWS = 4
 const LONGEST = 300
 
 /**
- * The path of a packet through a node's hooks: what the tables, chains and virtual servers did at each, and where it ends.
+ * The path of a packet through a node's hooks: what the tables, chains and virtual servers did at
+ * each, and where it ends.
  * @param brief a row for each hook, with what changed there, and no more: for a slide
  */
 export function packetFigure(path: PacketPath, { brief = false } = {}): HookFigure {
@@ -52,15 +53,18 @@ const joined = (actions: readonly PathAction[]): PathAction[][] => [
   ...groupBy(actions, (action) => `${placeOf(action)} ${action.text.split(' ')[0]}`).values(),
 ]
 
-/** `nat: KUBE-SERVICES → KUBE-SVC-LOLE…`; the chain of the hook itself is left out where others follow. */
+/**
+ * `nat: KUBE-SERVICES → KUBE-SVC-LOLE…`; the chain of the hook itself is left out where others
+ * follow.
+ */
 function placeOf({ table, chains }: PathAction): string {
   if (table === 'ipvs') return `IPVS: ${chains.join(' ')}`
   return `${table}: ${(chains.length > 1 ? chains.slice(1) : chains).map(shortName).join(' → ')}`
 }
 
 /**
- * A line for the actions of each place: `nat: KUBE-SERVICES → KUBE-SVC-LOLE…: DNAT to 10.244.1.6:80 or 10.244.2.4:80`; the chains
- * that it has in common with the line before are left out.
+ * A line for the actions of each place: `nat: KUBE-SERVICES → KUBE-SVC-LOLE…: DNAT to 10.244.1.6:80
+ * or 10.244.2.4:80`; the chains that it has in common with the line before are left out.
  */
 function briefLines(actions: readonly PathAction[]): Line[] {
   let before: PathAction | undefined

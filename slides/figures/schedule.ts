@@ -8,8 +8,9 @@ function roundRobin(weights: readonly number[], requests: number): number[] {
 }
 
 /**
- * Weighted round robin as the kernel has it (net/netfilter/ipvs/ip_vs_wrr.c): a threshold falls from the largest weight by the
- * greatest common divisor of all weights, and servers at or above it are selected in turn.
+ * Weighted round robin as the kernel has it (net/netfilter/ipvs/ip_vs_wrr.c): a threshold falls
+ * from the largest weight by the greatest common divisor of all weights, and servers at or above it
+ * are selected in turn.
  */
 function weightedRoundRobin(weights: readonly number[], requests: number): number[] {
   const largest = Math.max(...weights)
@@ -26,8 +27,8 @@ function weightedRoundRobin(weights: readonly number[], requests: number): numbe
 }
 
 /**
- * The server with the fewest connections in proportion to its weight, if no connection ends (ip_vs_wlc.c without inactive
- * ones).
+ * The server with the fewest connections in proportion to its weight, if no connection ends
+ * (ip_vs_wlc.c without inactive ones).
  */
 function leastConnections(weights: readonly number[], requests: number): number[] {
   const open = weights.map(() => 0)
@@ -49,7 +50,10 @@ export const SCHEDULES: Readonly<Record<string, Schedule>> = {
 const WIDE_ROWS = { left: 300, step: 108, top: 0, height: 88, baseline: 54 }
 const TALL_ROWS = { left: 0, step: 110, top: 40, height: 54, baseline: 28 }
 
-/** Requests in their order, each in the row of the server that gets it. Throws Error for an unknown scheduler. */
+/**
+ * Requests in their order, each in the row of the server that gets it. Throws Error for an unknown
+ * scheduler.
+ */
 export function scheduleFigure(
   scheduler: string,
   weights: readonly number[],

@@ -5,8 +5,8 @@ import { type Box, boxAt, type Canvas, type Figure, figure } from './canvas.ts'
 import { shortName } from './packets.ts'
 
 /**
- * The chains of the Service port at `address` (`10.96.0.10:53`) in a node's rules: KUBE-SERVICES, the random choice, the endpoints.
- * Throws Error if there are none.
+ * The chains of the Service port at `address` (`10.96.0.10:53`) in a node's rules: KUBE-SERVICES,
+ * the random choice, the endpoints. Throws Error if there are none.
  */
 export function serviceChainsFigure(iptables: Ruleset, address: string): Figure {
   const [ip, port] = address.split(':')
@@ -83,8 +83,8 @@ function option(rule: ParsedRule, name: string): string | undefined {
 }
 
 /**
- * The TCP Service port at `address` (`10.96.0.10:53`) on a node in IPVS mode: a member of a set, an address of kube-ipvs0, a
- * virtual server. Throws Error if there is none.
+ * The TCP Service port at `address` (`10.96.0.10:53`) on a node in IPVS mode: a member of a set, an
+ * address of kube-ipvs0, a virtual server. Throws Error if there is none.
  */
 export function serviceSetsFigure(
   { virtualServers, links, ipsets }: NodeState,
@@ -166,7 +166,10 @@ interface DrawnColumn {
   last: Box
 }
 
-/** A heading with a box for each entry below it; the Service's own entry is first, so that it is always visible. */
+/**
+ * A heading with a box for each entry below it; the Service's own entry is first, so that it is
+ * always visible.
+ */
 function drawColumn(
   canvas: Canvas,
   { x, y, width, heading, entries, own }: ServiceColumn & { y: number },

@@ -5,7 +5,10 @@ import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { projectRoot } from '../../host/layout.ts'
 
-/** From the bottom to the top: a folder imports from those above it in this list, never from those below. */
+/**
+ * From the bottom to the top: a folder imports from those above it in this list, never from those
+ * below.
+ */
 const LAYERS = [
   'dataplane',
   'host',

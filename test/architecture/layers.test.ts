@@ -60,7 +60,10 @@ test('no imports go in a circle', () => {
   expect(circles).toEqual([])
 })
 
-/** What a file loads when it is imported: not what it imports as a type, or loads later by `import(…)`. */
+/**
+ * What a file loads when it is imported: not what it imports as a type, or loads later by
+ * `import(…)`.
+ */
 function loadedBy(file: string): string[] {
   const text = readFileSync(join(projectRoot, file), 'utf8')
   const statements = [...text.matchAll(/^(?:import|export) (?!type )([^'`]*?) from '([^']+)'/gm)]

@@ -27,8 +27,8 @@ async function shellcheck(): Promise<string> {
 }
 
 /**
- * Variables that a library sets for its caller or gets from it; a sourced file that is not there; words that must be split; `local`,
- * which every shell of a node has. The rest is an error.
+ * Variables that a library sets for its caller or gets from it; a sourced file that is not there;
+ * words that must be split; `local`, which every shell of a node has. The rest is an error.
  */
 const EXCLUDED = ['SC2034', 'SC2154', 'SC1091', 'SC2148']
 

@@ -1,4 +1,5 @@
-// One name, one meaning: what is declared at the top of a file of the product. Tests may call their own things as they like.
+// One name, one meaning: what is declared at the top of a file of the product. Tests may call their
+// own things as they like.
 
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -82,7 +83,10 @@ test('no function that is exported has the name of another function, and no expo
   ).toEqual([])
 })
 
-/** What goes wrong has four words (docs/ARCHITECTURE.md): three are classes, and the fourth, a bug, is any other error. */
+/**
+ * What goes wrong has four words (docs/ARCHITECTURE.md): three are classes, and the fourth, a bug,
+ * is any other error.
+ */
 const WORDS = ['Failure', 'Trouble', 'Refusal']
 /** These end no command: their catcher, named here, makes something else of them. */
 const SIGNALS: Record<string, string> = {

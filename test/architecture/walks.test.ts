@@ -1,4 +1,5 @@
-// The walks of docs/ARCHITECTURE.md: each file and name in their steps exists, and is reached from the walk's first file.
+// The walks of docs/ARCHITECTURE.md: each file and name in their steps exists, and is reached from
+// the walk's first file.
 
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -50,7 +51,10 @@ function isDeclared(name: string, among: ReadonlySet<string>): boolean {
   return [...among].some((file) => declaration.test(textOf(file)))
 }
 
-/** Whether a file of the walk, or a folder with a slash at its end, is on the path; a program that a file of the path starts extends it. */
+/**
+ * Whether a file of the walk, or a folder with a slash at its end, is on the path; a program that a
+ * file of the path starts extends it.
+ */
 function isOnPath(name: string, reached: Set<string>): boolean {
   if (name.endsWith('/')) return [...reached].some((file) => file.startsWith(name))
   if (!name.includes('/'))

@@ -62,7 +62,9 @@ export class FakeEngine {
   readonly path = `${join(this.folder, 'bin')}${delimiter}${process.env.PATH}`
   /** Readiness of each node that the API server knows. */
   apiNodes: boolean[] = [true, true, true]
-  /** Names of those nodes, each with the time its kubelet spoke last; without one they are numbered. */
+  /**
+   * Names of those nodes, each with the time its kubelet spoke last; without one they are numbered.
+   */
   heartbeats = new Map<string, string>()
   apiAnswers = true
   readonly #server: NodeListServer
@@ -128,7 +130,10 @@ export class FakeEngine {
     this.write('containers', lines.join(''))
   }
 
-  /** What was asked for that changes something: `kind create`, `kind delete`, `docker start` … without their options. */
+  /**
+   * What was asked for that changes something: `kind create`, `kind delete`, `docker start` …
+   * without their options.
+   */
   deeds(): string[] {
     const deeds = this.read('log').match(
       /^(kind (create|delete|export)|docker (start|unpause|build))/gm,

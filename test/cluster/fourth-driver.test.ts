@@ -1,4 +1,5 @@
-// A new driver is one class that implements Cluster: everything above cluster/ works with it, and asks for its capabilities.
+// A new driver is one class that implements Cluster: everything above cluster/ works with it, and
+// asks for its capabilities.
 
 import { expect, test, vi } from 'vitest'
 import type { Capture } from '../../cluster/capture-folder.ts'

@@ -354,7 +354,10 @@ describe('the images of the labs', () => {
   })
 })
 
-/** A `podman` that finds an image by its short name under localhost/, and saves only images with the requested name. */
+/**
+ * A `podman` that finds an image by its short name under localhost/, and saves only images with the
+ * requested name.
+ */
 const podman = `#!/bin/sh
 cd "$(dirname "$0")/.."
 for last; do :; done

@@ -1,6 +1,8 @@
-// Single replies, also of failures, as the driver reads them (whole commands: kind-run.test.ts): kind 0.33 and Docker 20.10 (client 28.2), recorded while a cluster of three nodes
-// was created, lost nodes, was started again and was deleted. Each reply is given to the words that it was recorded for, so a driver that
-// asks in other words fails here; the path of the checkout is replaced.
+// Single replies, also of failures, as the driver reads them (whole commands: kind-run.test.ts):
+// kind 0.33 and Docker 20.10 (client 28.2), recorded while a cluster of three nodes was created,
+// lost nodes, was started again and was deleted. Each reply is given to the words that it was
+// recorded for, so a driver that asks in other words fails here; the path of the checkout is
+// replaced.
 
 import { execFileSync } from 'node:child_process'
 import { chmodSync, copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

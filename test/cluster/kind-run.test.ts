@@ -1,4 +1,5 @@
-// The kind driver on what a genuine docker and kind printed, from the first `make up` to `make down`.
+// The kind driver on what a genuine docker and kind printed, from the first `make up` to
+// `make down`.
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
@@ -43,7 +44,9 @@ afterAll(async () => {
   rmSync(kindFolder(NAME), { recursive: true, force: true })
 })
 
-/** Runs a command of the driver on a phase of the run, which must have had each of its questions. */
+/**
+ * Runs a command of the driver on a phase of the run, which must have had each of its questions.
+ */
 async function replay(phase: string, action: 'up' | 'down') {
   const { calls } = engine.play(phase)
   await cluster[action](progress)

@@ -30,7 +30,10 @@ const missing = async (): Promise<never> => {
   throw new Error('a made cluster has none')
 }
 
-/** A cluster that exists only in a test: what is not given is missing, and it has no nodes to wait for. */
+/**
+ * A cluster that exists only in a test: what is not given is missing, and it has no nodes to wait
+ * for.
+ */
 export function madeCluster(own: Partial<Cluster> = {}): Cluster {
   const cluster: Cluster = {
     driver: 'made',

@@ -57,7 +57,10 @@ function makePackage(name: string, depends?: string): string {
   ].join('\n')
 }
 
-/** A pretended node: commands run here, with its own programs before the system's, and files below a folder. */
+/**
+ * A pretended node: commands run here, with its own programs before the system's, and files below a
+ * folder.
+ */
 function nodeCluster(): Cluster {
   const exec: Cluster['exec'] = async (_node, [program = '', ...args], { stdin } = {}) => {
     const inNode = args.map((word) =>

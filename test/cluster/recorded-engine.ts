@@ -32,7 +32,10 @@ export interface EnginePhase {
 
 const PROGRAM = join(import.meta.dirname, 'replay-engine.pl')
 
-/** A docker and a kind that answer as in a genuine run (genuine-run.json, which `RECORD=1 make e2e-kind` writes). */
+/**
+ * A docker and a kind that answer as in a genuine run (genuine-run.json, which
+ * `RECORD=1 make e2e-kind` writes).
+ */
 export class RecordedEngine {
   readonly folder = mkdtempSync(join(tmpdir(), 'recorded-engine-'))
   readonly path = `${join(this.folder, 'bin')}${delimiter}${process.env.PATH}`

@@ -9,7 +9,10 @@ import { madeLiveCluster } from '../grading/made-live-cluster.ts'
 const sendRequest: Check<LiveContext> = ({ live }) =>
   live.inPod({ namespace: 'default', name: 'client' }, 'curl')
 
-/** A lab with a step that predicts and asks, whose check sends a request; the cluster counts the requests. */
+/**
+ * A lab with a step that predicts and asks, whose check sends a request; the cluster counts the
+ * requests.
+ */
 function madeLab(check: Check<LiveContext> = sendRequest) {
   const notes: Record<string, string> = {}
   let requests = 0

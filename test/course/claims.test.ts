@@ -7,8 +7,9 @@ import { listLabs, readClaims, readLab } from '../../grading/lab-definition.ts'
 import { projectRoot } from '../../host/layout.ts'
 
 /**
- * How many claims each part of the curriculum has at least: kube-proxy in IPVS mode, Netfilter and LVS, the packet's path, the
- * choice. Later claims continue a part or begin one, numbered without gaps.
+ * How many claims each part of the curriculum has at least: kube-proxy in IPVS mode, Netfilter and
+ * LVS, the packet's path, the choice. Later claims continue a part or begin one, numbered without
+ * gaps.
  */
 const PARTS: Readonly<Record<string, number>> = { A: 29, B: 10, C: 11, D: 8 }
 

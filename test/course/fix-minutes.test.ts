@@ -1,4 +1,5 @@
-// Minutes are stated in lab.yaml, in the text and in README.md: `make lint-labs FIX=1` writes those of the model everywhere.
+// Minutes are stated in lab.yaml, in the text and in README.md: `make lint-labs FIX=1` writes those
+// of the model everywhere.
 
 import { expect, test } from 'vitest'
 import { readCourse } from '../../course/lint/course-files.ts'

@@ -1,4 +1,5 @@
-// Diagnoses in free text: what learners write names exactly the cause that they mean, salads of words name none.
+// Diagnoses in free text: what learners write names exactly the cause that they mean, salads of
+// words name none.
 
 import { describe, expect, test } from 'vitest'
 import { causesNamed, describeMissing } from '../../course/incident/key-facts.ts'

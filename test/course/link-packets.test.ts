@@ -52,7 +52,8 @@ test('one packet is followed by its sequence number over every link, in the orde
       [
         line('eth0', 'out', '10.244.2.3'),
         line('veth1', 'in', '10.96.0.9'),
-        // Retransmitted, another connection that was lost, and one of another program with more links.
+        // Retransmitted, another connection that was lost, and one of another program with more
+        // links.
         line('veth1', 'in', '10.96.0.9'),
         line('veth1', 'in', '10.96.0.9', 80, 8),
         ...['a', 'b', 'c', 'd', 'e'].map((device) => line(device, 'in', '10.96.0.1', 443, 9)),

@@ -51,7 +51,10 @@ const fill = (draft: string) =>
 const readSource = (path: string): string =>
   existsSync(join(projectRoot, path)) ? readFileSync(join(projectRoot, path), 'utf8') : ''
 
-/** The files of a lab, the draft of a step as its author has written it, and the files of a copy with this step. */
+/**
+ * The files of a lab, the draft of a step as its author has written it, and the files of a copy
+ * with this step.
+ */
 function withStep(
   folder: string,
   after: string,

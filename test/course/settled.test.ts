@@ -16,7 +16,8 @@ test('a node that kube-proxy is still at work on is not programmed', () => {
 })
 
 test('a node whose kube-proxy has not written the IPv6 rules yet is not programmed', () => {
-  // Recorded on a slow kernel, 50 s after the start: the control plane's KUBE-FORWARD of ip6tables is empty.
+  // Recorded on a slow kernel, 50 s after the start: the control plane's KUBE-FORWARD of ip6tables
+  // is empty.
   expect(isProgrammed(new Snapshot(readCaptureFolder(kindCapture('ipvs-kernel-1-iptables'))))).toBe(
     false,
   )

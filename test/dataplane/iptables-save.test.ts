@@ -53,7 +53,8 @@ describe('iptables-save', () => {
     const recordings = [...recordedFiles('iptables-save'), ...recordedFiles('ip6tables-save')]
     expect(recordings.length).toBeGreaterThan(100)
     for (const { path, text } of recordings) {
-      // Rules of KUBE-IPVS-OUT-FILTER that were taken from what kube-proxy gave to iptables-restore are at the end of a table.
+      // Rules of KUBE-IPVS-OUT-FILTER that were taken from what kube-proxy gave to iptables-restore
+      // are at the end of a table.
       const order = (printed: string) =>
         text.includes('-A KUBE-IPVS-OUT-FILTER') ? printed.split('\n').sort().join('\n') : printed
       // iptables-save adds dated lines.

@@ -4,7 +4,10 @@ import { parseIpvsadmSave } from '../../dataplane/ipvsadm-save.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { parsePacket, type Trace, tracePacket } from '../../dataplane/trace.ts'
 
-/** A node with the rules of a test (policies as `:CHAIN DROP [0:0]`), an uplink, a Pod bridge and kube-ipvs0. */
+/**
+ * A node with the rules of a test (policies as `:CHAIN DROP [0:0]`), an uplink, a Pod bridge and
+ * kube-ipvs0.
+ */
 export function node(
   rules: { nat?: string[]; filter?: string[]; mangle?: string[]; raw?: string[] },
   ipvs = '',

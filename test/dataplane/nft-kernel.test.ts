@@ -1,4 +1,5 @@
-// What this machine's kernel does with kube-proxy's nftables rules and real packets, beside the traces through the same rules.
+// What this machine's kernel does with kube-proxy's nftables rules and real packets, beside the
+// traces through the same rules.
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { KubeProxyConfig } from '../../dataplane/kube-proxy/config.ts'
@@ -166,7 +167,10 @@ function faultsOf({ name, trace, observed, once, silent, source }: Sent): object
   return Object.keys(faults).length === 0 ? undefined : { name, ...faults }
 }
 
-/** The scripts of a scenario in mode nftables; none where kube-proxy's own are refused, which its prediction says. */
+/**
+ * The scripts of a scenario in mode nftables; none where kube-proxy's own are refused, which its
+ * prediction says.
+ */
 function scriptsOf(
   scenario: string,
   version: string,

@@ -1,4 +1,5 @@
-// A node of nftables mode in namespaces of this machine's own kernel: senders, Pods, and `nft monitor trace` beside them.
+// A node of nftables mode in namespaces of this machine's own kernel: senders, Pods, and
+// `nft monitor trace` beside them.
 
 import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
@@ -7,7 +8,10 @@ import { createInterface, type Interface } from 'node:readline'
 import { readCapturedNode } from '../../dataplane/capture.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 
-/** Namespaces with their addresses; each is linked to the node by a link of its own, `peers` by a network of their own. */
+/**
+ * Namespaces with their addresses; each is linked to the node by a link of its own, `peers` by a
+ * network of their own.
+ */
 const PODS = { client: '10.244.1.99', web1: '10.244.1.6', web2: '10.244.1.7' }
 const PEERS = { node: '172.18.0.3', outside: '172.18.0.1', other: '172.18.0.4' }
 
@@ -41,7 +45,10 @@ ip -n other route add 203.0.113.9 via 172.18.0.1
 for to in 10.96.119.228 10.96.0.10 10.244.1.0/24 172.18.255.200 192.0.2.10; do ip -n outside route add $to via 172.18.0.3; done
 `
 
-/** Backends answer with the address they were reached at and the sender's. 308 is setns(2) on x86-64, 268 on arm64. */
+/**
+ * Backends answer with the address they were reached at and the sender's. 308 is setns(2) on
+ * x86-64, 268 on arm64.
+ */
 const DRIVER = `use IO::Socket::INET; use IO::Select; use POSIX (); $| = 1;
 my $setns = (POSIX::uname())[4] eq 'aarch64' ? 268 : 308;
 sub enter {
@@ -171,7 +178,10 @@ END`
   return status === 0 ? undefined : stderr.trim().split('\n')[0] || `unshare ended with ${status}`
 }
 
-/** The numbers of the scripts that `nft -f` and this kernel refuse in a network namespace, from 1 on. */
+/**
+ * The numbers of the scripts that `nft -f` and this kernel refuse in a network namespace, from 1
+ * on.
+ */
 export function refusedScripts(scripts: readonly string[]): string[] {
   const commands = scripts.map(
     (script, index) =>
@@ -187,8 +197,9 @@ export function refusedScripts(scripts: readonly string[]): string[] {
 }
 
 /**
- * What came of some connections: who answered whom (or `refused`, `timeout`), and `chain rule` of each rule that matched. The monitor may
- * report a match after the answer: `matched` is complete once the next connections have ended.
+ * What came of some connections: who answered whom (or `refused`, `timeout`), and `chain rule` of
+ * each rule that matched. The monitor may report a match after the answer: `matched` is complete
+ * once the next connections have ended.
  */
 export interface Observed {
   answers: string[]
@@ -199,7 +210,10 @@ export class NftNode {
   readonly #process: ChildProcessWithoutNullStreams
   readonly #lines: AsyncIterator<string>
   readonly #reader: Interface
-  /** By source port and by trace id: where the rules that such a packet matches are collected. Each connection has a port of its own. */
+  /**
+   * By source port and by trace id: where the rules that such a packet matches are collected. Each
+   * connection has a port of its own.
+   */
   readonly #byPort = new Map<number, Set<string>>()
   readonly #byTraceId = new Map<string, Set<string> | undefined>()
   #errors = ''

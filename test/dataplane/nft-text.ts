@@ -1,4 +1,5 @@
-// Tables in the text of `nft list table`, which most recordings of mode nftables have instead of JSON.
+// Tables in the text of `nft list table`, which most recordings of mode nftables have instead of
+// JSON.
 
 import type { NftChain, NftHook, NftMap, NftSet, NftTable } from '../../dataplane/nft-table.ts'
 

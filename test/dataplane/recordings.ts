@@ -19,7 +19,10 @@ const RECORDINGS = join(import.meta.dirname, '../../data/recordings')
 
 const plain = readdirSync(RECORDINGS, { recursive: true, encoding: 'utf8' })
 
-/** The files of the versions that are recorded in one archive each, by path: `v1.36.2/ipvs/web-lb/ipset-save`. */
+/**
+ * The files of the versions that are recorded in one archive each, by path:
+ * `v1.36.2/ipvs/web-lb/ipset-save`.
+ */
 const archived = new Map(
   plain
     .filter((path) => /^v1\..*\.json\.br$/.test(path))
@@ -79,7 +82,10 @@ export const recordedConfig = (): KubeProxyConfig => ({
   clusterCIDR: '10.244.0.0/16',
 })
 
-/** The configuration of the recorded kube-proxy: that of the objects' ConfigMap, if it differs from the usual one. */
+/**
+ * The configuration of the recorded kube-proxy: that of the objects' ConfigMap, if it differs from
+ * the usual one.
+ */
 export const configOf = (objects: ClusterObjects): KubeProxyConfig =>
   objects.kubeProxyConfigMap ? clusterConfig(objects) : recordedConfig()
 
@@ -97,7 +103,10 @@ export function predictedTables(scenario: string, version: string): NftTable[] {
   return nftables.filter(({ family }) => family === 'ip')
 }
 
-/** The node recorded in a folder below the recordings, such as `v1.30.3/ipvs/web-lb`, with its rules of one family. */
+/**
+ * The node recorded in a folder below the recordings, such as `v1.30.3/ipvs/web-lb`, with its rules
+ * of one family.
+ */
 export function stateAt(folder: string, family: Family = 'ipv4'): NodeState {
   // Of nodes in nftables mode only what nft and ip printed is recorded.
   const files = new Map([['iptables-save', '']])

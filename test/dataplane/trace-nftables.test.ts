@@ -8,7 +8,10 @@ import { parsePacket, tracePacket } from '../../dataplane/trace.ts'
 import { node as madeNode, pod, trace } from './made-node.ts'
 import { predictedTables } from './recordings.ts'
 
-/** A node with one table: rules by base chain (`prerouting nat -100`) or other chain, and the elements of sets and maps. */
+/**
+ * A node with one table: rules by base chain (`prerouting nat -100`) or other chain, and the
+ * elements of sets and maps.
+ */
 function nodeWith(
   chains: Record<string, string[]>,
   {

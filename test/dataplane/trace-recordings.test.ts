@@ -90,7 +90,8 @@ function whyElsewhere(
     link.addresses.some(({ address }) => address === server.address),
   )
   if (!bound || server.address === '127.0.0.1') return 'unbound'
-  // KUBE-IPVS-FILTER rejects what is in none of its sets: until 1.30 external IPs with policy Local, and always node ports on kube-ipvs0.
+  // KUBE-IPVS-FILTER rejects what is in none of its sets: until 1.30 external IPs with policy
+  // Local, and always node ports on kube-ipvs0.
   const member = `${server.address},${server.protocol.toLowerCase()}:${server.port}`
   const has = (set: string, element: string) => state.ipsets.get(set)?.members.has(element) ?? false
   const passing = specsOf('filter', 'KUBE-IPVS-FILTER').flatMap(

@@ -53,7 +53,10 @@ beforeAll(async () => {
 
 afterAll(() => cluster.down(silent))
 
-/** The mappings of the kernel's own process, as /proc/PID/smaps describes each of them; the processes of the guest are traced by it. */
+/**
+ * The mappings of the kernel's own process, as /proc/PID/smaps describes each of them; the
+ * processes of the guest are traced by it.
+ */
 function kernelMappings(): string[] {
   const read = (pid: string, file: string) => {
     try {
@@ -72,7 +75,10 @@ function kernelMappings(): string[] {
   return listed.sort((one, other) => other.length - one.length)[0] ?? []
 }
 
-/** Shell: sends requests, each on a connection of its own, by one program, because starting one takes longer than a request. */
+/**
+ * Shell: sends requests, each on a connection of its own, by one program, because starting one
+ * takes longer than a request.
+ */
 const requests = (address: string, count: number, ...options: string[]) =>
   `curl -s -m 5 -H 'Connection: close' ${options.join(' ')} 'http://${address}/?[1-${count}]'`
 

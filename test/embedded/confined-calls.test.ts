@@ -1,4 +1,5 @@
-// What a patched module in User-Mode Linux could do to other programs of the user: it runs as code of the host's.
+// What a patched module in User-Mode Linux could do to other programs of the user: it runs as code
+// of the host's.
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,4 +1,5 @@
-// Resets beside something that failed: one that fails late itself, when the lab's notes are gone, and one after an incident that did not begin.
+// Resets beside something that failed: one that fails late itself, when the lab's notes are gone,
+// and one after an incident that did not begin.
 
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'

@@ -1,4 +1,5 @@
-// The embedded cluster on this machine's own kernel: what it does to the machine (nothing), and mode nftables in the kernel.
+// The embedded cluster on this machine's own kernel: what it does to the machine (nothing), and
+// mode nftables in the kernel.
 import { execFileSync, spawnSync } from 'node:child_process'
 import {
   existsSync,
@@ -99,7 +100,9 @@ const machineNow = () => ({
   ],
 })
 
-/** Processes of this machine that see the cluster's guest: those in one of its process namespaces. */
+/**
+ * Processes of this machine that see the cluster's guest: those in one of its process namespaces.
+ */
 const guestProcesses = (namespace: string) =>
   readdirSync('/proc').filter((pid) => {
     try {
@@ -122,7 +125,10 @@ afterAll(async () => {
 })
 
 describe.skipIf(trouble)('on this machine', () => {
-  /** What root of a guest may try; prints what it reaches or changes. `folder` is one of this machine's. */
+  /**
+   * What root of a guest may try; prints what it reaches or changes. `folder` is one of this
+   * machine's.
+   */
   const attempts = (folder: string) => `exec 2>&1
 [ ! -e ${folder} ] || echo "reaches ${folder}"
 for file in /usr/canary /etc/canary /var/canary /tmp/canary /root/canary; do echo x >$file; done
@@ -198,7 +204,8 @@ echo end`
       execFileSync(path, ['--kubeconfig', cluster.kubeconfig, 'exec', 'canary', '--', ...command], {
         encoding: 'utf8',
       })
-    // From its own root, in the namespaces of the first process of the guest, and from the root of the node.
+    // From its own root, in the namespaces of the first process of the guest, and from the root of
+    // the node.
     for (const place of [[], ['nsenter', '-t', '1', '-m', '-u', '-i', '-n', '-p', '-C']])
       await leavesNoTrace(async (script) => inPod(...place, 'sh', '-c', script))
     await leavesNoTrace(async (script) => {
@@ -313,7 +320,8 @@ describe.skipIf(trouble)('mode nftables in the kernel', () => {
     expect(new Set(await ask(`172.18.0.2:${plain?.ports?.[0]?.nodePort}`, 40)).size).toBe(3)
     expect(new Set(await ask(`${empty?.clusterIP}:80`, 2))).toEqual(new Set(['code 7']))
     const [kept] = (await ask(`${sticky?.clusterIP}:80`, 1)) ?? []
-    // One more Pod: only what differs is written, so that the table is the same one, and who was remembered still is.
+    // One more Pod: only what differs is written, so that the table is the same one, and who was
+    // remembered still is.
     await apps.patchNamespacedDeployment({
       namespace: 'default',
       name: 'echo',
@@ -334,7 +342,8 @@ describe.skipIf(trouble)('mode nftables in the kernel', () => {
     await switchMode(cluster, 'nftables', { progress: silent, force: true })
     await matches()
     expect(await table()).toBe(first)
-    // More rules than one transaction may contain: the limit of a user namespace was reached at about 100 Services.
+    // More rules than one transaction may contain: the limit of a user namespace was reached at
+    // about 100 Services.
     const many = Array.from({ length: 250 }, (_, index) => `many-${index}`)
     await Promise.all(many.map((name) => service(name, {})))
     await matches()
@@ -369,7 +378,10 @@ describe('what forbids namespaces', () => {
 })
 
 describe.skipIf(trouble)('IPv6 beside mode nftables', () => {
-  /** What kube-proxy's proxier for IPv6 writes on a node without any IPv6 Service, a set of IPVS mode, and rules of somebody else. */
+  /**
+   * What kube-proxy's proxier for IPv6 writes on a node without any IPv6 Service, a set of IPVS
+   * mode, and rules of somebody else.
+   */
   const earlierMode = `ip6tables-restore <<'END'
 *nat
 :KUBE-SERVICES - [0:0]
@@ -402,7 +414,8 @@ ipset create KUBE-6-CLUSTER-IP hash:ip,port family inet6`
     await inGuest(earlierMode)
     expect((await rules()).length).toBeGreaterThan(10)
     await switchMode(cluster, 'nftables', { progress: silent, force: true })
-    // As kube-proxy does: both families, but for the chain that rules of both modes jump to, and no set of IPv6.
+    // As kube-proxy does: both families, but for the chain that rules of both modes jump to, and no
+    // set of IPv6.
     expect((await rules()).sort()).toEqual(
       [
         ...own,
@@ -432,8 +445,9 @@ ipset create KUBE-6-CLUSTER-IP hash:ip,port family inet6`
 
 describe.skipIf(trouble)('where AppArmor forbids namespaces', () => {
   /**
-   * Runs a command as user 1000 where no further user namespace can be had (the kernel counts them, user_namespaces(7)), and
-   * AppArmor's setting is there to be read; that setting alone is not real.
+   * Runs a command as user 1000 where no further user namespace can be had (the kernel counts them,
+   * user_namespaces(7)), and AppArmor's setting is there to be read; that setting alone is not
+   * real.
    */
   function whereForbidden(script: string, env: Record<string, string> = {}) {
     const folder = mkdtempSync(join(tmpdir(), 'settings-'))

@@ -1,4 +1,5 @@
-// What a cluster takes over from the shell that starts it: nothing that lets a node reach the user's files, keys or other programs.
+// What a cluster takes over from the shell that starts it: nothing that lets a node reach the
+// user's files, keys or other programs.
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -26,9 +27,15 @@ const holders = (folder: string) =>
       }
     })
 
-/** A session keyring with a key, whose arrival in a guest would be a leak (keyctl(2), x86-64): KEYCTL_JOIN_SESSION_KEYRING, add_key. */
+/**
+ * A session keyring with a key, whose arrival in a guest would be a leak (keyctl(2), x86-64):
+ * KEYCTL_JOIN_SESSION_KEYRING, add_key.
+ */
 const WITH_KEY = `syscall(250, 1, 0); my @key = ("user", "of-the-login", "secret"); syscall(248, @key, 6, -3); exec @ARGV`
-/** A key of the user, in the keyring that all processes of the user have; the second program links it by its number (KEYCTL_LINK), and reads. */
+/**
+ * A key of the user, in the keyring that all processes of the user have; the second program links
+ * it by its number (KEYCTL_LINK), and reads.
+ */
 const ADD_USER_KEY = `my @key = ("user", "of-the-user", "secret"); print syscall(248, @key, 6, -4), " ", syscall(250, 0, -4, 0)`
 const readUserKey = (key: string, keyring: string) =>
   `my $text = "." x 6; syscall(250, 8, ${keyring}, -2); syscall(250, 11, ${key}, $text, 6); print $text`

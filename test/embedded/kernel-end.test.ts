@@ -18,7 +18,10 @@ const processes = async () =>
     .split('\n')
     .filter((l) => l.includes(`umid=${name}`))
 
-/** The processes of the kernel that it does not trace: itself with its helper, and the forker of uml-shim.c. */
+/**
+ * The processes of the kernel that it does not trace: itself with its helper, and the forker of
+ * uml-shim.c.
+ */
 const untraced = () =>
   readdirSync('/proc').flatMap((pid) => {
     try {
@@ -73,7 +76,8 @@ test('a fork that fails while it copies memory ends no kernel', async () => {
   const directory = mkdtempSync(join(cacheFolder, 'failed-fork-'))
   const packages = await ensurePackages(cacheFolder, silent)
   const machine = await startMachine({ packages, directory, name, memoryMegabytes: 512 })
-  // The kernel promises half of its memory at most. Perl has two copies of its text, and the child would have two more.
+  // The kernel promises half of its memory at most. Perl has two copies of its text, and the child
+  // would have two more.
   await machine.run(['sh', '-c', 'echo 2 >/proc/sys/vm/overcommit_memory'])
   const fork = '$x = "a" x 65_000_000; print defined fork ? "forked" : $!'
   expect((await machine.run(['perl', '-e', fork])).stdout).toBe('Cannot allocate memory')
@@ -139,7 +143,10 @@ describe('a cluster whose kernel ends reports why', () => {
   /** How long the latest start took. */
   let startMs = 20_000
 
-  /** What a command says of the end, in one line, and the next `make up`, which starts a new cluster. */
+  /**
+   * What a command says of the end, in one line, and the next `make up`, which starts a new
+   * cluster.
+   */
   async function expectNote(
     output: string[],
     reason: string | RegExp,
@@ -186,7 +193,8 @@ describe('a cluster whose kernel ends reports why', () => {
     {
       how: 'no memory left for its guest agent',
       end: () => inGuest('echo f >/proc/sysrq-trigger'),
-      // Node.js 24 calls its main thread MainThread, 26 node-MainThread. User-Mode Linux may fail itself while it kills the agent.
+      // Node.js 24 calls its main thread MainThread, 26 node-MainThread. User-Mode Linux may fail
+      // itself while it kills the agent.
       reason:
         /its kernel ended with "(Out of memory: Killed process \d+ \((node|MainThread|node-MainThread)\)|Kernel panic - not syncing: Kernel mode fault)[^\n"]*"/,
       log: ['console.log', /reboot: Power down|Kernel mode fault/],

@@ -17,7 +17,10 @@ interface Outcome {
   text: string
 }
 
-/** Runs kubectl; each answer is typed when the text before it has appeared. Without `terminal`, its input is a pipe. */
+/**
+ * Runs kubectl; each answer is typed when the text before it has appeared. Without `terminal`, its
+ * input is a pipe.
+ */
 function kubectl(
   command: string,
   {

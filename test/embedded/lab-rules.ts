@@ -3,8 +3,9 @@ import { removeRules } from '../../course/lab-solution.ts'
 import { alteredCluster } from '../altered-cluster.ts'
 
 /**
- * Writes rules of two labs and a foreign one on a node through a back end of iptables; what is left after the labs removed theirs. As on
- * kind, both back ends are searched: a node of the embedded cluster has only one `iptables`, and nothing else is searched there.
+ * Writes rules of two labs and a foreign one on a node through a back end of iptables; what is left
+ * after the labs removed theirs. As on kind, both back ends are searched: a node of the embedded
+ * cluster has only one `iptables`, and nothing else is searched there.
  */
 export async function rulesLeft(
   cluster: Cluster,

@@ -1,4 +1,5 @@
-// Every command of docs/leaving-ipvs/README.md, while clients in Pods, on nodes and outside send requests: not one may fail.
+// Every command of docs/leaving-ipvs/README.md, while clients in Pods, on nodes and outside send
+// requests: not one may fail.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -66,8 +67,9 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
   }
 
   /**
-   * What becomes of two connections of the control plane from one port, which the kernel gives to no other: to the node port of a Pod's
-   * node, then to the Pod itself, as a ClusterIP's masqueraded one would.
+   * What becomes of two connections of the control plane from one port, which the kernel gives to
+   * no other: to the node port of a Pod's node, then to the Pod itself, as a ClusterIP's
+   * masqueraded one would.
    */
   async function fromOnePort(port: number) {
     const [node] = await cluster.nodes()

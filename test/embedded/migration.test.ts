@@ -1,4 +1,5 @@
-// Every change that the migration report predicts really happens to real packets, and nothing else does.
+// Every change that the migration report predicts really happens to real packets, and nothing else
+// does.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -85,7 +86,8 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
     client = await kubeClient(cluster)
     source = await openCluster(cluster)
     const bench = await LabBench.open(cluster, silent)
-    // The kernel sends one rejection a second to each host, and the test sends many requests at once.
+    // The kernel sends one rejection a second to each host, and the test sends many requests at
+    // once.
     for (const node of [plane, worker, worker2])
       await cluster.exec(node, ['sysctl', '-qw', 'net.ipv4.icmp_ratelimit=0'])
     const pods = [
@@ -190,7 +192,10 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
     return noticed
   }
 
-  /** What a client notices as the prediction's words; whose address was seen comes from the node's own addresses. */
+  /**
+   * What a client notices as the prediction's words; whose address was seen comes from the node's
+   * own addresses.
+   */
   function asPredicted(
     { endpoints, seen, none }: ProbeAnswer,
     { packet }: MigrationProbe,
@@ -229,8 +234,9 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
   }
 
   /**
-   * The probes of a node that fare otherwise than predicted, each time that they were sent: of twelve connections a random choice can
-   * leave out an endpoint, and a busy machine can delay an answer.
+   * The probes of a node that fare otherwise than predicted, each time that they were sent: of
+   * twelve connections a random choice can leave out an endpoint, and a busy machine can delay an
+   * answer.
    */
   async function wrongClaims(
     objects: ClusterObjects,
@@ -304,7 +310,10 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
     240_000,
   )
 
-  /** Opens a connection from the node to web, does something, and says whether the connection still answers. */
+  /**
+   * Opens a connection from the node to web, does something, and says whether the connection still
+   * answers.
+   */
   async function isKept(change: () => Promise<unknown>): Promise<boolean> {
     const web = await client.core.readNamespacedService({ namespace: 'default', name: 'web' })
     const program = readFileSync(join(import.meta.dirname, 'kept-connection.pl'), 'utf8')

@@ -1,4 +1,7 @@
-/** Creates an nfacct counter by netlink (NFNL_MSG_ACCT_NEW), as kube-proxy does; the guest has no nfacct(8). Prints the error number. */
+/**
+ * Creates an nfacct counter by netlink (NFNL_MSG_ACCT_NEW), as kube-proxy does; the guest has no
+ * nfacct(8). Prints the error number.
+ */
 const CREATE = String.raw`socket(my $s, 16, 3, 12) or die "netlink: $!";
 for my $name (@ARGV) {
   my $attribute = pack("S S a*", 4 + length($name) + 1, 1, "$name\0");
@@ -11,8 +14,9 @@ for my $name (@ARGV) {
 }`
 
 /**
- * A shell command that rewrites a node's rules as kube-proxy 1.31 and newer write them on a kernel with nfnetlink_acct: INVALID packets
- * and packets to node ports on loopback are counted (recordings nfacct/v1.34.2).
+ * A shell command that rewrites a node's rules as kube-proxy 1.31 and newer write them on a kernel
+ * with nfnetlink_acct: INVALID packets and packets to node ports on loopback are counted
+ * (recordings nfacct/v1.34.2).
  */
 export const countWithNfacct = `perl -e '${CREATE}' -- ct_state_invalid_dropped_pkts localhost_nps_accepted_pkts || exit 1
 iptables-save | sed -E \\

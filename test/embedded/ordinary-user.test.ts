@@ -1,4 +1,5 @@
-// The embedded cluster on this machine's own kernel, started by an ordinary user: other tests start it as the user who runs them, often root.
+// The embedded cluster on this machine's own kernel, started by an ordinary user: other tests start
+// it as the user who runs them, often root.
 import { spawnSync } from 'node:child_process'
 import {
   chownSync,

@@ -1,4 +1,5 @@
-// Clients of one cluster that are stopped (Ctrl-S, SIGSTOP) or killed: they cost the daemon nothing, and the others go on.
+// Clients of one cluster that are stopped (Ctrl-S, SIGSTOP) or killed: they cost the daemon
+// nothing, and the others go on.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -13,9 +14,15 @@ import { runOn } from './quick-kernel.ts'
 
 const kernels = KERNELS.filter((kernel) => kernel === 'uml' || !hostKernelTrouble())
 
-/** What each stopped client may have made the daemon keep: windows, buffers, and what V8 has not yet collected. */
+/**
+ * What each stopped client may have made the daemon keep: windows, buffers, and what V8 has not yet
+ * collected.
+ */
 const ALLOWED_MB = 150
-/** What another client reads in the meantime. A client that is not slowed down would have sent hundreds of MB. */
+/**
+ * What another client reads in the meantime. A client that is not slowed down would have sent
+ * hundreds of MB.
+ */
 const READ_MB = 96
 
 describe.each(kernels)('on kernel %s', (kernel) => {

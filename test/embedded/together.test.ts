@@ -18,7 +18,10 @@ const { name } = cluster
 const env = { ...process.env, NAME: name, CLUSTER: 'embedded', CI: '1', KERNEL: quickKernel }
 runOn(quickKernel)
 
-/** Daemons, and the main processes of kernels, of this cluster: by what only their command lines hold. */
+/**
+ * Daemons, and the main processes of kernels, of this cluster: by what only their command lines
+ * hold.
+ */
 async function processes(): Promise<{ daemons: number; kernels: number }> {
   const lines = (await $({ quiet: true })`ps -eo stat,args`).stdout
     .split('\n')
@@ -58,7 +61,10 @@ function start(script: string, ...args: string[]): Command {
 }
 const says = (command: Command, text: string) =>
   waitFor(`"${text}"`, 60_000, async () => command.output().includes(text))
-/** A `make up` that holds the cluster's lock and, stopped by a signal, goes no further: booting may take less time than starting a command. */
+/**
+ * A `make up` that holds the cluster's lock and, stopped by a signal, goes no further: booting may
+ * take less time than starting a command.
+ */
 async function stoppedUp(): Promise<Command> {
   const up = start('up')
   await says(up, 'Booting')
@@ -102,7 +108,8 @@ test('four `make up` make one cluster, and `make down` leaves nothing', async ()
 
 test('`make down` during `make up` waits for it and then stops the cluster', async () => {
   await stopCluster()
-  // A stopped `make up` would not do: the daemon that it has started goes on, and the cluster may be up before the status is read.
+  // A stopped `make up` would not do: the daemon that it has started goes on, and the cluster may
+  // be up before the status is read.
   let goOn: () => void = () => {}
   const told = new Promise<void>((resolve) => {
     goOn = resolve

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
 import { restoredBySync } from '../../grading/advice.ts'
 
-// A rule deleted from KUBE-SVC was missing 97 s later in kube-proxy 1.34.2, and an element of a map 75 s later.
+// A rule deleted from KUBE-SVC was missing 97 s later in kube-proxy 1.34.2, and an element of a map
+// 75 s later.
 test.each(['iptables', 'nftables'] as const)(
   'in %s mode no rule is said to come back within seconds',
   (mode) => {

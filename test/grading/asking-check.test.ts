@@ -20,7 +20,10 @@ const closed = {
 }
 const subset = { ask: 'Which counters grow for the packet?', choices: HOOKS, many: true }
 
-/** A cluster with a colour and a number of members; its notes are written by the functions of `make answer`. */
+/**
+ * A cluster with a colour and a number of members; its notes are written by the functions of
+ * `make answer`.
+ */
 class MadeCluster {
   readonly notes: Record<string, string> = {}
   readonly live: LiveCluster

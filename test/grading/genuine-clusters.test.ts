@@ -1,4 +1,5 @@
-// Whole genuine clusters of kind with Kubernetes 1.34.2 (data/recordings/kind-v1.34.2.json.br): healthy, so no step may find a fault.
+// Whole genuine clusters of kind with Kubernetes 1.34.2 (data/recordings/kind-v1.34.2.json.br):
+// healthy, so no step may find a fault.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

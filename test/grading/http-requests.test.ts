@@ -132,7 +132,10 @@ describe('requests in order', () => {
     asked.push(`${request.socket.remoteAddress} ${openConnections()}`)
     response.end(`${request.headers.host?.startsWith('127.0.0.2') ? 'two' : 'one'}:8090\n`)
   })
-  /** The kernel's count of the server's connections (state 01): that of Node.js learns of a reset later than of the next request. */
+  /**
+   * The kernel's count of the server's connections (state 01): that of Node.js learns of a reset
+   * later than of the next request.
+   */
   function openConnections(): number {
     const port = (ports.named ?? 0).toString(16).toUpperCase().padStart(4, '0')
     const own = new RegExp(`^ *\\d+: [0-9A-F]{8}:${port} \\S+ 01 `)

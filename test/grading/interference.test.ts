@@ -13,7 +13,9 @@ const taking = (capture = flushedCapture()) =>
     ({ interferes }) => interferes,
   )
 
-/** The node with a rule on top of a chain of another table, which is put there where it is missing. */
+/**
+ * The node with a rule on top of a chain of another table, which is put there where it is missing.
+ */
 const withRule = (table: string, rule: string) =>
   breakFile(flushedCapture(), NODE, 'iptables-save', (text) => {
     const chain = rule.split(' ')[1]

@@ -3,7 +3,10 @@ import type { Capabilities, Cluster, KubeClient } from '../../cluster/driver.ts'
 import { LiveCluster } from '../../grading/live-cluster.ts'
 import { LIKE_EMBEDDED, madeCluster } from '../cluster/made-cluster.ts'
 
-/** What a cluster that exists only in a test answers; it has no machine and no API server for anything else. */
+/**
+ * What a cluster that exists only in a test answers; it has no machine and no API server for
+ * anything else.
+ */
 export interface MadeAnswers {
   /** What a script prints on every node. */
   node?: () => string

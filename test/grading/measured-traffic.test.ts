@@ -42,7 +42,10 @@ const snapshot = new Snapshot({
   nodes: [{ name: 'worker', files: new Map() }],
 })
 const place = { client, node: snapshot.node('worker') }
-/** The client Pod's requests, answered with these lines: the one to a ClusterIP, then the one to the node's own address. */
+/**
+ * The client Pod's requests, answered with these lines: the one to a ClusterIP, then the one to the
+ * node's own address.
+ */
 const answers = (...lines: string[]) => madeLiveCluster({ pod: () => `${lines.shift()}\n` })
 const own = '#request\t0\t200\t40002\t1\t0\t\tagent of worker'
 

@@ -1,4 +1,5 @@
-// The last line of a failure: a command that comes from the difference, or the step's hints where the command would be the solution.
+// The last line of a failure: a command that comes from the difference, or the step's hints where
+// the command would be the solution.
 
 import { describe, expect, test } from 'vitest'
 import * as z from 'zod'

@@ -1,4 +1,5 @@
-// The steps of lab 7 that kind is needed for, on listings that a kernel gave: what passes, and what one broken node says.
+// The steps of lab 7 that kind is needed for, on listings that a kernel gave: what passes, and what
+// one broken node says.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -126,7 +127,10 @@ function contextOf({
   }
 }
 
-/** What a check says: the node and the finding of a failure, the reason where it can't be asked, or `passed`. */
+/**
+ * What a check says: the node and the finding of a failure, the reason where it can't be asked, or
+ * `passed`.
+ */
 async function outputOf(check: Check, scene: Scene): Promise<string> {
   try {
     await check(contextOf(scene))

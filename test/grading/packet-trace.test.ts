@@ -13,7 +13,10 @@ const NODE = 'k8s-guide-worker'
 const NODES = ['k8s-guide-control-plane', NODE, 'k8s-guide-worker2']
 const pod: Sender = { pod: '10.244.1.250' }
 
-/** Where a packet to the Service web ends on the worker, by a capture with some lines of a file taken out or changed. */
+/**
+ * Where a packet to the Service web ends on the worker, by a capture with some lines of a file
+ * taken out or changed.
+ */
 function endOn(
   capture: Capture,
   file: string,

@@ -8,7 +8,9 @@ export const kindCapture = (stage: string) =>
 
 let known: Capture | undefined
 
-/** A genuine cluster in IPVS mode, with what iptables mode left taken out as `make flush-nat` does. */
+/**
+ * A genuine cluster in IPVS mode, with what iptables mode left taken out as `make flush-nat` does.
+ */
 export function flushedCapture(): Capture {
   known ??= flushed(readCaptureFolder(kindCapture('ipvs-kernel-3-flushed-and-used')))
   return known

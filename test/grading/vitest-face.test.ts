@@ -12,7 +12,10 @@ const SPEC = 'checks/02-ipvs.check.ts'
 const CAPTURE = kindCapture('ipvs-kernel-3-flushed-and-used')
 const titleOf = (id: string) => readLab(2).steps.find((step) => step.id === id)?.title ?? ''
 
-/** Runs vitest as its user does: as a process of its own, that knows nothing of the vitest that runs this test. */
+/**
+ * Runs vitest as its user does: as a process of its own, that knows nothing of the vitest that runs
+ * this test.
+ */
 function vitest(
   args: string[],
   env: Record<string, string> = {},

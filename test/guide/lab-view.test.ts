@@ -40,7 +40,8 @@ test('the page introduces a lab in its own words, and keeps what is true of the 
   expect(introOf(1)).toContain('A <strong>prediction</strong> is asked before the commands')
   expect(introOf(4)).toContain('The kernel needs IPVS')
   expect(introOf(5)).toMatch(/<em>Reset<\/em> starts over; it also deletes every rule/)
-  // Of lab 8's commands the text names only the one that hands in, for which the page has no button.
+  // Of lab 8's commands the text names only the one that hands in, for which the page has no
+  // button.
   expect([...introOf(8).matchAll(/<p>.*?<\/p>/gs)].join().match(/<code>make .*?<\/code>/g)).toEqual(
     ['<code>make submit LAB=8</code>'],
   )

@@ -2,7 +2,10 @@ import { spawn } from '@lydell/node-pty'
 import { expect, test } from 'vitest'
 import { showLastOutput } from '../../guide/server/last-output.ts'
 
-/** What is shown of a shell whose output nobody reads until node-pty gives up, 200 ms after its exit. */
+/**
+ * What is shown of a shell whose output nobody reads until node-pty gives up, 200 ms after its
+ * exit.
+ */
 async function shownOfUnread(command: string): Promise<string> {
   const pty = spawn('/bin/sh', ['-c', command], { cols: 80, rows: 24 })
   let shown = ''

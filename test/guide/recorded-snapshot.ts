@@ -27,7 +27,10 @@ function filesAt(mode: string, scenario: string): Map<string, string> {
   ])
 }
 
-/** A cluster of one node as a genuine kube-proxy 1.30.3 left it, with its iptables edited and `more` files. */
+/**
+ * A cluster of one node as a genuine kube-proxy 1.30.3 left it, with its iptables edited and `more`
+ * files.
+ */
 export function recordedSnapshot(
   mode: string,
   scenario: string,

@@ -1,4 +1,5 @@
-// When the packet of a step is drawn: its reads are answered by hand, so that the test chooses their order.
+// When the packet of a step is drawn: its reads are answered by hand, so that the test chooses
+// their order.
 
 import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'

@@ -195,7 +195,8 @@ test('what a shell printed last is shown, also where the server reads it after t
   page.type('echo re$((1))ady\r')
   await page.shows('re1ady')
   page.type('seq 3000; echo la$((0))st; exit\r')
-  // Nothing is read meanwhile: a terminal holds a few thousand bytes, the rest waits in the shell or in the kernel.
+  // Nothing is read meanwhile: a terminal holds a few thousand bytes, the rest waits in the shell
+  // or in the kernel.
   spawnSync('sleep', ['0.3'])
   await page.shows('has ended with exit code 0')
   expect(page.output).toMatch(/\r\n3000\r\nla0st\r\n/)

@@ -5,7 +5,10 @@ import type { EngineCall, EnginePhase } from '../cluster/recorded-engine.ts'
 
 const PROGRAM = join(import.meta.dirname, 'record-engine.pl')
 
-/** Puts a recording docker and kind before the genuine ones, and keeps what they printed, phase by phase. */
+/**
+ * Puts a recording docker and kind before the genuine ones, and keeps what they printed, phase by
+ * phase.
+ */
 export class EngineRecorder {
   readonly #folder: string
   readonly #project: string
@@ -52,14 +55,20 @@ export class EngineRecorder {
   }
 }
 
-/** Programs for a container are no part of the question, and much of what an image's description holds is of this machine. */
+/**
+ * Programs for a container are no part of the question, and much of what an image's description
+ * holds is of this machine.
+ */
 const portable = (call: EngineCall): EngineCall => ({
   ...call,
   words: call.words.map((word) => (word.includes('\n') ? '<program>' : word)),
   stdout: call.words[0] === 'image' && call.words.length === 3 ? '[]\n' : call.stdout,
 })
 
-/** A program that waits asks the same again and again: of equal answers in a row the first is enough. */
+/**
+ * A program that waits asks the same again and again: of equal answers in a row the first is
+ * enough.
+ */
 function changing(calls: EngineCall[]): EngineCall[] {
   const last = new Map<string, string>()
   return calls.filter(({ program, words, ...answer }) => {

@@ -1,4 +1,5 @@
-// One genuine kind cluster from `make up` to `make down`. Which modes can be tried depends on the kernel under the engine.
+// One genuine kind cluster from `make up` to `make down`. Which modes can be tried depends on the
+// kernel under the engine.
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -75,7 +76,9 @@ const containerIds = async () =>
   ).stdout
 const modeAsked = async () => readMode((await readConfigConf(await kubeClient(cluster))).text).mode
 
-/** Takes a capture and says where nodes differ from what kube-proxy is expected to program there. */
+/**
+ * Takes a capture and says where nodes differ from what kube-proxy is expected to program there.
+ */
 async function captureDiffers(as: string, mode: KubeProxyMode): Promise<string[]> {
   const target = join(folder, as)
   await done(['capture'], { DIR: target })

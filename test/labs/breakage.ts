@@ -9,7 +9,10 @@ export interface Breakage<Facts> {
   repair?: (facts: Facts) => string
 }
 
-/** The breakages of a table: step → what is broken → shell text, or an object with it, its repair and other options. */
+/**
+ * The breakages of a table: step → what is broken → shell text, or an object with it, its repair
+ * and other options.
+ */
 export function listBreakages<Facts, Options = object>(
   table: Record<
     string,

@@ -1,6 +1,6 @@
-// The causal sentences of the debriefs of lab 8: on nodes of genuine kube-proxies the cause is added or removed, and a
-// packet is traced. Sentences about conntrack, kernel settings and processes are proved by the incidents themselves
-// (test/labs/lab-8.test.ts).
+// The causal sentences of the debriefs of lab 8: on nodes of genuine kube-proxies the cause is
+// added or removed, and a packet is traced. Sentences about conntrack, kernel settings and
+// processes are proved by the incidents themselves (test/labs/lab-8.test.ts).
 
 import { describe, expect, test } from 'vitest'
 import type { NodeState } from '../../dataplane/node-state.ts'
@@ -156,7 +156,8 @@ test('stale-reject: packets of Pods pass no REJECT rule on their way to IPVS, th
   const now = recorded('ipvs', 'web-nodeport')
   const port = nodePortOf(old)
   const reject = `-p tcp -m addrtype --dst-type LOCAL -m tcp --dport ${port.split(':')[1]} -j REJECT --reject-with icmp-port-unreachable`
-  // The chains of iptables mode stay, with the rules of a night without endpoints, and IPVS mode adds its own jumps.
+  // The chains of iptables mode stay, with the rules of a night without endpoints, and IPVS mode
+  // adds its own jumps.
   const filter = new Map(old.iptables.get('filter'))
   const [first] = filter.get('INPUT')?.rules ?? []
   const external = filter.get('KUBE-EXTERNAL-SERVICES')

@@ -5,7 +5,10 @@ import { timeoutScale, waitFor } from '../../host/wait.ts'
 
 const COLOURS = /\x1b\[[\d;]*m/g
 
-/** A command in a terminal of its own, by script(1), and what it has printed since a line was typed last. */
+/**
+ * A command in a terminal of its own, by script(1), and what it has printed since a line was typed
+ * last.
+ */
 export class GuidePty {
   readonly #child: ChildProcessWithoutNullStreams
   #typedAt = 0
@@ -35,7 +38,10 @@ export class GuidePty {
     return this.output.slice(this.#typedAt).replace(COLOURS, '').replaceAll('\r\n', '\n')
   }
 
-  /** Waits until something is printed; a sentence may go on in the next line. Returns what was printed, as one line. */
+  /**
+   * Waits until something is printed; a sentence may go on in the next line. Returns what was
+   * printed, as one line.
+   */
   async shows(what: string, seconds = 60): Promise<string> {
     const text = () => this.printed.replace(/\s+/g, ' ')
     await this.#until(what, seconds, () => text().includes(what))

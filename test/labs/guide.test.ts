@@ -59,7 +59,10 @@ async function typedAt(lab: LabDefinition, id: string): Promise<{ task: Fence[];
   }
 }
 
-/** Works through the text of a step while the guide runs, and returns the output of the task's commands. */
+/**
+ * Works through the text of a step while the guide runs, and returns the output of the task's
+ * commands.
+ */
 async function workOn(number: number, id: string): Promise<string> {
   const lab = readLab(number)
   const { task, seen } = await typedAt(lab, id)
@@ -91,7 +94,10 @@ afterAll(async () => {
 const lines = (text: string, pattern: RegExp) =>
   text.split('\n').filter((line) => pattern.test(line))
 
-/** Solves the steps of a lab before one, as a learner who has left the guide there, and sets the variables of their text. */
+/**
+ * Solves the steps of a lab before one, as a learner who has left the guide there, and sets the
+ * variables of their text.
+ */
 async function solveUntil(number: number, id: string): Promise<void> {
   const lab = readLab(number)
   const before = lab.steps.slice(
@@ -144,7 +150,8 @@ describe('lab 2 with the guide open, continued at step 13', () => {
       )
     let output = outputs.get('conntrack') ?? ''
     const [before = 0, after = 0] = counted(output)
-    // kube-proxy has rewritten its chains in between, as it does at every sync. The text says what to do: another request.
+    // kube-proxy has rewritten its chains in between, as it does at every sync. The text says what
+    // to do: another request.
     if (after < before) {
       const { task } = await typedAt(readLab(2), 'conntrack')
       output = await typeAll(task.filter(({ commands }) => commands.includes('LOOK=')))
@@ -164,7 +171,8 @@ describe('lab 2 with the guide open, continued at step 13', () => {
     guide.type()
     expect(await guide.exitCode()).toBe(0)
     expect(guide.output).not.toContain('make: ***')
-    // Nothing but colours: no cursor is moved, no line cleared. Before the first step, progress is shown in one line.
+    // Nothing but colours: no cursor is moved, no line cleared. Before the first step, progress is
+    // shown in one line.
     const fromStep = guide.output.slice(guide.output.indexOf('step 13 of'))
     expect(fromStep.replace(/\x1b\[[\d;]*m/g, '')).not.toContain('\x1b')
   })

@@ -1,5 +1,5 @@
-// One thing broken on one node of a cluster on which lab 1 is solved, by the step that must fail. The tables of iptables are restored
-// after each; a repair undoes what else was changed.
+// One thing broken on one node of a cluster on which lab 1 is solved, by the step that must fail.
+// The tables of iptables are restored after each; a repair undoes what else was changed.
 
 import { deleteRules, editTable, listBreakages } from './breakage.ts'
 
@@ -16,7 +16,9 @@ export interface BreakageEnvironment {
 export const breakages = listBreakages<
   BreakageEnvironment,
   {
-    /** Made on the node of the client (with the probes), of the Pod mirror, or on one with neither. */
+    /**
+     * Made on the node of the client (with the probes), of the Pod mirror, or on one with neither.
+     */
     at: 'client' | 'mirror' | 'other'
   }
 >({

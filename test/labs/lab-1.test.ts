@@ -1,4 +1,5 @@
-// Lab 1 end to end on the embedded cluster: fails unsolved, passes solved, fails again for each single breakage.
+// Lab 1 end to end on the embedded cluster: fails unsolved, passes solved, fails again for each
+// single breakage.
 
 import { describe, expect, test } from 'vitest'
 import { webChain } from '../../checks/01-iptables/service-chains.ts'
@@ -110,7 +111,10 @@ describe('causal sentences of the text', () => {
   })
 })
 
-/** Judges a step on what a breakage of this node can show; the step that sends requests needs all the nodes. */
+/**
+ * Judges a step on what a breakage of this node can show; the step that sends requests needs all
+ * the nodes.
+ */
 const judged = async (step: string, node: string) =>
   own.judged(step, step === 'three-ways' ? await own.snapshot() : await own.snapshotOf([node]))
 

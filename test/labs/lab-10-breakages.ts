@@ -1,5 +1,5 @@
-// One thing broken on one node while a step of lab 10 is solved and not yet graded: the step must fail. The tables of iptables are
-// restored after each.
+// One thing broken on one node while a step of lab 10 is solved and not yet graded: the step must
+// fail. The tables of iptables are restored after each.
 
 import { deleteRules, editTable, listBreakages } from './breakage.ts'
 

@@ -1,5 +1,6 @@
-// Step weight of lab 10, typed as in its text: its connection must not lead to a Pod that ends. Where kube-proxy had not followed the rollout
-// yet, in 3 of 8 runs on two busy cores, it led to one of those that were replaced, and the text deleted that one.
+// Step weight of lab 10, typed as in its text: its connection must not lead to a Pod that ends.
+// Where kube-proxy had not followed the rollout yet, in 3 of 8 runs on two busy cores, it led to
+// one of those that were replaced, and the text deleted that one.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Cluster } from '../../cluster/driver.ts'

@@ -1,5 +1,6 @@
-// Lab 10 end to end on the embedded cluster: fails unsolved, and step by step: fails broken, passes solved. Its steps are about moments,
-// so each is broken while it is solved and the grader has not seen it pass.
+// Lab 10 end to end on the embedded cluster: fails unsolved, and step by step: fails broken, passes
+// solved. Its steps are about moments, so each is broken while it is solved and the grader has not
+// seen it pass.
 
 import { describe, expect, test } from 'vitest'
 import { shopClient, shopService } from '../../checks/10-connections/shop.ts'
@@ -35,7 +36,10 @@ const asksOnly = new Set(['naive', 'pinned'])
 /** Pods with the hook of linger.yaml end minutes later. */
 const SOON_SECONDS = 60
 
-/** No other Pod of shop ends any more, and every node holds what follows from the objects: kube-proxy writes nothing. */
+/**
+ * No other Pod of shop ends any more, and every node holds what follows from the objects:
+ * kube-proxy writes nothing.
+ */
 const settled = (id: string) =>
   waitFor('every node to follow', 40_000, async () => {
     const snapshot = await own.snapshot()

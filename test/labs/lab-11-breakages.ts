@@ -1,5 +1,5 @@
-// One thing broken while a step of lab 11 is solved and not yet graded: the step must fail. The tables of iptables are restored after
-// each; a repair undoes what else was changed.
+// One thing broken while a step of lab 11 is solved and not yet graded: the step must fail. The
+// tables of iptables are restored after each; a repair undoes what else was changed.
 
 import { type Breakage, deleteRules, editTable, listBreakages } from './breakage.ts'
 
@@ -10,7 +10,9 @@ export interface BreakageEnvironment {
   client: string
   /** ClusterIP of web. */
   web: string
-  /** Pods of web at the beginning: beside each client, and the other one in the first client's zone. */
+  /**
+   * Pods of web at the beginning: beside each client, and the other one in the first client's zone.
+   */
   ownPod: string
   zonePod: string
   farPod: string

@@ -1,5 +1,6 @@
-// Lab 11 end to end on the embedded cluster: fails unsolved, and step by step: fails broken, passes solved. Its steps are about moments,
-// so each is broken while it is solved and the grader has not seen it pass.
+// Lab 11 end to end on the embedded cluster: fails unsolved, and step by step: fails broken, passes
+// solved. Its steps are about moments, so each is broken while it is solved and the grader has not
+// seen it pass.
 
 import { describe, expect, test } from 'vitest'
 import { resetLab } from '../../course/lab-solution.ts'

@@ -1,5 +1,5 @@
-// One thing broken on one node of a cluster on which lab 2 is solved, by the step that must fail. A breakage without a repair is undone
-// by restoring the tables of iptables.
+// One thing broken on one node of a cluster on which lab 2 is solved, by the step that must fail. A
+// breakage without a repair is undone by restoring the tables of iptables.
 
 import { deleteRule, editTable, listBreakages } from './breakage.ts'
 
@@ -127,7 +127,8 @@ export const breakages = listBreakages<
       break: 'ipvsadm -A -t 10.96.200.200:80 -s rr',
       repair: 'ipvsadm -D -t 10.96.200.200:80 2>/dev/null || true',
     },
-    // kube-proxy's own sync may put it back at the same moment; that the node is whole is waited for afterwards.
+    // kube-proxy's own sync may put it back at the same moment; that the node is whole is waited
+    // for afterwards.
     'a virtual server of the node port is deleted': {
       break: ({ nodePort }) =>
         `ipvsadm -Sn | grep ":${nodePort} " >/run/broken-servers; ipvsadm -Sn | awk '/^-A .*:${nodePort} / {print "-D", $2, $3}' | ipvsadm -R`,
@@ -154,7 +155,8 @@ export const breakages = listBreakages<
     },
   },
   'node-port': {
-    // The one with the fewest connections: scheduler lc passes over a backend that still has more than the others.
+    // The one with the fewest connections: scheduler lc passes over a backend that still has more
+    // than the others.
     'a backend is behind a black hole, the others are not': {
       break: ({ nodePort }) =>
         `ipvsadm -Ln | awk '/^TCP/ {on = $2 ~ /^172\\.18\\..*:${nodePort}$/} on && /->/ {split($2, a, ":"); print $5 * 256 + $6, a[1]}' |
@@ -176,7 +178,8 @@ export const breakages = listBreakages<
       break: 'echo 0 >/proc/sys/net/ipv4/ip_forward',
       repair: 'echo 1 >/proc/sys/net/ipv4/ip_forward',
     },
-    // Last: connections that were cut keep their real servers busy, which scheduler lc passes over afterwards.
+    // Last: connections that were cut keep their real servers busy, which scheduler lc passes over
+    // afterwards.
     'a part of what a node sends is lost': {
       eitherEnd: true,
       break: 'tc qdisc add dev eth0 root netem loss 20%',

@@ -1,4 +1,5 @@
-// Lab 2 end to end on the embedded cluster: fails unsolved, passes solved, fails again for each single breakage.
+// Lab 2 end to end on the embedded cluster: fails unsolved, passes solved, fails again for each
+// single breakage.
 
 import { describe, expect, test } from 'vitest'
 import { configOf } from '../../grading/evaluate.ts'
@@ -38,7 +39,10 @@ test('solved by the reference solution: every step passes, one by one and all to
   }
 })
 
-/** Judges a step, and those that are judged quickly beside it, on what a breakage of this node can show; steps that send requests need all the nodes. */
+/**
+ * Judges a step, and those that are judged quickly beside it, on what a breakage of this node can
+ * show; steps that send requests need all the nodes.
+ */
 async function judged(step: string, node: string): Promise<StepOutcome | undefined> {
   const only = [...new Set([...quickSteps, step])]
   const snapshot = requestSteps.includes(step) ? await own.snapshot() : await own.snapshotOf([node])
@@ -73,7 +77,8 @@ describe('what the text says about causes', () => {
   test('an old REJECT rule in filter rejects requests of Pods and other machines to a node port, and none to a ClusterIP', async () => {
     const { web, nodePort, clientNode } = environment
     const address = (await own.bench.nodes()).find(({ name }) => name === clientNode)?.address ?? ''
-    // The jumps and rules that iptables mode writes for a Service without endpoints (proxier.go, filter table).
+    // The jumps and rules that iptables mode writes for a Service without endpoints (proxier.go,
+    // filter table).
     const leftovers = [
       'iptables -N OLD-SERVICES; iptables -N OLD-EXTERNAL',
       'for CHAIN in OUTPUT FORWARD; do iptables -A $CHAIN -m conntrack --ctstate NEW -j OLD-SERVICES; done',
@@ -136,7 +141,8 @@ describe('what the text says about causes', () => {
     expect([...new Set(statuses.trim().split(' '))].sort()).toEqual(['000', '200'])
   })
 
-  // The debrief of incident internal-policy, the card of lab 11 and the first question of lab 8 name this difference.
+  // The debrief of incident internal-policy, the card of lab 11 and the first question of lab 8
+  // name this difference.
   test('internalTrafficPolicy Local refuses on a node without a Pod, and answers there once the Service has a node port', async () => {
     const { clientNode } = environment
     const { backends } = webService(await own.snapshot())

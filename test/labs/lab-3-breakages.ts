@@ -1,5 +1,6 @@
-// One thing broken on a worker, or on the control plane, of a cluster on which lab 3 is solved, by the steps that must fail. A breakage
-// without a repair is undone by restoring the tables of iptables.
+// One thing broken on a worker, or on the control plane, of a cluster on which lab 3 is solved, by
+// the steps that must fail. A breakage without a repair is undone by restoring the tables of
+// iptables.
 
 import { deleteRule, listBreakages } from './breakage.ts'
 
@@ -14,7 +15,10 @@ export interface OutsideEnvironment {
   exposed: string
 }
 
-/** A foreign rule that drops packets before any rule of a Service; its table may not be there to be restored. */
+/**
+ * A foreign rule that drops packets before any rule of a Service; its table may not be there to be
+ * restored.
+ */
 const raw = (action: '-I' | '-D', match: string) =>
   `iptables -t raw ${action} PREROUTING ${match} -j DROP`
 

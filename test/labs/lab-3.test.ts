@@ -1,4 +1,5 @@
-// Lab 3 end to end on the embedded cluster: fails unsolved, passes solved, fails again for each single breakage.
+// Lab 3 end to end on the embedded cluster: fails unsolved, passes solved, fails again for each
+// single breakage.
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { resetLab } from '../../course/lab-solution.ts'
@@ -92,7 +93,8 @@ describe('one thing broken on one node', () => {
     const { services } = objectsOf(await own.snapshot())
     const find = (service: string) => services.find((one) => one.name === service)
     const { outcomes } = await judge(spec, own.source)
-    // What was never solved can not be broken: with -t alone each breakage would seem to be noticed.
+    // What was never solved can not be broken: with -t alone each breakage would seem to be
+    // noticed.
     expect(verdictsOf(outcomes)).toEqual(passed(lab.steps))
     environment.nodePort = find('web-np')?.ports[0]?.nodePort ?? 0
     environment.balanced.address = find('web-lb')?.loadBalancerIngress[0]?.ip ?? ''

@@ -58,7 +58,8 @@ export const breakages: Breakage[] = [
   },
   {
     ...{ what: 'a real server drops what arrives', step: 'nat', at: 'worker', noticed: 'director' },
-    // The node's own readiness probe comes by lo: without it the Pod would be no real server for the next test, either.
+    // The node's own readiness probe comes by lo: without it the Pod would be no real server for
+    // the next test, either.
     break: 'iptables -I INPUT ! -i lo -p tcp --dport 8090 -j DROP',
     repair: 'iptables -D INPUT ! -i lo -p tcp --dport 8090 -j DROP',
   },
@@ -124,7 +125,10 @@ export const breakages: Breakage[] = [
   },
 ]
 
-/** A virtual server (or two) whose scheduler is swapped after the snapshot, so that only the measurement can show it. */
+/**
+ * A virtual server (or two) whose scheduler is swapped after the snapshot, so that only the
+ * measurement can show it.
+ */
 export interface Swap {
   step: string
   services: string[]

@@ -1,5 +1,6 @@
-// Lab 4 end to end on the embedded cluster: fails unsolved, passes solved, fails again for each single breakage, and for each
-// scheduler that is not the one it should be, by what is measured alone.
+// Lab 4 end to end on the embedded cluster: fails unsolved, passes solved, fails again for each
+// single breakage, and for each scheduler that is not the one it should be, by what is measured
+// alone.
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { resetLab } from '../../course/lab-solution.ts'

@@ -1,5 +1,5 @@
-// One thing broken while a step of lab 5 is solved and not yet graded: the step must fail. The tables of iptables are restored after
-// each; a repair undoes what else was changed.
+// One thing broken while a step of lab 5 is solved and not yet graded: the step must fail. The
+// tables of iptables are restored after each; a repair undoes what else was changed.
 
 import { type Breakage, deleteRules, editTable, listBreakages } from './breakage.ts'
 

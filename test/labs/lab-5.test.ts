@@ -1,5 +1,6 @@
-// Lab 5 end to end on the embedded cluster: fails unsolved, and step by step: fails broken, passes solved. Its steps are about
-// moments, so each is broken while it is solved and the grader has not seen it pass.
+// Lab 5 end to end on the embedded cluster: fails unsolved, and step by step: fails broken, passes
+// solved. Its steps are about moments, so each is broken while it is solved and the grader has not
+// seen it pass.
 
 import { describe, expect, test } from 'vitest'
 import { readDaemonSet } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
@@ -84,7 +85,8 @@ test('at the end every step holds, and a capture earns what needs neither reques
   expect(outcomes.filter(({ verdict }) => verdict !== 'passed')).toEqual([])
   const offline = await judgeRound(spec, snapshot, undefined)
   expect(offline.filter(({ verdict }) => verdict === 'could not check')).toEqual([])
-  // What needs requests or another moment, and what the shop of the incident has changed; a step about the nodes' state is not here.
+  // What needs requests or another moment, and what the shop of the incident has changed; a step
+  // about the nodes' state is not here.
   const notInCapture = [
     ...['closed', 'forward-rule', 'exposed', 'gained-addresses'],
     ...['not-asked', 'either-mode', 'own-filter', 'bound'],

@@ -1,6 +1,7 @@
-// Lab 6 on the embedded cluster: fails unsolved, is measured for real in both modes, and fails with one thing altered in the run.
-// Shapes of a small run on a busy machine may be hidden by noise: that must be trouble, never a failure. That a wrong shape fails is
-// proved without a kernel (test/grading/scale.test.ts).
+// Lab 6 on the embedded cluster: fails unsolved, is measured for real in both modes, and fails with
+// one thing altered in the run. Shapes of a small run on a busy machine may be hidden by noise:
+// that must be trouble, never a failure. That a wrong shape fails is proved without a kernel
+// (test/grading/scale.test.ts).
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,5 +1,6 @@
-// One thing broken while a step of lab 7 is solved and not yet graded: the step must fail. The tables of iptables, or kube-proxy's of
-// nf_tables, are restored after each; a repair undoes what else was changed.
+// One thing broken while a step of lab 7 is solved and not yet graded: the step must fail. The
+// tables of iptables, or kube-proxy's of nf_tables, are restored after each; a repair undoes what
+// else was changed.
 
 import { type Breakage, editTable, listBreakages } from './breakage.ts'
 

@@ -1,4 +1,5 @@
-// The questions of lab 7 that choose from a list cannot be guessed: each wrong try costs a third, on the recorded solved cluster.
+// The questions of lab 7 that choose from a list cannot be guessed: each wrong try costs a third,
+// on the recorded solved cluster.
 
 import { beforeAll, expect, test } from 'vitest'
 import { judgeRound } from '../../grading/judge.ts'

@@ -1,4 +1,5 @@
-// Every command in labs/07-before-and-after/README.md is typed, in order, and works. Without NAT in nf_tables there is no map to count.
+// Every command in labs/07-before-and-after/README.md is typed, in order, and works. Without NAT in
+// nf_tables there is no map to count.
 
 import { typeText } from './typed-text.ts'
 

@@ -1,5 +1,6 @@
-// Lab 7 end to end on the embedded cluster: fails unsolved, and step by step: fails broken, passes solved. It runs on this machine's own
-// kernel, which has mode nftables; where namespaces are forbidden, on User-Mode Linux, where that is not applicable, solved or not.
+// Lab 7 end to end on the embedded cluster: fails unsolved, and step by step: fails broken, passes
+// solved. It runs on this machine's own kernel, which has mode nftables; where namespaces are
+// forbidden, on User-Mode Linux, where that is not applicable, solved or not.
 
 import { describe, expect, test } from 'vitest'
 import { hostKernelTrouble } from '../../embedded/index.ts'
@@ -38,7 +39,10 @@ async function readEnvironment(): Promise<BreakageEnvironment> {
   return { node, other, web, deaf, pod: healthy[0]?.address ?? '' }
 }
 
-/** Every node holds what this mode programs; what another mode left beside its tables is not looked at. */
+/**
+ * Every node holds what this mode programs; what another mode left beside its tables is not looked
+ * at.
+ */
 async function settled(mode: 'iptables' | 'nftables'): Promise<void> {
   await waitFor('every node to follow', 20_000, async () => {
     const { nodes } = await own.snapshot()

@@ -1,4 +1,5 @@
-// Lab 8 on one embedded cluster: each incident shows its symptom, a wrong fix is refused, the right one passes.
+// Lab 8 on one embedded cluster: each incident shows its symptom, a wrong fix is refused, the right
+// one passes.
 
 import { createHash } from 'node:crypto'
 import { beforeAll, describe, expect, test, vi } from 'vitest'
@@ -84,7 +85,9 @@ test('unsolved: no step passes while nothing is open', async () => {
   ).toEqual(['failed', 'failed', 'failed', 'not yet', 'not yet'])
 })
 
-/** All of them by `make test-incidents`; else a quarter of each mode's, another one with each SEED. */
+/**
+ * All of them by `make test-incidents`; else a quarter of each mode's, another one with each SEED.
+ */
 const { SEED, INCIDENTS } = process.env
 const first = SEED
   ? Number.parseInt(createHash('sha256').update(SEED).digest('hex').slice(0, 8), 16)

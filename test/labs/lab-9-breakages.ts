@@ -1,5 +1,6 @@
-// One thing broken on one node while a step of lab 9 is solved and not yet graded: the step must fail. Nothing of it concerns the requests of
-// the clients, whose losses the lab counts: kube-dns, which they do not ask, has lost something, or is left over.
+// One thing broken on one node while a step of lab 9 is solved and not yet graded: the step must
+// fail. Nothing of it concerns the requests of the clients, whose losses the lab counts: kube-dns,
+// which they do not ask, has lost something, or is left over.
 
 import { type Breakage, deleteRule, listBreakages } from './breakage.ts'
 

@@ -1,5 +1,6 @@
-// Lab 9 end to end on the embedded cluster: fails unsolved, and step by step: fails with one thing broken on one node, passes solved. A lost
-// request is shown with its client, target and time, and what the text says about connections that need IPVS is tried.
+// Lab 9 end to end on the embedded cluster: fails unsolved, and step by step: fails with one thing
+// broken on one node, passes solved. A lost request is shown with its client, target and time, and
+// what the text says about connections that need IPVS is tried.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -132,7 +133,10 @@ test('a request that is lost is shown with its client, target and time', async (
   await own.bench.onNode(node, `iptables -D ${rule}`)
 })
 
-/** Of so many connections that choose one of two endpoints anew, all choose the same again once in 4,096 times. */
+/**
+ * Of so many connections that choose one of two endpoints anew, all choose the same again once in
+ * 4,096 times.
+ */
 const HELD = 12
 
 test('connections that the node opened since stop with what IPVS mode left, and of those that a Pod opened before the ones that change their endpoint; those of Pods since then go on', async () => {
@@ -147,7 +151,10 @@ test('connections that the node opened since stop with what IPVS mode left, and 
       ['perl', '-e', HELD_REQUESTS, `${clusterIP}:80`, `${HELD}`, STOP],
       { timeoutMs: 320_000 },
     ).then(({ stdout }) => stdout.trim().split('\n').sort())
-  /** The established connections to web in the network of the Pod, and in that of the node. No other client calls web. */
+  /**
+   * The established connections to web in the network of the Pod, and in that of the node. No other
+   * client calls web.
+   */
   const established = async () => {
     const count = `ss -Htn state established dst ${clusterIP} | grep -c . || true`
     const outputs = [bench.inPod(inPod.name, count), bench.onNode(onNode.node, count)]

@@ -16,7 +16,10 @@ import { Snapshot } from '../../grading/snapshot.ts'
 import { silent } from '../../host/progress.ts'
 import { alteredCluster } from '../altered-cluster.ts'
 
-/** What the tests of one lab have for themselves: its parts and, from the first test on, an embedded cluster of their own. */
+/**
+ * What the tests of one lab have for themselves: its parts and, from the first test on, an embedded
+ * cluster of their own.
+ */
 export class LabTest {
   readonly lab: LabDefinition
   readonly spec: LabSpec
@@ -40,8 +43,8 @@ export class LabTest {
   }
 
   /**
-   * Registers that an embedded cluster is booted before the tests of this file, brought to the lab's starting state unless
-   * `asBooted`, and gone after them.
+   * Registers that an embedded cluster is booted before the tests of this file, brought to the
+   * lab's starting state unless `asBooted`, and gone after them.
    */
   static async of(number: number, { asBooted = false } = {}): Promise<LabTest> {
     const lab = readLab(number)
@@ -88,7 +91,10 @@ export class LabTest {
       expect((await this.judged(id, snapshot))?.verdict, id).toBe(verdictOf(id))
   }
 
-  /** Plays the reference solution and expects that every step passes, one by one and all together. Returns the snapshot of the end. */
+  /**
+   * Plays the reference solution and expects that every step passes, one by one and all together.
+   * Returns the snapshot of the end.
+   */
   async expectSolved(): Promise<Snapshot> {
     const { lab, spec, source } = this
     expect(verdictsOf(await playSteps(this, lab.steps))).toEqual(passed(lab.steps))
@@ -97,7 +103,10 @@ export class LabTest {
     return snapshot
   }
 
-  /** Breaks something on a node, does some work, and puts back what was broken: by default the tables of iptables. */
+  /**
+   * Breaks something on a node, does some work, and puts back what was broken: by default the
+   * tables of iptables.
+   */
   async whileBroken<Result>(
     node: string,
     script: string,
@@ -112,7 +121,10 @@ export class LabTest {
     }
   }
 
-  /** Runs a script on a node in a shell that waits there, which takes a tenth of the time of `make exec`. */
+  /**
+   * Runs a script on a node in a shell that waits there, which takes a tenth of the time of
+   * `make exec`.
+   */
   async #onNode(node: string, script: string): Promise<void> {
     const { exitCode, stderr } = await runOnNode(this.cluster, node, script)
     if (exitCode !== 0)
@@ -123,7 +135,9 @@ export class LabTest {
 /** Shell text: puts back the tables of iptables that `whileBroken` has saved. */
 export const RESTORE = 'iptables-restore -c </run/tables'
 
-/** Registers the test that a lab's steps fail before they are solved, questions with a wrong answer. */
+/**
+ * Registers the test that a lab's steps fail before they are solved, questions with a wrong answer.
+ */
 export const testUnsolved = (own: LabTest, wrongAnswer?: string): void =>
   test('unsolved: no step passes, alone or with the others, nor does a question with a wrong answer', async () => {
     if (wrongAnswer !== undefined)
@@ -132,8 +146,8 @@ export const testUnsolved = (own: LabTest, wrongAnswer?: string): void =>
   })
 
 /**
- * Has each kube-proxy that starts from now on sync only when an object changes (`syncPeriod`, 30 s by default): a periodic sync
- * repairs what a test has just broken.
+ * Has each kube-proxy that starts from now on sync only when an object changes (`syncPeriod`, 30 s
+ * by default): a periodic sync repairs what a test has just broken.
  */
 export const syncOnlyOnChange = (bench: LabBench): Promise<void> =>
   bench.editKubeProxyConfig((text) => text.replaceAll(/syncPeriod: 0s/g, 'syncPeriod: 1h'))

@@ -1,5 +1,6 @@
-// A player who runs every command of a lab's text and answers nothing gets few points, one who runs only its make targets fewer.
-// `make test-lab LAB=3` plays one lab; without LAB all labs are played.
+// A player who runs every command of a lab's text and answers nothing gets few points, one who runs
+// only its make targets fewer. `make test-lab LAB=3` plays one lab; without LAB all labs are
+// played.
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Cluster } from '../../cluster/driver.ts'

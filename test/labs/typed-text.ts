@@ -13,9 +13,9 @@ import { timeoutScale } from '../../host/wait.ts'
 const timeoutOf = (seconds: number) => seconds * 1000 * timeoutScale()
 
 /**
- * Registers a test for every fence and blockquote of a lab's text: all of them are typed into one shell, in order, on a
- * cluster of their own.
- * `allowedFailure` matches the output of a fence that may fail because of the machine.
+ * Registers a test for every fence and blockquote of a lab's text: all of them are typed into one
+ * shell, in order, on a cluster of their own. `allowedFailure` matches the output of a fence that
+ * may fail because of the machine.
  */
 export async function typeText(number: number, allowedFailure?: RegExp): Promise<void> {
   const name = `k8s-guide-text-${number}`

@@ -1,5 +1,6 @@
-// Sentences that were wrong once, in any text that a learner or an instructor reads: labs, hints, cards, slides, claims, debriefs, answers
-// and documents. What is true instead is proved where the comment says.
+// Sentences that were wrong once, in any text that a learner or an instructor reads: labs, hints,
+// cards, slides, claims, debriefs, answers and documents. What is true instead is proved where the
+// comment says.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -32,7 +33,8 @@ const texts = files.map((file) => ({
 }))
 
 const WRONG: readonly [what: string, sentence: RegExp, asItStood: string][] = [
-  // lab-1.test.ts (a deleted rule outlives syncs); in IPVS mode it depends on the version (versions.test.ts, ipvsHourlyResync).
+  // lab-1.test.ts (a deleted rule outlives syncs); in IPVS mode it depends on the version
+  // (versions.test.ts, ipvsHourlyResync).
   [
     'kube-proxy restores what was deleted within 30 seconds in every version',
     /\b(?:restores?|adds?|writes?|inserts?|corrects?)\b[^.;]{0,60}?(?<!usually )\b(?:within|in) (?:30|thirty) seconds/i,
@@ -50,7 +52,8 @@ const WRONG: readonly [what: string, sentence: RegExp, asItStood: string][] = [
     /reject(?:s|ed)? (?:it )?permanently/i,
     'an old rule rejects it permanently',
   ],
-  // lab-2.test.ts (requests never pass FORWARD, replies do; a node's own packet is taken at LOCAL_OUT).
+  // lab-2.test.ts (requests never pass FORWARD, replies do; a node's own packet is taken at
+  // LOCAL_OUT).
   [
     'no packet of a Service passes FORWARD in IPVS mode',
     /FORWARD (?:is never passed|sees nothing)|IPVS has functions at two hooks/i,
@@ -85,7 +88,8 @@ const WRONG: readonly [what: string, sentence: RegExp, asItStood: string][] = [
     /all (?:the )?filter chains/i,
     'all filter chains come after the translation',
   ],
-  // lab-1.test.ts, recordings x-itp-local-terminating-only: a Pod that terminates and serves is used.
+  // lab-1.test.ts, recordings x-itp-local-terminating-only: a Pod that terminates and serves is
+  // used.
   ['policy Local loses a Pod that terminates', /weak point/i, 'the weak point of Local'],
   // Lab 6: only iptables-legacy replaces a table.
   [
@@ -110,7 +114,8 @@ const WRONG: readonly [what: string, sentence: RegExp, asItStood: string][] = [
     /EndpointSlices? lists? (?:the |only )?"?ready"? Pods/i,
     'An EndpointSlice lists the ready Pods',
   ],
-  // lab-1.test.ts (a node's own request needs a route): the node's own packet is routed before OUTPUT, too.
+  // lab-1.test.ts (a node's own request needs a route): the node's own packet is routed before
+  // OUTPUT, too.
   [
     'only packets that enter are routed',
     /routing decision \|(?![^|]*OUTPUT)[^|]*\|/i,

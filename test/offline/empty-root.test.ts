@@ -1,5 +1,5 @@
-// Labs from the offline archive where there is nothing: a root with one static busybox, no network, an ordinary user.
-// `make test-bundle` runs it, `make test` does not. LAB='2 7' chooses the labs.
+// Labs from the offline archive where there is nothing: a root with one static busybox, no network,
+// an ordinary user. `make test-bundle` runs it, `make test` does not. LAB='2 7' chooses the labs.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -25,7 +25,10 @@ const mounts = [
   ...devices.map((device) => `--bind /dev/${device} dev/${device}`),
 ]
 
-/** Run by busybox's shell in the empty root: an ordinary user begins, who is the one that unpacks the archive. */
+/**
+ * Run by busybox's shell in the empty root: an ordinary user begins, who is the one that unpacks
+ * the archive.
+ */
 const session = `busybox umount -l /old && busybox rmdir /old
 cd /home && busybox tar -xzf /archive.tar.gz && cd ${NAME} || exit 2
 exec .offline/bin/unshare --user --map-user=${USER} --map-group=${USER} /bin/sh -c '

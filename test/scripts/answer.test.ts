@@ -5,7 +5,10 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { projectRoot } from '../../host/layout.ts'
 
-/** `make answer …` where no cluster is up. The packages that this test itself runs from stay, even if the lock file is newer. */
+/**
+ * `make answer …` where no cluster is up. The packages that this test itself runs from stay, even
+ * if the lock file is newer.
+ */
 function answer(...args: string[]): Promise<{ code: number; stderr: string }> {
   const env = { ...process.env, NAME: 'not-there', CLUSTER: 'embedded', NO_COLOR: '1', LAB: '' }
   return new Promise((resolve) => {

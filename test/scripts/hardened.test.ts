@@ -1,4 +1,5 @@
-// What a hostile name, a lost output or a killed process may not do to the one who runs our commands.
+// What a hostile name, a lost output or a killed process may not do to the one who runs our
+// commands.
 import { spawnSync } from 'node:child_process'
 import {
   chmodSync,

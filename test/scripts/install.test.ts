@@ -1,4 +1,5 @@
-// scripts/install.sh, which `make` runs before everything else, with an npm that fails in the ways npm does.
+// scripts/install.sh, which `make` runs before everything else, with an npm that fails in the ways
+// npm does.
 
 import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -14,7 +15,10 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-/** What `make` prints and how it ends when the Node packages are to be installed by an npm that runs this shell text. */
+/**
+ * What `make` prints and how it ends when the Node packages are to be installed by an npm that runs
+ * this shell text.
+ */
 function install(npm: string, seconds = 600) {
   writeFileSync(join(folder, 'npm'), `#!/bin/sh\n${npm}\n`)
   chmodSync(join(folder, 'npm'), 0o755)

@@ -22,7 +22,10 @@ const { packages } = lockSchema.parse(
   JSON.parse(readFileSync(join(projectRoot, 'package-lock.json'), 'utf8')),
 )
 
-/** Whether the lock file has the package where Node.js looks for it: beside the one that asks, or above. */
+/**
+ * Whether the lock file has the package where Node.js looks for it: beside the one that asks, or
+ * above.
+ */
 function isLocked(asking: string, name: string): boolean {
   for (
     let place = asking;

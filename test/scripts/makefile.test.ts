@@ -202,7 +202,10 @@ describe('what is misspelt is refused', () => {
 })
 
 describe('the list of targets', () => {
-  /** What `make help` prints on a terminal of this width. The shell waits, because output is lost when the last process ends. */
+  /**
+   * What `make help` prints on a terminal of this width. The shell waits, because output is lost
+   * when the last process ends.
+   */
   const onTerminal = (cols: number) =>
     new Promise<string[]>((resolve) => {
       const terminal = spawn('sh', ['-c', 'make help; read end'], {

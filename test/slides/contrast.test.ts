@@ -4,7 +4,9 @@ import { type Colour, DARK, GEOMETRY, PALETTE } from '../../slides/build/style.t
 import { readTheme } from '../../slides/build/write.ts'
 import { TEXT } from '../../slides/figures/canvas.ts'
 
-/** Text colours and their backgrounds; WCAG 2.1 (1.4.3) requires a contrast of 4.5 : 1 at level AA. */
+/**
+ * Text colours and their backgrounds; WCAG 2.1 (1.4.3) requires a contrast of 4.5 : 1 at level AA.
+ */
 const TEXT_PAIRS: readonly (readonly [text: Colour, ground: Colour])[] = [
   ['ink', 'paper'],
   ['soft', 'paper'],
@@ -34,7 +36,9 @@ const SHAPE_PAIRS: readonly (readonly [shape: Colour, ground: Colour])[] = [
   ['badline', 'paper'],
 ]
 
-/** The contrast of two colours `#rrggbb`, 1 to 21, by WCAG 2.1's definition of relative luminance. */
+/**
+ * The contrast of two colours `#rrggbb`, 1 to 21, by WCAG 2.1's definition of relative luminance.
+ */
 function contrast(one: string, other: string): number {
   const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b) as [number, number]
   return (high + 0.05) / (low + 0.05)

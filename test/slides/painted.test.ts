@@ -39,7 +39,9 @@ function barAreas({ content }: Slide): Map<Colour, number> {
   return new Map(areas.filter(([, area]) => area > 0))
 }
 
-/** A picture's pixels: how many of each colour `#rrggbb`, and the colours of its outermost lines. */
+/**
+ * A picture's pixels: how many of each colour `#rrggbb`, and the colours of its outermost lines.
+ */
 interface Painted {
   width: number
   height: number

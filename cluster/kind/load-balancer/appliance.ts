@@ -23,17 +23,19 @@ const table = 100
 export const applianceName = (cluster: string) => `${cluster}-load-balancer`
 
 /**
- * Turns a container into a load balancer that does not change packets. It owns each address, so that it responds to ARP; but
- * TCP, UDP and SCTP packets to it are first looked up in a separate routing table, whose routes lead to the nodes, one node
- * per connection (the hash includes ports). The nodes answer the client directly. Connections from the container itself take
- * the same route, and their answers come from an address it owns, which the kernel must be configured to accept. The second argument is
- * an additional address, so that the container can be two clients.
+ * Turns a container into a load balancer that does not change packets. It owns each address, so
+ * that it responds to ARP; but TCP, UDP and SCTP packets to it are first looked up in a separate
+ * routing table, whose routes lead to the nodes, one node per connection (the hash includes ports).
+ * The nodes answer the client directly. Connections from the container itself take the same route,
+ * and their answers come from an address it owns, which the kernel must be configured to accept.
+ * The second argument is an additional address, so that the container can be two clients.
  */
 const setUp = programText('cluster/kind/load-balancer/set-up.sh')
 
 /**
- * Creates the container if there is none, from an image that the engine already has (any with \`ip\`, \`curl\` and \`sh\`:
- * the node image). Throws with the engine's error when it does not start.
+ * Creates the container if there is none, from an image that the engine already has (any with
+ * \`ip\`, \`curl\` and \`sh\`: the node image). Throws with the engine's error when it does not
+ * start.
  */
 async function ensureAppliance(engine: EngineName, cluster: string, image: string): Promise<void> {
   const name = applianceName(cluster)
@@ -66,7 +68,10 @@ export async function inAppliance(engine: EngineName, cluster: string, script: s
   return run`${engine} exec -i ${applianceName(cluster)} sh -s`
 }
 
-/** The addresses that Services may be given: near the end of kind's IPv4 network. Throws when there is none. */
+/**
+ * The addresses that Services may be given: near the end of kind's IPv4 network. Throws when there
+ * is none.
+ */
 export const readPool = async (engine: EngineName): Promise<AddressPool> =>
   poolOf(await readSubnet(engine))
 
@@ -79,8 +84,9 @@ async function readSubnet(engine: EngineName): Promise<string> {
 }
 
 /**
- * Shell commands that change the present addresses into the wanted ones; none for unchanged addresses. A route to several
- * nodes distributes connections over them; without any node, packets are rejected.
+ * Shell commands that change the present addresses into the wanted ones; none for unchanged
+ * addresses. A route to several nodes distributes connections over them; without any node, packets
+ * are rejected.
  */
 export function routeScript(
   present: readonly BalancedAddress[],
@@ -107,7 +113,10 @@ export function routeScript(
   return lines
 }
 
-/** The addresses that the container has routes for, as `ip -o route show table` prints them: one line each. */
+/**
+ * The addresses that the container has routes for, as `ip -o route show table` prints them: one
+ * line each.
+ */
 export function readRoutes(printed: string): BalancedAddress[] {
   return printed.split('\n').flatMap((line) => {
     const address = /^(?:unreachable )?(\d+\.\d+\.\d+\.\d+)\b/.exec(line)?.[1]
@@ -131,9 +140,10 @@ const noteFile = (cluster: string) => join(kindFolder(cluster), 'load-balancer.j
 export const balancerRuns = (cluster: string) => notedProcess(noteFile(cluster)) !== undefined
 
 /**
- * Starts the load balancer if it does not run. It gives Services of type LoadBalancer their addresses: a container in front of
- * the nodes, from an image that the engine has, and a controller process. A cluster works without it, so errors are only
- * reported. `image` is one that the engine has: the node image.
+ * Starts the load balancer if it does not run. It gives Services of type LoadBalancer their
+ * addresses: a container in front of the nodes, from an image that the engine has, and a controller
+ * process. A cluster works without it, so errors are only reported. `image` is one that the engine
+ * has: the node image.
  */
 export async function startBalancer(
   { engine, name, image }: { engine: EngineName; name: string; image: string },

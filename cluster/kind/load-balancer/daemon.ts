@@ -1,4 +1,5 @@
-// The load balancer's controller for one kind cluster:  daemon.ts NAME ENGINE.  It ends when the cluster is deleted.
+// The load balancer's controller for one kind cluster: daemon.ts NAME ENGINE. It ends when the
+// cluster is deleted.
 import { setTimeout as pause } from 'node:timers/promises'
 import type { V1Service } from '@kubernetes/client-node'
 import {
@@ -48,8 +49,8 @@ while (missed < missedRoundsLimit) {
 log('the cluster was deleted')
 
 /**
- * Assigns addresses to Services, queries the health checks of those with externalTrafficPolicy Local, and updates the routes
- * of the container.
+ * Assigns addresses to Services, queries the health checks of those with externalTrafficPolicy
+ * Local, and updates the routes of the container.
  * @throws errors of the API server or the engine; the next round tries again
  */
 async function balance(): Promise<void> {

@@ -30,7 +30,10 @@ export const chained = (
     chain: endpointChain(port.name, port.protocol, endpoint.text),
   }))
 
-/** KUBE-SEP-: marks a packet whose source is the endpoint itself for masquerading, then rewrites the destination. */
+/**
+ * KUBE-SEP-: marks a packet whose source is the endpoint itself for masquerading, then rewrites the
+ * destination.
+ */
 export function writeEndpointChains(
   { nat, proxier, port }: PortRules,
   endpoints: readonly ChainedEndpoint[],
@@ -38,7 +41,8 @@ export function writeEndpointChains(
 ): void {
   const { protocol } = port
   const comment = proxier.isLarge ? '' : commented(port.name)
-  // Joined below: of a template V8 keeps the tree of its parts, and beside it the whole text once it has been compared.
+  // Joined below: of a template V8 keeps the tree of its parts, and beside it the whole text once
+  // it has been compared.
   const masquerade = `/${addressBits(proxier.family)} ${comment}-j KUBE-MARK-MASQ`
   const match = `-p ${protocol} ${comment}`
   const dnat = `-m ${protocol} -j DNAT --to-destination `
@@ -62,8 +66,8 @@ export function writeEndpointChains(
 }
 
 /**
- * Balancing: first the endpoint that a client with affinity used before, then each endpoint with the probability
- * that results in equal shares, the last one without a condition.
+ * Balancing: first the endpoint that a client with affinity used before, then each endpoint with
+ * the probability that results in equal shares, the last one without a condition.
  * @param commentOf the comment for one endpoint (by position) of a kind of rule; empty for none
  * @param originsOf what the rules that choose an endpoint come from
  */

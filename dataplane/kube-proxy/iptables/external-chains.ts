@@ -35,7 +35,8 @@ type Plan = ReturnType<typeof planOf>
 function planOf(rules: PortRules) {
   const { nat, filter, proxier, port } = rules
   const categories = categorizeEndpoints(port, proxier)
-  // In 1.24, which marks packets to drop in nat, traffic for an empty local chain is sent to that chain to be marked.
+  // In 1.24, which marks packets to drop in nat, traffic for an empty local chain is sent to that
+  // chain to be marked.
   const hasLocal = categories.local.length > 0 || proxier.features.dropsIn === 'nat'
   // Without a spread, as in portsOf (service-ports.ts).
   return {
@@ -64,7 +65,9 @@ function recordChains({ nat, origins, cluster, local, external, firewall }: Plan
   nat.recordChain(firewall, FIREWALL)
 }
 
-/** The rules in KUBE-SERVICES, KUBE-NODEPORTS and, for ports without endpoints, in the filter table. */
+/**
+ * The rules in KUBE-SERVICES, KUBE-NODEPORTS and, for ports without endpoints, in the filter table.
+ */
 function writeEntryRules(plan: Plan): void {
   const { filter, proxier, port, categories, origins } = plan
   const { name } = port
@@ -128,7 +131,10 @@ function writeNodePort({ nat, proxier, port, external }: Plan): void {
   nat.add('KUBE-NODEPORTS', `${match}-j ${external}`, ['nodePort'])
 }
 
-/** The first rule of the chain for ClusterIP traffic: packets that do not come from a local Pod are masqueraded. */
+/**
+ * The first rule of the chain for ClusterIP traffic: packets that do not come from a local Pod are
+ * masqueraded.
+ */
 function writeInternalMasquerade({ nat, proxier, port, cluster, local }: Plan): void {
   const { config, detector } = proxier
   if (!config.masqueradeAll && !detector) return
@@ -164,8 +170,9 @@ function writeExternalChain({
 }
 
 /**
- * KUBE-FW-: only packets from the Service's source ranges are passed on. 1.24, which ends the chain with a drop, writes the
- * chain once per load balancer address; later versions write the ranges once and return at the end of the chain.
+ * KUBE-FW-: only packets from the Service's source ranges are passed on. 1.24, which ends the chain
+ * with a drop, writes the chain once per load balancer address; later versions write the ranges
+ * once and return at the end of the chain.
  */
 function writeFirewallChain({ nat, proxier, port, firewall, external }: Plan): void {
   const { features, nodeIP } = proxier
@@ -226,8 +233,9 @@ function writePolicyChains(plan: Plan): void {
 }
 
 /**
- * The rules of one Service port in kube-proxy 1.24 and later: KUBE-SVC- for policy Cluster, KUBE-SVL- for policy Local,
- * KUBE-EXT- for traffic from outside, KUBE-FW- for source ranges (pkg/proxy/iptables syncProxyRules).
+ * The rules of one Service port in kube-proxy 1.24 and later: KUBE-SVC- for policy Cluster,
+ * KUBE-SVL- for policy Local, KUBE-EXT- for traffic from outside, KUBE-FW- for source ranges
+ * (pkg/proxy/iptables syncProxyRules).
  */
 export function writeExternalServicePort(rules: PortRules): void {
   const plan = planOf(rules)

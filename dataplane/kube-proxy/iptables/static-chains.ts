@@ -78,7 +78,10 @@ function writeServiceChains(nat: TableBuilder, filter: TableBuilder, proxier: Pr
   writeForwardAccepts(filter, proxier)
 }
 
-/** The last rules of nat KUBE-SERVICES: packets that match no Service address may be for a node port. */
+/**
+ * The last rules of nat KUBE-SERVICES: packets that match no Service address may be for a node
+ * port.
+ */
 function writeNodePortsTail(nat: TableBuilder, proxier: ProxierInput): void {
   const { features, family, nodePortAddresses } = proxier
   const noLoopback = features.localhostNodePorts && !proxier.localhostNodePorts

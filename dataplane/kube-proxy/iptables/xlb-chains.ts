@@ -35,7 +35,10 @@ const xlbContext = (rules: PortRules) => ({
   ...rules,
   service: `KUBE-SVC-${rules.port.hash}`,
   xlb: `KUBE-XLB-${rules.port.hash}`,
-  /** The masquerade rules precede the jump (1.20) or are the first rules of the Service's chain (1.23). */
+  /**
+   * The masquerade rules precede the jump (1.20) or are the first rules of the Service's chain
+   * (1.23).
+   */
   masqueradeFirst: rules.proxier.features.serviceChains === 'masquerade-first',
 })
 
@@ -78,7 +81,9 @@ function writeExternalIP(
   nat.add('KUBE-SERVICES', `${match}-j ${chain}`, from)
 }
 
-/** Each address of the load balancer adds its rules to the one KUBE-FW- chain of the Service port. */
+/**
+ * Each address of the load balancer adds its rules to the one KUBE-FW- chain of the Service port.
+ */
 function writeLoadBalancerIP(
   { nat, proxier, port, service, xlb }: Context,
   { address, origin }: OutsideAddress,
@@ -168,8 +173,8 @@ function writeRejections(rules: PortRules): void {
 }
 
 /**
- * The rules of one Service port in kube-proxy 1.20 and 1.23: KUBE-SVC- for all endpoints, KUBE-XLB- for
- * externalTrafficPolicy Local, KUBE-FW- for every load balancer address.
+ * The rules of one Service port in kube-proxy 1.20 and 1.23: KUBE-SVC- for all endpoints, KUBE-XLB-
+ * for externalTrafficPolicy Local, KUBE-FW- for every load balancer address.
  */
 export function writeXlbServicePort(rules: PortRules): void {
   const context = xlbContext(rules)

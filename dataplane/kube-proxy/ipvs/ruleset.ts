@@ -135,7 +135,10 @@ function writeServices(rules: SetRules): void {
     rules.addForSet(nat, 'KUBE-SERVICES', set, `${rules.match(set, 'dst,dst')}-j ACCEPT`)
 }
 
-/** Packets to an address of kube-ipvs0 that match no Service port must not reach listeners of the node. */
+/**
+ * Packets to an address of kube-ipvs0 that match no Service port must not reach listeners of the
+ * node.
+ */
 function writeAccessFilter(rules: SetRules): void {
   const { filter, proxier, state } = rules
   const { features, family } = proxier
@@ -164,7 +167,10 @@ function writeAccessFilter(rules: SetRules): void {
     }
 }
 
-/** The iptables rules of ipvs mode in one family: a small number that does not depend on the Services, because they match against sets. */
+/**
+ * The iptables rules of ipvs mode in one family: a small number that does not depend on the
+ * Services, because they match against sets.
+ */
 export function ipvsRuleset(
   proxier: ProxierInput,
   state: IpvsState,

@@ -4,7 +4,9 @@ import type { IpSets } from '../../ipset-save.ts'
 import type { OriginRecorder, Origins, PortOrigins } from '../origins.ts'
 import type { Features } from '../versions.ts'
 
-/** The sets of ipvs mode by their IPv4 name: the type, and the comment of the rules that match them. */
+/**
+ * The sets of ipvs mode by their IPv4 name: the type, and the comment of the rules that match them.
+ */
 const SETS = {
   'KUBE-LOOP-BACK': [
     'hash:ip,port,ip',
@@ -97,7 +99,8 @@ export class SetBuilder {
 
   /**
    * @param from what the member comes from in the current Service port
-   * @param use what the rules that match against the set come from, which exist while it has any member
+   * @param use what the rules that match against the set come from, which exist while it has any
+   * member
    */
   add(name: SetName, member: string, from: Origins, use = from): void {
     this.#use(name, use)
@@ -120,8 +123,9 @@ export class SetBuilder {
   }
 
   /**
-   * Adds a source range. The kernel stores a single address without its prefix length and rejects length 0 (ipset: "The
-   * value of the CIDR parameter of the IP address is invalid"), so that kube-proxy has a rule but no member.
+   * Adds a source range. The kernel stores a single address without its prefix length and rejects
+   * length 0 (ipset: "The value of the CIDR parameter of the IP address is invalid"), so that
+   * kube-proxy has a rule but no member.
    */
   addRange(name: SetName, prefix: string, range: string, from: Origins): void {
     if (range.endsWith('/0')) {
@@ -133,7 +137,10 @@ export class SetBuilder {
     this.add(name, `${prefix},${source}`, from)
   }
 
-  /** True if kube-proxy considers the set non-empty and therefore writes the rules that match against it. */
+  /**
+   * True if kube-proxy considers the set non-empty and therefore writes the rules that match
+   * against it.
+   */
   isUsed(name: SetName): boolean {
     return this.#wanted.has(name)
   }

@@ -110,8 +110,8 @@ export class IpvsState {
 
   /** Writes node ports and health check ports; called when the bound addresses are known. */
   writePortsOfNode(port: ServicePort, addresses: readonly string[]): void {
-    // If there is no address for node ports, kube-proxy skips the rest of the Service, including its health
-    // check port.
+    // If there is no address for node ports, kube-proxy skips the rest of the Service, including
+    // its health check port.
     if (port.nodePort !== 0 && addresses.length === 0) return
     if (port.nodePort !== 0) this.#writeNodePort(port, addresses)
     if (port.healthCheckNodePort !== 0 && this.#proxier.features.ipvsHealthCheck)
@@ -138,8 +138,9 @@ export class IpvsState {
   }
 
   /**
-   * Adds a virtual server as kube-proxy creates it: real servers with masquerading and weight 1. Two Service ports may have
-   * the same one (a duplicate external IP); the later one wins, as on a node.
+   * Adds a virtual server as kube-proxy creates it: real servers with masquerading and weight 1.
+   * Two Service ports may have the same one (a duplicate external IP); the later one wins, as on a
+   * node.
    * @param from what the address and port come from
    */
   #serve(
@@ -179,7 +180,9 @@ export class IpvsState {
   }
 }
 
-/** Sets, virtual servers and addresses of ipvs mode in one family (pkg/proxy/ipvs syncProxyRules). */
+/**
+ * Sets, virtual servers and addresses of ipvs mode in one family (pkg/proxy/ipvs syncProxyRules).
+ */
 export function ipvsState(proxier: ProxierInput, origins?: OriginRecorder): IpvsState {
   const state = new IpvsState(proxier, origins)
   for (const port of proxier.ports) {
@@ -208,8 +211,9 @@ export const dummyLink = (addresses: Iterable<string>): Link => ({
 })
 
 /**
- * The addresses on which node ports become virtual servers: all of the node's own, or those in the ranges of
- * nodePortAddresses; kube-proxy then also includes the addresses that it bound to kube-ipvs0 in an earlier sync.
+ * The addresses on which node ports become virtual servers: all of the node's own, or those in the
+ * ranges of nodePortAddresses; kube-proxy then also includes the addresses that it bound to
+ * kube-ipvs0 in an earlier sync.
  */
 function nodePortServers(proxier: ProxierInput, bound: ReadonlySet<string>): string[] {
   const { config, features, family, nodeIP, nodeAddresses } = proxier
@@ -220,7 +224,8 @@ function nodePortServers(proxier: ProxierInput, bound: ReadonlySet<string>): str
     if (features.ipvsLoopbackNodePorts) addresses.push(family === 'ipv4' ? '127.0.0.1' : '::1')
     return [...new Set(addresses)]
   }
-  // A sync reads the addresses before it binds those of new Services: they serve node ports from the next sync on.
+  // A sync reads the addresses before it binds those of new Services: they serve node ports from
+  // the next sync on.
   const boundBefore = features.ipvsHourlyResync && !config.resynced ? [] : bound
   const matching = nodePortAddresses(
     config,
@@ -242,8 +247,8 @@ interface ChosenServers {
 }
 
 /**
- * Chooses real servers. Since 1.24 a Local policy without local endpoints falls back to all endpoints
- * (kubernetes/kubernetes#97081); before, it had none.
+ * Chooses real servers. Since 1.24 a Local policy without local endpoints falls back to all
+ * endpoints (kubernetes/kubernetes#97081); before, it had none.
  */
 function backends(
   port: ServicePort,

@@ -110,10 +110,16 @@ function plainName({ name, protocol }: ServicePort): string {
   return `${service}/${protocol}/${port}`
 }
 
-/** The suffix of the chain names of one Service port, for example `2QRHZV4L-default/kubernetes/tcp/https`. */
+/**
+ * The suffix of the chain names of one Service port, for example
+ * `2QRHZV4L-default/kubernetes/tcp/https`.
+ */
 export const servicePortName = (port: ServicePort): string => hashed(plainName(port))
 
-/** The suffix of the names of one endpoint's chain and affinity set: `…__10.180.0.1/80`, with dots instead of the colons of IPv6. */
+/**
+ * The suffix of the names of one endpoint's chain and affinity set: `…__10.180.0.1/80`, with dots
+ * instead of the colons of IPv6.
+ */
 export function endpointName(port: ServicePort, endpoint: TrackedEndpoint): string {
   const colon = endpoint.text.lastIndexOf(':')
   const address = endpoint.text.slice(0, colon).replace(/[[\]]/g, '').replaceAll(':', '.')
@@ -122,5 +128,8 @@ export function endpointName(port: ServicePort, endpoint: TrackedEndpoint): stri
 
 export const AFFINITY_PREFIX = 'affinity-'
 
-/** Chains of Services and endpoints are the only ones with a slash in their name (pkg/proxy/nftables of every version). */
+/**
+ * Chains of Services and endpoints are the only ones with a slash in their name (pkg/proxy/nftables
+ * of every version).
+ */
 export const isServicePortChain = (chain: string): boolean => chain.includes('/')

@@ -18,14 +18,20 @@ export interface NftBranch {
   rule?: string
 }
 
-/** Limits recursion for a chain that leads to itself; nf_tables allows 16 jumps (NFT_JUMP_STACK_SIZE). */
+/**
+ * Limits recursion for a chain that leads to itself; nf_tables allows 16 jumps
+ * (NFT_JUMP_STACK_SIZE).
+ */
 const DEEPEST = 16
 
 type Path = Pick<NftBranch, 'when' | 'masqueraded' | 'remembered'>
 
 const SET_MARK = / ?\bmeta mark set meta mark \| 0x[0-9a-f]{8}(?=$| goto )/
 const TO_PORT = 'meta l4proto (?:tcp|udp|sctp) dnat (?:ip6? )?'
-/** The rules that kube-proxy writes into Service and endpoint chains, without the statement that marks for masquerading. */
+/**
+ * The rules that kube-proxy writes into Service and endpoint chains, without the statement that
+ * marks for masquerading.
+ */
 const RULE = new RegExp(
   `^(?:${[
     'numgen random mod \\d+ vmap \\{ (?<chains>.*) \\}',
@@ -49,7 +55,9 @@ const end = (path: Path, kind: NftBranch['end'], rule?: string): NftBranch => {
   return { ...path, end: kind, endpoints: new Map(), of: 0, ...(rule !== undefined && { rule }) }
 }
 
-/** Merges the branches of a choice among endpoint chains into one: each chain leads to one endpoint. */
+/**
+ * Merges the branches of a choice among endpoint chains into one: each chain leads to one endpoint.
+ */
 function chosen(table: NftTable, path: Path, chains: readonly string[], depth: number): NftBranch {
   const endpoints = new Map<string, number>()
   const masqueraded = new Set(path.masqueraded)
@@ -110,7 +118,10 @@ const pathOfMatching = (path: Path, when: string, marks: boolean): Path => ({
   masqueraded: marks ? [...path.masqueraded, ''] : path.masqueraded,
 })
 
-/** The branches of a rule after which no packet that matches it reaches the next rule; undefined for other rules. */
+/**
+ * The branches of a rule after which no packet that matches it reaches the next rule; undefined for
+ * other rules.
+ */
 function finalBranches(
   table: NftTable,
   { chains, pairs, endpoint, jump, chain = '', verdict }: RuleParts,
@@ -135,8 +146,8 @@ function translated(path: Path, list: readonly string[]): NftBranch {
 }
 
 /**
- * The branches that an element of a verdict map leads to, independent of the names and division of chains, which depend
- * on kube-proxy's version. Empty if a packet returns without a verdict.
+ * The branches that an element of a verdict map leads to, independent of the names and division of
+ * chains, which depend on kube-proxy's version. Empty if a packet returns without a verdict.
  * @param verdict `goto CHAIN`, `drop`
  */
 export function branchesOf(table: NftTable, verdict: string): NftBranch[] {

@@ -121,7 +121,10 @@ function writeExternal(
 
 const FIREWALL: Origins = ['loadBalancerIPs', 'sourceRanges']
 
-/** Source ranges are checked before the translation. A request from the node to itself has the load balancer's address as its source. */
+/**
+ * Source ranges are checked before the translation. A request from the node to itself has the load
+ * balancer's address as its source.
+ */
 function writeFirewall(builder: NftTableBuilder, port: ServicePort, chain: string): void {
   const fromNode = port.sourceRanges.some((range) => contains(range, builder.proxier.nodeIP))
   const sources = [...port.sourceRanges, ...(fromNode ? port.loadBalancerIPs : [])]
@@ -201,7 +204,10 @@ function writeMasqueradeOfPort(builder: NftTableBuilder, port: ServicePort, chai
   builder.ruleOf(chain, rule, ['internalLocal'])
 }
 
-/** Writes everything that one Service port adds to the table, since 1.31 (syncProxyRules of pkg/proxy/nftables/proxier.go). */
+/**
+ * Writes everything that one Service port adds to the table, since 1.31 (syncProxyRules of
+ * pkg/proxy/nftables/proxier.go).
+ */
 function writeServicePort(builder: NftTableBuilder, port: ServicePort): void {
   const chains = chainsOf(port)
   const endpoints = categorizeEndpoints(port, builder.proxier)

@@ -48,7 +48,10 @@ const EARLY_FILTERS: readonly Base[] = [
   ['filter-output-post-dnat', 'filter', 'output', DSTNAT + 10, [`${NEW} cluster-ips-check`]],
 ]
 
-/** Since then only source ranges are checked before, because external policies must not apply to traffic of the node itself (#131765). */
+/**
+ * Since then only source ranges are checked before, because external policies must not apply to
+ * traffic of the node itself (#131765).
+ */
 const LATE_FILTERS: readonly Base[] = [
   ['filter-prerouting-pre-dnat', 'filter', 'prerouting', DSTNAT - 10, [`${NEW} firewall-check`]],
   ['filter-output-pre-dnat', 'filter', 'output', DSTNAT - 10, [`${NEW} firewall-check`]],
@@ -75,11 +78,17 @@ const mark = (value: number): string => `0x${value.toString(16).padStart(8, '0')
 const setMark = ({ config }: ProxierInput): string =>
   `meta mark set meta mark | ${mark(2 ** config.nftables.masqueradeBit)}`
 
-/** The request for masquerading in a rule: a jump to mark-for-masquerade, since 1.36 a statement in each rule. */
+/**
+ * The request for masquerading in a rule: a jump to mark-for-masquerade, since 1.36 a statement in
+ * each rule.
+ */
 export const markForMasquerade = ({ proxier }: NftTableBuilder): string =>
   proxier.features.nftHairpinSet ? setMark(proxier) : 'jump mark-for-masquerade'
 
-/** The condition that a packet comes from a Pod, or does not; undefined if kube-proxy cannot distinguish them. */
+/**
+ * The condition that a packet comes from a Pod, or does not; undefined if kube-proxy cannot
+ * distinguish them.
+ */
 export function sourceCondition(
   { proxier, ip }: NftTableBuilder,
   not: '' | '!= ' = '',
@@ -90,7 +99,10 @@ export function sourceCondition(
   return `${features.nftInterfaceName ? 'iifname' : 'iif'} ${not}"${detector.device?.replace(/\+$/, '*')}"`
 }
 
-/** The condition for senders to a ClusterIP that are masqueraded: all, those outside the Pod network, or none (undefined). */
+/**
+ * The condition for senders to a ClusterIP that are masqueraded: all, those outside the Pod
+ * network, or none (undefined).
+ */
 export const masqueradedSenders = (builder: NftTableBuilder): string | undefined =>
   builder.proxier.config.nftables.masqueradeAll ? '' : sourceCondition(builder, '!= ')
 
@@ -178,7 +190,10 @@ function writeDispatch(builder: NftTableBuilder): void {
   builder.rule('reject-chain', 'reject')
 }
 
-/** Writes the part of the table that does not depend on Services (setupNFTables of pkg/proxy/nftables/proxier.go). */
+/**
+ * Writes the part of the table that does not depend on Services (setupNFTables of
+ * pkg/proxy/nftables/proxier.go).
+ */
 export function writeStaticChains(builder: NftTableBuilder): void {
   const filters = builder.proxier.features.nftLateFilters ? LATE_FILTERS : EARLY_FILTERS
   for (const [name, type, hook, priority, rules] of [...filters, ...NAT]) {

@@ -9,8 +9,9 @@ import type { ServicePort } from '../service-ports.ts'
 const isUnspecified = (address: string): boolean => address === '0.0.0.0' || address === '::'
 
 /**
- * Every Service port with the port of the listener that kube-proxy opened for it. The kernel assigns ephemeral ports unless
- * the configuration sets portRange, so the numbers on a real node differ: only their use is predicted.
+ * Every Service port with the port of the listener that kube-proxy opened for it. The kernel
+ * assigns ephemeral ports unless the configuration sets portRange, so the numbers on a real node
+ * differ: only their use is predicted.
  */
 export function userspaceListeners({
   ports,
@@ -36,7 +37,8 @@ function writePortal(
   const fromHost = translate(isUnspecified(listens) ? proxier.nodeIP : listens)
   const to = (address: string) => toAddress(address, port, port.name)
 
-  // A load balancer's address is treated like a ClusterIP; only externalIPs are handled differently.
+  // A load balancer's address is treated like a ClusterIP; only externalIPs are handled
+  // differently.
   const outside = outsideAddresses(port)
   const portals: { address: string; from: Origins }[] = [
     { address: port.clusterIP, from: WHOLE_PORT },
@@ -68,8 +70,8 @@ function writePortal(
 }
 
 /**
- * The rules of userspace mode (pkg/proxy/userspace of 1.20): every Service port, with or without endpoints, leads to a
- * listener of kube-proxy itself, which selects endpoints in turn.
+ * The rules of userspace mode (pkg/proxy/userspace of 1.20): every Service port, with or without
+ * endpoints, leads to a listener of kube-proxy itself, which selects endpoints in turn.
  */
 export function userspaceRuleset(proxier: ProxierInput, origins?: OriginRecorder): Ruleset {
   const nat = new TableBuilder('nat', origins)
@@ -99,8 +101,9 @@ export function userspaceRuleset(proxier: ProxierInput, origins?: OriginRecorder
 const LISTENER = /(?<= --to-ports | --to-destination \S+:)\d+$|(?<= --dport )\d+(?= -m state )/
 
 /**
- * The predicted ruleset with the ports that a node's kube-proxy assigned to its listeners, as the rules of KUBE-PORTALS-CONTAINER show
- * them. A Service port without such a rule, or with the listener of another one, keeps its predicted port and therefore differs.
+ * The predicted ruleset with the ports that a node's kube-proxy assigned to its listeners, as the
+ * rules of KUBE-PORTALS-CONTAINER show them. A Service port without such a rule, or with the
+ * listener of another one, keeps its predicted port and therefore differs.
  */
 export function withAssignedListeners(expected: Ruleset, actual: Ruleset): Ruleset {
   const portals = (rules: Ruleset) =>

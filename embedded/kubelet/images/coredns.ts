@@ -11,7 +11,9 @@ const settings =
 // Changes of Endpoints occur in bursts.
 const settleMs = 50
 
-/** Runs dnsmasq in one Pod, with all names of Services in a file that it reads again after a change. */
+/**
+ * Runs dnsmasq in one Pod, with all names of Services in a file that it reads again after a change.
+ */
 async function startNameServer(context: BuiltinContext): Promise<BuiltinContainer> {
   const { api, machine, placement, pod, log, stderr } = context
   const path = `/run/pods/${pod.metadata.uid}/dns-hosts`
@@ -67,7 +69,10 @@ export const coredns: BuiltinImage = {
   start: startNameServer,
 }
 
-/** A hosts file with the names of all Services by the Kubernetes DNS specification 1.1 (A and PTR records). */
+/**
+ * A hosts file with the names of all Services by the Kubernetes DNS specification 1.1 (A and PTR
+ * records).
+ */
 function serviceNames(api: Api): string {
   const lines: string[] = []
   const slices = api.list<EndpointSliceObject>('endpointslices')

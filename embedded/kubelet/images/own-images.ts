@@ -4,7 +4,10 @@ import { type ProcessImage, registerImage } from './registry.ts'
 
 const wait = 'trap "exit 0" TERM INT; sleep infinity & wait'
 
-/** Everything the guest has. It is a shell if its input is open, as for `kubectl debug -it`, else it waits until it is stopped. */
+/**
+ * Everything the guest has. It is a shell if its input is open, as for `kubectl debug -it`, else it
+ * waits until it is stopped.
+ */
 const tools: ProcessImage = {
   names: [
     ...['tools', 'nicolaka/netshoot', 'busybox', 'alpine', 'debian', 'ubuntu', 'curlimages/curl'],
@@ -14,7 +17,8 @@ const tools: ProcessImage = {
       'registry.k8s.io/e2e-test-images/jessie-dnsutils',
     ],
   ],
-  // busybox 1.36, alpine 3.20, debian 12 or bookworm-slim, ubuntu 24.04 or noble, curl 8.5.0, netshoot v0.13 …
+  // busybox 1.36, alpine 3.20, debian 12 or bookworm-slim, ubuntu 24.04 or noble, curl 8.5.0,
+  // netshoot v0.13 …
   tags: /^(v?([0-3]|[78]|1\d|2\d)(\.\d{1,2}){0,2}|stable|edge|bullseye|bookworm|trixie|focal|jammy|noble|extra|minimal)(-(slim|musl|glibc|uclibc))?$/,
   about:
     'a shell with curl, dig, ip, ss, tcpdump, conntrack, iptables, socat; also as busybox or nicolaka/netshoot',
@@ -40,7 +44,10 @@ http {
 }
 `
 
-/** A page with the names of the Pod and the node and the client's address, unless the Pod has an index.html. */
+/**
+ * A page with the names of the Pod and the node and the client's address, unless the Pod has an
+ * index.html.
+ */
 function site(pod: string, node: string, podIP: string): string {
   return `server {
   listen 80;
@@ -57,7 +64,10 @@ function site(pod: string, node: string, podIP: string): string {
 `
 }
 
-/** The real nginx. Its configuration has the same paths as in the official image, and can also be replaced by a volume. */
+/**
+ * The real nginx. Its configuration has the same paths as in the official image, and can also be
+ * replaced by a volume.
+ */
 const nginx: ProcessImage = {
   names: ['nginx'],
   tags: /^(1|1\.(1\d|2\d)(\.\d{1,2})?|stable|mainline)(-(alpine|bookworm|perl|otel)(-(slim|perl|otel))?)?$|^(alpine|bookworm|perl)(-slim|-perl)?$/,
@@ -72,11 +82,14 @@ const nginx: ProcessImage = {
   ],
 }
 
-// Perl is part of every Debian and Ubuntu. One process that answers itself avoids the fork that socat needs for each
-// datagram and connection.
+// Perl is part of every Debian and Ubuntu. One process that answers itself avoids the fork that
+// socat needs for each datagram and connection.
 const server = programText('embedded/kubelet/images/echo-server.pl')
 
-/** Answers every datagram, and every chunk of a TCP stream, with the Pod's name, the client's address and the data. */
+/**
+ * Answers every datagram, and every chunk of a TCP stream, with the Pod's name, the client's
+ * address and the data.
+ */
 const echo: ProcessImage = {
   names: ['echo'],
   tags: /^v?\d+(\.\d+){0,2}$/,

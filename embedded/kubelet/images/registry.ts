@@ -4,7 +4,9 @@ import type { GuestFile, Machine, Placement } from '../../machine/machine.ts'
 import type { ContainerContext } from '../objects.ts'
 
 interface NamedImage {
-  /** Repositories of this image, without `docker.io/`, `library/` and tag. The first is its name. */
+  /**
+   * Repositories of this image, without `docker.io/`, `library/` and tag. The first is its name.
+   */
   names: readonly string[]
   /** The existing tags; `latest` always exists. */
   tags: RegExp
@@ -19,7 +21,10 @@ export interface ProcessImage extends NamedImage {
   files?(context: ContainerContext): GuestFile[]
   /** Folders that are empty at the start, even if they are not in the guest. */
   emptyFolders?: readonly string[]
-  /** A line of its command's output that shows that it serves; a container counts as running only after it. */
+  /**
+   * A line of its command's output that shows that it serves; a container counts as running only
+   * after it.
+   */
   serving?: RegExp
 }
 
@@ -38,7 +43,10 @@ export interface BuiltinContext extends ContainerContext {
 /** A running built-in container. `exited` settles with its exit code, also after `stop`. */
 export interface BuiltinContainer {
   readonly exited: Promise<number>
-  /** The programs of its image that can be run in it beside those of the node: by name, the command that does their work. */
+  /**
+   * The programs of its image that can be run in it beside those of the node: by name, the command
+   * that does their work.
+   */
   readonly programs?: Readonly<Record<string, readonly string[]>>
   stop(): void | Promise<void>
   /** Resolves when it has no pending changes. */

@@ -271,7 +271,9 @@ function play(to: Api, { name, action, type, policy }: ServiceChange): void {
   else to.delete('services', 'default', name)
 }
 
-/** No address and no port is allocated twice, and exactly the Services with node ports have some. */
+/**
+ * No address and no port is allocated twice, and exactly the Services with node ports have some.
+ */
 function expectAllocatedOnce(services: readonly Service[]): void {
   const addresses = services.map(({ spec }) => spec.clusterIP)
   expect(new Set(addresses).size).toBe(services.length)

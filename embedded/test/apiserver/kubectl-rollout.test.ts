@@ -11,7 +11,10 @@ interface Pod extends KubeObject {
 const cluster = useCluster()
 let stop = (): void => {}
 
-/** In place of a kubelet: every Pod on a node is Ready immediately, and is removed when it is deleted. */
+/**
+ * In place of a kubelet: every Pod on a node is Ready immediately, and is removed when it is
+ * deleted.
+ */
 function runPods({ api }: TestCluster): void {
   api.watch<Pod>(
     'pods',

@@ -1,4 +1,5 @@
-// What a client may store, and what the server keeps of it: the limits of Kubernetes, one byte on either side of them.
+// What a client may store, and what the server keeps of it: the limits of Kubernetes, one byte on
+// either side of them.
 import { beforeEach, describe, expect, test } from 'vitest'
 import { type Api, createClusterApi } from '../../apiserver/api.ts'
 import type { Stored } from '../../apiserver/store.ts'

@@ -1,4 +1,5 @@
-// A cluster without machines: the real API and controllers, and a kubelet that only tells the API what Pods do.
+// A cluster without machines: the real API and controllers, and a kubelet that only tells the API
+// what Pods do.
 
 import { afterEach, beforeEach } from 'vitest'
 import { timeoutScale } from '../../../host/wait.ts'

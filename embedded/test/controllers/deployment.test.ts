@@ -26,7 +26,9 @@ function condition(type: string) {
 const images = () => cluster.pods('app=web').map((pod) => pod.spec.containers[0]?.image)
 const active = () => cluster.replicaSets('web').filter(({ spec }) => (spec.replicas ?? 0) > 0)
 
-/** The fewest ready Pods, and the most that the ReplicaSets asked for, after any write from now on. */
+/**
+ * The fewest ready Pods, and the most that the ReplicaSets asked for, after any write from now on.
+ */
 function watchAvailability() {
   const seen = { fewestReady: Number.POSITIVE_INFINITY, mostWanted: 0 }
   cluster.api.store.subscribe(() => {
@@ -74,7 +76,8 @@ describe('a new Deployment', () => {
     await createWeb({ replicas: 200 })
     const { pods, events, ...others } = Object.fromEntries(writes)
     expect(cluster.deployment('web').status?.availableReplicas).toBe(200)
-    // Created, bound, reported as scheduled and as running; an Event of its creation and one of its node.
+    // Created, bound, reported as scheduled and as running; an Event of its creation and one of its
+    // node.
     expect([pods, events]).toEqual([4 * 200, 2 * 200 + 1])
     for (const [resource, count] of Object.entries(others)) expect(count, resource).toBeLessThan(15)
   })

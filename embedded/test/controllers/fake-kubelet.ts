@@ -1,7 +1,10 @@
 import type { Api } from '../../apiserver/api.ts'
 import { type Pod, withConditions } from '../../controllers/resources.ts'
 
-/** Runs bound Pods in name only: phase Running, an address, the Ready condition; ends them when they are deleted. */
+/**
+ * Runs bound Pods in name only: phase Running, an address, the Ready condition; ends them when they
+ * are deleted.
+ */
 export function startFakeKubelet(api: Api) {
   let lastAddress = 1
   let stopped = false

@@ -1,4 +1,5 @@
-// `kube-proxy --cleanup` against what CleanupLeftovers of the genuine one does: which chains it looks for, what the kernel refuses, what stays.
+// `kube-proxy --cleanup` against what CleanupLeftovers of the genuine one does: which chains it
+// looks for, what the kernel refuses, what stays.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { writeMode } from '../../../dataplane/kube-proxy/config-conf.ts'
@@ -41,7 +42,10 @@ const chainsOf = async (node: NodeName, table: string) =>
   (await nodes.sh(node, `iptables-save -t ${table}`))
     .split('\n')
     .flatMap((line) => /^:(KUBE-\S+)/.exec(line)?.[1] ?? [])
-/** Without those to the kubelet's chain KUBE-FIREWALL, which kube-proxy writes, too, and does not remove. */
+/**
+ * Without those to the kubelet's chain KUBE-FIREWALL, which kube-proxy writes, too, and does not
+ * remove.
+ */
 const jumpsOf = (node: NodeName) =>
   nodes.sh(
     node,
@@ -83,7 +87,8 @@ test('after a change from IPVS to iptables mode it fails once, because IPVS chai
 })
 
 test('the rules of the mode that runs are removed, too, and kube-proxy writes them again when it misses its canary', async () => {
-  // Longer than the clean-up takes on a busy machine: rules that are written during it would refuse it.
+  // Longer than the clean-up takes on a busy machine: rules that are written during it would refuse
+  // it.
   nodes.configure((text) => text.replaceAll(/syncPeriod: \S+/g, 'syncPeriod: 25s'))
   await run(worker2, 'iptables')
   const log = latest[worker2]?.log ?? []

@@ -129,7 +129,8 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', () 
     expect(before.get('iptables_total{ip_family="IPv4",table="nat"}')).toBe(
       ownedRules(iptables).nat,
     )
-    // Root of a node may put a pipe where the text is written: rules are programmed and the text is replaced nevertheless.
+    // Root of a node may put a pipe where the text is written: rules are programmed and the text is
+    // replaced nevertheless.
     await nodes.sh(worker, 'for file in /run/kube-proxy/*.metrics; do mkfifo "$file.new"; done')
     nodes.addService('counted', '10.96.100.105')
     nodes.setEndpoints('counted', [worker2])

@@ -60,7 +60,8 @@ export function flowsOf(mode: Mode): RealFlow[] {
     ...['np', `only${here}`, 'itp'].map((service) => flow('web', `${clusterIP(service)}:80`)),
     ...everywhere('host'),
     ...[30003, 30004, 30005, 30006].map((port) => {
-      // In ipvs mode a node without an endpoint sends the packet on, and the answer comes from where it was not asked.
+      // In ipvs mode a node without an endpoint sends the packet on, and the answer comes from
+      // where it was not asked.
       const isLost = mode === 'ipvs' && port === 30004 + there
       return flow('outside', `${own}:${port}`, { countersOnly: isLost })
     }),
@@ -77,8 +78,9 @@ export function flowsOf(mode: Mode): RealFlow[] {
 }
 
 /**
- * Sends flows, a line of words each, all in one process, because starting one is what costs here. For each it prints who
- * answered (or `refused`, `timeout`), then the counters of the node. 308 is setns(2) on x86-64, where alone the kernel runs.
+ * Sends flows, a line of words each, all in one process, because starting one is what costs here.
+ * For each it prints who answered (or `refused`, `timeout`), then the counters of the node. 308 is
+ * setns(2) on x86-64, where alone the kernel runs.
  */
 export const SENDER = `use IO::Socket::INET; use IO::Select; $| = 1;
 sub enter {

@@ -46,7 +46,10 @@ export interface Running {
   log: string[]
 }
 
-/** A real kernel with three nodes as network namespaces on one bridge, two web servers in Pods, and an API in memory. */
+/**
+ * A real kernel with three nodes as network namespaces on one bridge, two web servers in Pods, and
+ * an API in memory.
+ */
 export class ThreeNodes {
   readonly api = createClusterApi()
   readonly machine: Machine
@@ -291,7 +294,10 @@ export class ThreeNodes {
     }
   }
 
-  /** Asks a Service `count` times, with a connection each, and counts who answered (`web1`, `web2`, or `none`). */
+  /**
+   * Asks a Service `count` times, with a connection each, and counts who answered (`web1`, `web2`,
+   * or `none`).
+   */
   async ask(netns: string, address: string, count = 1): Promise<Record<string, number>> {
     const curl = `curl -s --max-time 2 -H 'Connection: close' 'http://${address}/?[1-${count}]'`
     return this.#answers(await this.sh(netns, curl), count)

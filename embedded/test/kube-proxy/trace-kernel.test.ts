@@ -83,7 +83,10 @@ function faultsOf({ flow, trace, moved, answers }: Sent): object | undefined {
   return Object.keys(faults).length === 0 ? undefined : { flow: flow.name, ...faults }
 }
 
-/** The ends that a trace says if the packets did not meet them; a flow of one packet meets one of them. */
+/**
+ * The ends that a trace says if the packets did not meet them; a flow of one packet meets one of
+ * them.
+ */
 function otherEnds({ flow, trace, answers }: Pick<Sent, 'flow' | 'trace' | 'answers'>) {
   const seen = answers.map((answer) => podNamed[answer.split(' ')[0] ?? ''] ?? answer)
   const backends = trace.outcomes.map(({ to }) => to.split(':')[0] ?? '')
@@ -95,8 +98,8 @@ function otherEnds({ flow, trace, answers }: Pick<Sent, 'flow' | 'trace' | 'answ
 }
 
 /**
- * A Pod saw another client than the trace says. A node's own address is what a masqueraded packet has,
- * and its own packets may have from the start.
+ * A Pod saw another client than the trace says. A node's own address is what a masqueraded packet
+ * has, and its own packets may have from the start.
  */
 function isOtherClient({ flow, trace }: Pick<Sent, 'flow' | 'trace'>, answer: string): boolean {
   if (flow.packet.from === 'host') return false

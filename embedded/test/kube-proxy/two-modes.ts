@@ -12,7 +12,9 @@ export const nodeOf = { ipvs: worker, iptables: worker2 } as const
 type Nodes = readonly (keyof typeof webPods)[]
 const both: Nodes = [worker, worker2]
 
-/** Services by name: the last part of their ClusterIP, their spec and the nodes of their endpoints. */
+/**
+ * Services by name: the last part of their ClusterIP, their spec and the nodes of their endpoints.
+ */
 const SERVICES: Record<string, [host: number, spec: Record<string, unknown>, endpoints: Nodes]> = {
   only1: [1, {}, [worker]],
   only2: [2, {}, [worker2]],
@@ -93,12 +95,16 @@ export async function readNode(nodes: ThreeNodes, mode: Mode): Promise<NodeState
   return state
 }
 
-/** What takes every packet of a connection but the first, so that counters show the way of that one alone. */
+/**
+ * What takes every packet of a connection but the first, so that counters show the way of that one
+ * alone.
+ */
 export const NOT_THE_FIRST = '-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT'
 
 /**
- * Three nodes with Services of every kind, one worker in each mode; kube-proxy is stopped once all of it is programmed, so
- * that nothing rewrites a counter. A rule on top of each filter chain takes every packet of a connection but the first.
+ * Three nodes with Services of every kind, one worker in each mode; kube-proxy is stopped once all
+ * of it is programmed, so that nothing rewrites a counter. A rule on top of each filter chain takes
+ * every packet of a connection but the first.
  */
 export async function startTwoModes(): Promise<ThreeNodes> {
   const nodes = await ThreeNodes.start()

@@ -1,4 +1,5 @@
-// The same Service with an endpoint that answers nobody, on one node in userspace mode and on another in iptables mode.
+// The same Service with an endpoint that answers nobody, on one node in userspace mode and on
+// another in iptables mode.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { writeMode } from '../../../dataplane/kube-proxy/config-conf.ts'
@@ -71,7 +72,8 @@ test('a connection to the failing endpoint is made to another one in userspace m
   expect(await nodes.ask('client1', webIP, 12)).toEqual({ web1: 6, web2: 6 })
   expect(await nodes.ask(worker, webIP, 4)).toEqual({ web1: 2, web2: 2 })
   const failed = () => userspace.log.filter((line) => line.includes('"Dial failed"'))
-  // Three turns serve two connections, so that 16 of them meet it seven times, or eight where it stands before the last.
+  // Three turns serve two connections, so that 16 of them meet it seven times, or eight where it
+  // stands before the last.
   await waitFor(
     'a line in the log for each connection that went on',
     5000,

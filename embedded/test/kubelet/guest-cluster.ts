@@ -44,7 +44,9 @@ export async function textOf(stream: Readable): Promise<string> {
   return text
 }
 
-/** Boots a kernel with three nodes and their kubelets; no controllers, no scheduler, no kube-proxy. */
+/**
+ * Boots a kernel with three nodes and their kubelets; no controllers, no scheduler, no kube-proxy.
+ */
 export async function startGuestCluster() {
   const directory = mkdtempSync(join(tmpdir(), 'kubelet-test-'))
   const packages = await ensurePackages(cacheFolder, quiet)

@@ -348,7 +348,8 @@ describe('a change of the image', () => {
 
   test('takes effect while the container is started', async () => {
     const created = onceCreated('hasty', () => setImage('hasty', 'busybox'))
-    // The signal may come before the trap is set, and the first process of a namespace ignores it then.
+    // The signal may come before the trap is set, and the first process of a namespace ignores it
+    // then.
     cluster.create('hasty', worker, shell('trap "exit 0" TERM; while :; do sleep 0.1; done'), {
       terminationGracePeriodSeconds: 1,
     })

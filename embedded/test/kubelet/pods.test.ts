@@ -15,7 +15,8 @@ let cluster: GuestCluster
 const RIGHTS = "grep -E '^(Cap(Prm|Bnd|Eff|Inh|Amb)|NoNewPrivs)' /proc/self/status"
 const image = 'tools'
 const command = ['sh', '-c', `${RIGHTS}; exec sleep infinity`]
-// It runs every 10 s, and the file is whole at any time. The usual second is too short for two programs on a busy machine.
+// It runs every 10 s, and the file is whole at any time. The usual second is too short for two
+// programs on a busy machine.
 const probes = `${RIGHTS} >/tmp/probing && mv /tmp/probing /tmp/probe`
 const readinessProbe = { exec: { command: ['sh', '-c', probes] }, timeoutSeconds: 60 }
 

@@ -21,7 +21,10 @@ function beBusy(ms: number): void {
   while (Date.now() < end);
 }
 
-/** What comes of a command's output; `slow`: its reader takes nothing for so long after the first bytes. */
+/**
+ * What comes of a command's output; `slow`: its reader takes nothing for so long after the first
+ * bytes.
+ */
 async function outputOf(script: string, { slow = 0, busy = 0 } = {}): Promise<string> {
   const pipe = pool.output()
   const child = spawn('sh', ['-c', script], { stdio: ['ignore', pipe.theirs, 'ignore'] })

@@ -19,7 +19,9 @@ afterEach(() => {
   rmSync(directory, { recursive: true, force: true })
 })
 
-/** A kernel that boots and never answers; a script is in the place of the program that confines it. */
+/**
+ * A kernel that boots and never answers; a script is in the place of the program that confines it.
+ */
 async function silentKernel() {
   const packages = join(directory, 'packages')
   for (const file of [CONFINE, SHIM]) mkdirSync(dirname(join(packages, file)), { recursive: true })

@@ -10,7 +10,9 @@ import {
   WINDOW_BYTES,
 } from '../../machine/stream-window.ts'
 
-/** A line that takes everything at once, and the bytes of payload that each stream has sent on it. */
+/**
+ * A line that takes everything at once, and the bytes of payload that each stream has sent on it.
+ */
 function measuredLine() {
   const decoder = new FrameDecoder(chunkBytes)
   const sent = new Map<number, number>()

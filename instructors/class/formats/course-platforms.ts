@@ -2,7 +2,10 @@ import * as z from 'zod'
 import { plainText } from '../../../host/plain-text.ts'
 import type { Graded, GradedStep } from '../result.ts'
 
-/** Why a step has its verdict, for its learner: the expected and the actual state, and what to do next. */
+/**
+ * Why a step has its verdict, for its learner: the expected and the actual state, and what to do
+ * next.
+ */
 function explained({ verdict, reason, finding }: GradedStep): string {
   if (verdict === 'passed') return 'passed'
   if (!finding) return `${verdict}: ${reason ?? 'no reason was given'}`
@@ -17,7 +20,10 @@ function explained({ verdict, reason, finding }: GradedStep): string {
   ].join('\n')
 }
 
-/** A report in check50's JSON format: `passed` is null for a step that could not be judged, which is not a failure. */
+/**
+ * A report in check50's JSON format: `passed` is null for a step that could not be judged, which is
+ * not a failure.
+ */
 export const check50Schema = z.object({
   slug: z.string(),
   version: z.string(),
@@ -60,7 +66,10 @@ export function check50Of({ lab, learner, steps }: Graded): Check50Report {
   }
 }
 
-/** A step that waits for another one was not checked, as in check50; a step that no capture shows did not pass. */
+/**
+ * A step that waits for another one was not checked, as in check50; a step that no capture shows
+ * did not pass.
+ */
 function passedOf({ verdict, reason }: GradedStep): boolean | null {
   if (verdict === 'passed') return true
   if (verdict === 'failed') return false

@@ -19,7 +19,10 @@ import { junitOf, tapOf } from './test-results.ts'
 
 const pretty = (value: unknown) => `${plainJson(value)}\n`
 
-/** A result as text: of a whole class, or of one submission, if the other system reads one file for each. */
+/**
+ * A result as text: of a whole class, or of one submission, if the other system reads one file for
+ * each.
+ */
 type Writer = { ofClass(result: ClassResult): string } | { ofLearner(graded: Graded): string }
 
 /** Every format by its name. */
@@ -44,7 +47,10 @@ export function writerOf(name: string): Writer {
   throw new Error(`"${name}" is not a format: use one of ${FORMAT_NAMES.join(', ')}.`)
 }
 
-/** Every machine-readable result that the graders write: file in instructors/schema/ → its JSON Schema (draft 2020-12). */
+/**
+ * Every machine-readable result that the graders write: file in instructors/schema/ → its JSON
+ * Schema (draft 2020-12).
+ */
 export const jsonSchemas = () => ({
   'report.v1.json': reportJsonSchema(),
   'submission.v1.json': z.toJSONSchema(manifestSchema),
@@ -62,7 +68,10 @@ const chosen = (places: Places): [place: string, writer: Writer][] =>
     places[name] === undefined ? [] : [[places[name], FORMATS[name]]],
   )
 
-/** Creates the folders of the results and verifies that they can be written, before the long grading. */
+/**
+ * Creates the folders of the results and verifies that they can be written, before the long
+ * grading.
+ */
 export function preparePlaces(places: Places): void {
   for (const [place, writer] of chosen(places)) {
     const file = 'ofClass' in writer ? place : join(place, 'learner.json')

@@ -18,7 +18,10 @@ const examText = (exam: ExamResult) => [describeExam(exam), ...describeExamParts
 const flagText = (flags: readonly Flag[]) =>
   flags.map(({ kind, text }) => `${kind}: ${text}`).join(' ')
 
-/** Text for XML 1.0: markup escaped, characters that XML forbids (section 2.2 of the recommendation) made visible. */
+/**
+ * Text for XML 1.0: markup escaped, characters that XML forbids (section 2.2 of the recommendation)
+ * made visible.
+ */
 export function xmlText(text: string): string {
   return visibleText(text)
     .replace(
@@ -38,8 +41,9 @@ const HEAD =
   'learner lab score max_score percent submitted_at counts signature step verdict points max_points reason flags file'
 
 /**
- * One row per learner and step, and one per learner with the sum (its `step` is empty); the exam of lab 8 has a row with the
- * verdict `exam`, whose points are in no sum; refused files have a row with the verdict `refused`. RFC 4180.
+ * One row per learner and step, and one per learner with the sum (its `step` is empty); the exam of
+ * lab 8 has a row with the verdict `exam`, whose points are in no sum; refused files have a row
+ * with the verdict `refused`. RFC 4180.
  */
 export function csvOf({ graded, refused }: ClassResult): string {
   const rows: (string | number)[][] = [HEAD.split(' ')]
@@ -70,8 +74,8 @@ export function csvOf({ graded, refused }: ClassResult): string {
 }
 
 /**
- * One cell. Text that a spreadsheet would run as a formula gets an apostrophe in front, which the spreadsheet hides; control
- * characters become visible.
+ * One cell. Text that a spreadsheet would run as a formula gets an apostrophe in front, which the
+ * spreadsheet hides; control characters become visible.
  */
 export function csvCell(value: string | number): string {
   if (typeof value === 'number') return String(value)
@@ -97,7 +101,10 @@ thead th{background:#f3f5f7}td.n{text-align:right}td.m{text-align:center;font-we
 .pass{background:#dff3e3;color:#0b5d1e}.fail{background:#fbe0de;color:#8c1510}.wait{background:#f6efd0;color:#5c4700}.odd{background:#ece2fa;color:#4b2a86}.none{color:#57606a}
 .flag{color:#8c1510}.old{color:#57606a}.bar{display:inline-block;height:.7em;background:#b3261e}.scroll{overflow-x:auto}small{color:#57606a}`
 
-/** One page without scripts or external resources: per lab, the results of each step and each learner. */
+/**
+ * One page without scripts or external resources: per lab, the results of each step and each
+ * learner.
+ */
 export function htmlOf(result: ClassResult): string {
   const { graded, refused, labs, cannotKnow, gradedAt, seconds } = result
   return `<!doctype html>

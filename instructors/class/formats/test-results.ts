@@ -2,7 +2,10 @@ import { plainText } from '../../../host/plain-text.ts'
 import { type ClassResult, foundText, type Graded, type GradedStep } from '../result.ts'
 import { xmlText } from './tables.ts'
 
-/** JUnit XML: a suite per submission, a case per step. A step that could not be judged is an error, never a failure. */
+/**
+ * JUnit XML: a suite per submission, a case per step. A step that could not be judged is an error,
+ * never a failure.
+ */
 export function junitOf({ graded, refused, gradedAt }: ClassResult): string {
   const suites = graded.filter(({ counts }) => counts).map(suiteOf)
   const errors = refused.map(({ file, reason }) => {

@@ -22,8 +22,8 @@ import {
 } from './virtual-servers.ts'
 
 /**
- * The incidents at the end of labs, which need no more than what the lab has taught. The choices of the step
- * `incident` in each lab.yaml are the ids of `choices`.
+ * The incidents at the end of labs, which need no more than what the lab has taught. The choices of
+ * the step `incident` in each lab.yaml are the ids of `choices`.
  */
 export const incidentsByLab: ReadonlyMap<number, LabIncidents> = new Map([
   [

@@ -1,5 +1,5 @@
-// What a diagnosis in one's own words must name, for every cause; course/incident/key-facts.ts matches the sentences, in
-// lower case and without quotes.
+// What a diagnosis in one's own words must name, for every cause; course/incident/key-facts.ts
+// matches the sentences, in lower case and without quotes.
 
 import type { FactTable } from '../../../course/incident/key-facts.ts'
 import type { IncidentEnvironment } from '../../../course/incident/shop.ts'

@@ -85,7 +85,10 @@ That is why there was no refusal.`,
 const FILE = '/etc/modprobe.d/minimal-kernel.conf'
 const FORBIDDEN = ['ip_vs', 'ip_vs_rr', 'ip_vs_wrr', 'ip_vs_sh']
 const forbid = `printf 'install %s /bin/false\\n' ${FORBIDDEN.join(' ')} >${FILE}; ipvsadm -C 2>/dev/null; true`
-/** Unloads modules that depend on ip_vs first. The kernel itself calls modprobe when IPVS is used; this is disabled. */
+/**
+ * Unloads modules that depend on ip_vs first. The kernel itself calls modprobe when IPVS is used;
+ * this is disabled.
+ */
 const unload = programText('labs/08-incidents/incidents/unload-ipvs.sh')
 
 const withMode = (name: string) => (text: string) => text.replace(/^mode:.*$/m, `mode: ${name}`)

@@ -20,7 +20,10 @@ const gone = ({ customer }: IncidentEnvironment) => customer.replace(/\d+$/, '24
 const detour = (environment: IncidentEnvironment) =>
   `PREROUTING -d ${incidentFact(environment, 'address')} -p udp --sport ${TILL_PORT} -j DNAT --to-destination ${gone(environment)}:${PORT}`
 
-/** Creates a flow to a deleted Pod, as if kube-proxy had not run when the Pod was replaced; the till keeps it alive. */
+/**
+ * Creates a flow to a deleted Pod, as if kube-proxy had not run when the Pod was replaced; the till
+ * keeps it alive.
+ */
 async function openTill(bench: LabBench, environment: IncidentEnvironment): Promise<void> {
   const { client } = bench
   await bench.onNode(environment.node, `iptables -t nat -I ${detour(environment)}`)

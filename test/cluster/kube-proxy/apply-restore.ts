@@ -2,8 +2,8 @@ import type { Ruleset, Table } from '../../../dataplane/iptables-save.ts'
 import { targetOf } from '../../../dataplane/rule.ts'
 
 /**
- * Carries out the input of `iptables-restore --noflush` on a ruleset, with the refusals of the real one: a rule to delete
- * must be there, a chain to delete must be empty and led to by no rule.
+ * Carries out the input of `iptables-restore --noflush` on a ruleset, with the refusals of the real
+ * one: a rule to delete must be there, a chain to delete must be empty and led to by no rule.
  */
 export function applyRestore(ruleset: Ruleset, input: string): Ruleset {
   const result = structuredClone(ruleset)

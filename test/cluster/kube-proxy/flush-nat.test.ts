@@ -19,7 +19,10 @@ afterEach(() => {
 
 const leftovers = '*nat\n:PREROUTING ACCEPT [0:0]\n:KUBE-SEP-AAAAAAAAAAAAAAAA - [0:0]\nCOMMIT\n'
 
-/** A pretended node in IPVS mode with a chain of iptables mode; `restore` is what its iptables-restore does. */
+/**
+ * A pretended node in IPVS mode with a chain of iptables mode; `restore` is what its
+ * iptables-restore does.
+ */
 function nodeWith(restore: string): Parameters<typeof flushNat>[0] {
   const programs = {
     'iptables-save': 'cat "$FOLDER/rules"',

@@ -61,7 +61,10 @@ function flushed({ state, ipv6 }: Recorded, plan: FlushPlan): Recorded {
 const chains = (ruleset: Ruleset) =>
   [...ruleset].flatMap(([table, all]) => [...all.keys()].map((chain) => `${table} ${chain}`))
 
-/** All that this ruleset holds in the chains of somebody else, and the rules of the built-in chains that lead nowhere of ours. */
+/**
+ * All that this ruleset holds in the chains of somebody else, and the rules of the built-in chains
+ * that lead nowhere of ours.
+ */
 const foreign = (ruleset: Ruleset) =>
   [...ruleset].flatMap(([table, all]) =>
     [...all.values()]
@@ -145,7 +148,8 @@ test.each(['ipvs', 'iptables'] as const)(
   },
 )
 
-// Recorded while the IPVS proxier was in its first sync: its virtual servers stood, KUBE-SERVICES was still the old one.
+// Recorded while the IPVS proxier was in its first sync: its virtual servers stood, KUBE-SERVICES
+// was still the old one.
 test('what a chain that kube-proxy has not rewritten yet jumps to is kept, with the reason', () => {
   const { state } = recorded('transitions/v1.30.3/2-iptables-then-ipvs')
   const plan = planFlush('ipvs', state)
@@ -218,7 +222,10 @@ test('deletions are printed as ipvsadm reads them', () => {
   expect(printVirtualServerDeletions(servers)).toBe('-D -t 10.96.0.1:443\n-D -u [fd00::a]:53\n')
 })
 
-/** Both rulesets on one node: kube-proxy inserts its jumps above those of the mode before, and leaves its chains. */
+/**
+ * Both rulesets on one node: kube-proxy inserts its jumps above those of the mode before, and
+ * leaves its chains.
+ */
 function onTopOf(before: Ruleset, wanted: Ruleset): Ruleset {
   const result = structuredClone(before)
   for (const [name, table] of structuredClone(wanted)) {

@@ -1,4 +1,5 @@
-// Mode nftables: names and rules as genuine listings show them, what a kernel made of predictions, and the comparison.
+// Mode nftables: names and rules as genuine listings show them, what a kernel made of predictions,
+// and the comparison.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -256,7 +257,8 @@ describe('anonymous sets of addresses', () => {
     ])
     expect(mergeAddresses(['0.0.0.0/0', '172.18.255.200'])).toEqual(['0.0.0.0/0'])
     expect(mergeAddresses(['new', 'established'])).toBeUndefined()
-    // The recordings of y-lb-ranges-odd show both: a set that nft joined to one range, and one that was written with one.
+    // The recordings of y-lb-ranges-odd show both: a set that nft joined to one range, and one that
+    // was written with one.
     expect(writtenSetText(['203.0.113.0/24', '203.0.0.0/16'])).toBe('{ 203.0.0.0/16 }')
     expect(writtenSetText(['203.0.113.9/24'])).toBe('203.0.113.0/24')
     const same = ['{ 203.0.0.0/16 }', '{ 203.0.113.0/24, 203.0.0.0/16 }', '203.0.0.0/16']
@@ -422,14 +424,16 @@ describe('compareNftables', () => {
     ).toHaveLength(1)
     const comment = 'Drop traffic to unallocated ClusterIPs'
     const check = ({ chains }: NftTable) => chains.get('cluster-ips-check')?.rules
-    // The size of the range is a guess without ServiceCIDR objects; before 1.33 the rule may be there or not.
+    // The size of the range is a guess without ServiceCIDR objects; before 1.33 the rule may be
+    // there or not.
     expect(
       spoil((table) => check(table)?.splice(1, 1, { text: 'ip daddr 10.96.0.0/12 drop', comment })),
     ).toEqual([])
     expect(
       spoil((table) => check(table)?.push({ text: 'ip daddr 10.96.0.0/16 drop', comment }), '1.32'),
     ).toEqual([])
-    // A kube-proxy that learns of the ServiceCIDR after its first sync is without the rule for up to an hour.
+    // A kube-proxy that learns of the ServiceCIDR after its first sync is without the rule for up
+    // to an hour.
     expect(spoil((table) => check(table)?.pop())).toEqual([])
     expect(spoil((table) => check(table)?.shift())).toEqual([
       expect.stringMatching(/^missing: chain cluster-ips-check/),

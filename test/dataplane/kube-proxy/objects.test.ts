@@ -205,7 +205,8 @@ describe('addresses as kube-proxy accepts them', () => {
     expect(chains('1.30', '10.180.00.001')).not.toEqual(canonical)
   })
 
-  // The API server takes ::ffff:10.244.1.5 for IPv4 (netutils.IsIPv4), and kube-proxy writes what net.IP.String returns.
+  // The API server takes ::ffff:10.244.1.5 for IPv4 (netutils.IsIPv4), and kube-proxy writes what
+  // net.IP.String returns.
   test('an IPv4-mapped endpoint of an IPv4 slice is its IPv4 address from 1.31 on, and refused before', () => {
     expect(of('1.31', '::ffff:10.244.1.5', 'IPv4')).toEqual(of('1.31', '10.244.1.5'))
     expect(of('1.36', '::FFFF:af4:105', 'IPv4')).toEqual(of('1.36', '10.244.1.5'))

@@ -137,7 +137,10 @@ function sliceItems(input: RandomService, index: number): object[] {
   )
 }
 
-/** Random Services of every kind on three nodes, with slices that overlap and endpoints in every state. */
+/**
+ * Random Services of every kind on three nodes, with slices that overlap and endpoints in every
+ * state.
+ */
 export const randomObjects: fc.Arbitrary<ClusterObjects> = fc
   .array(service, { minLength: 1, maxLength: 8 })
   .map((services) => {

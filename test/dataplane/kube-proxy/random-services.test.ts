@@ -168,7 +168,8 @@ describe('traces through predictions', () => {
         const tail = state.iptables.get('nat')?.get('KUBE-SERVICES')?.rules.at(-1)
         for (const { service, port, clusterIP, isAlone, ready } of targets(objects, ip)) {
           if (!isAlone || ready.size === 0 || !isClusterWide(service, v)) continue
-          // Up to 1.23 a Service whose node port no address of the node may serve is programmed only in part, as a genuine 1.20.2 does.
+          // Up to 1.23 a Service whose node port no address of the node may serve is programmed
+          // only in part, as a genuine 1.20.2 does.
           const isLeft = port.nodePort !== 0 && !tail?.spec.endsWith('-j KUBE-NODEPORTS')
           if (on === 'iptables' && isLeft && featuresOf(v).serviceChains !== 'external') continue
           mustSpreadOver(traceTo(state, POD[ip], clusterIP, port.port, port.protocol), ready)
@@ -282,7 +283,8 @@ describe('the rules of iptables mode', () => {
           family: ip,
           config: cfg,
         })
-        // Chains that exist once per node may have no jump; up to 1.23 KUBE-XLB- is declared before it is known who uses it.
+        // Chains that exist once per node may have no jump; up to 1.23 KUBE-XLB- is declared before
+        // it is known who uses it.
         const perService =
           featuresOf(v).serviceChains === 'external'
             ? /KUBE-[A-Z]{2,3}-\w{16} is not used/
@@ -321,7 +323,10 @@ describe('the rules of iptables mode', () => {
 
 const isIpv4 = (text: string | undefined) => text !== undefined && !text.includes(':')
 
-/** Addresses of a load balancer that kube-proxy programs: those in mode Proxy only where it does not know the mode. */
+/**
+ * Addresses of a load balancer that kube-proxy programs: those in mode Proxy only where it does not
+ * know the mode.
+ */
 const isBalanced =
   (takesProxyMode: boolean) =>
   ({ ip, ipMode }: Service['loadBalancerIngress'][number]) =>

@@ -44,7 +44,8 @@ describe('a prediction equals the recording of a genuine kube-proxy', () => {
       const recorded = stateAt(folder)
       const objects = objectsAt('objects', `${scenario}.json`)
       const has = (file: string) => recordedText(`${folder}/${file}`) !== undefined
-      // Where ipvsadm-ln is missing, the kernel had no dummy links, and kube-ipvs0 is a bridge (README of the recordings).
+      // Where ipvsadm-ln is missing, the kernel had no dummy links, and kube-ipvs0 is a bridge
+      // (README of the recordings).
       const options = { dummyAddressesOnly: mode === 'ipvs' && !has('ipvsadm-ln') }
       const config = configOf(objects)
       const predicted = predict(objects, { node: NODE, mode, version, config })
@@ -136,7 +137,9 @@ describe('a prediction equals the recording of a genuine kube-proxy', () => {
   })
 })
 
-/** Stages in which the genuine kube-proxy ran in iptables mode on nodes without another mode before. */
+/**
+ * Stages in which the genuine kube-proxy ran in iptables mode on nodes without another mode before.
+ */
 const IPTABLES = [
   'baseline',
   'web-clusterip',
@@ -144,7 +147,10 @@ const IPTABLES = [
   'ipvs-asked-but-kernel-lacks-it',
   'ipvs-kernel-1-iptables',
 ]
-/** Stages after a switch: there are stale chains, and everything that ipvs mode writes must be as predicted. */
+/**
+ * Stages after a switch: there are stale chains, and everything that ipvs mode writes must be as
+ * predicted.
+ */
 const IPVS = ['ipvs-kernel-2-switched-not-flushed', 'ipvs-kernel-3-flushed-and-used']
 
 const cases = (stages: string[]) =>

@@ -15,7 +15,10 @@ const FREE = new Set([
 
 const service = (spec: string): string => /--comment "([^" ]*\/[^" ]*)/.exec(spec)?.[1] ?? ''
 
-/** With nodePortAddresses, the last rules of nat KUBE-SERVICES are one per address, in the order of a Go map. */
+/**
+ * With nodePortAddresses, the last rules of nat KUBE-SERVICES are one per address, in the order of
+ * a Go map.
+ */
 function nodePortsSorted(specs: readonly string[]): string[] {
   const tail = specs.filter((spec) => spec.endsWith('-j KUBE-NODEPORTS')).sort()
   const others = specs.slice(0, specs.length - tail.length)
@@ -24,7 +27,10 @@ function nodePortsSorted(specs: readonly string[]): string[] {
     : [...others, ...tail]
 }
 
-/** The rules of a chain sorted by Service if the order of Services is not fixed; rules of no Service keep their place. */
+/**
+ * The rules of a chain sorted by Service if the order of Services is not fixed; rules of no Service
+ * keep their place.
+ */
 function settled(place: string, specs: string[]): string[] {
   if (!FREE.has(place)) return specs
   if (place === 'filter KUBE-IPVS-OUT-FILTER') return [...specs].sort()
@@ -130,7 +136,10 @@ const dummy = (state: NodeState, addressesOnly = false): string[] =>
       ...link.addresses.map((address) => `${address.address}/${address.prefixLength}`).sort(),
     ])
 
-/** Every difference between two states, exactly: an empty list means equal as the recordings' README wants it. */
+/**
+ * Every difference between two states, exactly: an empty list means equal as the recordings' README
+ * wants it.
+ */
 export function strictDifference(
   expected: NodeState,
   actual: NodeState,

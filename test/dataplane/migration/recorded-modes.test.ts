@@ -1,4 +1,5 @@
-// What the report claims, compared with genuine kube-proxies that ran in both modes on the same objects.
+// What the report claims, compared with genuine kube-proxies that ran in both modes on the same
+// objects.
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import * as z from 'zod'

@@ -44,7 +44,10 @@ function faultsOf({ path, state, objects, options, items }: RecordedNode): strin
   return faults.map((fault) => `${path}: ${fault}`)
 }
 
-/** An entry has one kind of cause: of the kernel itself for built-in chains and other links, else of Kubernetes. */
+/**
+ * An entry has one kind of cause: of the kernel itself for built-in chains and other links, else of
+ * Kubernetes.
+ */
 function otherKinds(id: string, kind: string, because: readonly Cause[]): string[] {
   const isKernels =
     (kind !== 'rule' && /^iptables\/\w+(\/[A-Z]+)?$/.test(id)) || /^links\/(?!kube-ipvs0)/.test(id)

@@ -87,7 +87,10 @@ const masquerading = (rules: string): string =>
     '$1-A POSTROUTING -m addrtype ! --dst-type LOCAL -j MASQUERADE\nCOMMIT',
   )
 
-/** The first recorded node as a director: 192.0.2.11 is its own, and the other node a real server by this method. */
+/**
+ * The first recorded node as a director: 192.0.2.11 is its own, and the other node a real server by
+ * this method.
+ */
 function director(forward: 'masq' | 'route'): NodeState {
   const snapshot = recordedSnapshot('iptables', 'web-three-endpoints', masquerading)
   const node = stateOf(snapshot.node(NODE))
@@ -119,7 +122,8 @@ test.each([
     nodeOf: (address: string) => (address === '172.18.0.4' ? 'k8s-guide-worker2' : undefined),
     stateOf: () => real,
   }
-  // Masquerading leaves out what is sent to a local address, and the header still has one (tried in lab 4, with conntrack on).
+  // Masquerading leaves out what is sent to a local address, and the header still has one (tried in
+  // lab 4, with conntrack on).
   const packet = parsePacket('external:172.18.0.1', `${VIP}:8091`)
   const stations = journeyOf(director(forward), packet, network)
   const leaving = stations.find(({ place }) => place === 'POSTROUTING')

@@ -24,12 +24,15 @@ interface ApiObject {
 const itemsAt = (...parts: string[]): ApiObject[] =>
   JSON.parse(readFileSync(recordingPath(...parts), 'utf8')).items
 
-/** Objects in unusual spellings, or without a selector: what these tests quote is not found in them as text. */
+/**
+ * Objects in unusual spellings, or without a selector: what these tests quote is not found in them
+ * as text.
+ */
 const UNUSUAL = ['y-lb-ranges-odd', 'y-node-ports-cidrs', 'y-random-dual-40', 'y-node-port-tcp-udp']
 
 /**
- * The nodes that the recordings hold for a version, a mode and objects; of the archived versions the newest, because the others add
- * little but time. Each is read when it is needed.
+ * The nodes that the recordings hold for a version, a mode and objects; of the archived versions
+ * the newest, because the others add little but time. Each is read when it is needed.
  */
 export const recordedNodes: readonly { path: string; read: () => RecordedNode }[] = recordedVersions
   .filter((version) => !/^v1\.3[2345]\./.test(version))
@@ -66,7 +69,10 @@ function readNode(
   return { path, state: stateAt(path), options, objects, items }
 }
 
-/** Whole nodes, other programs' rules among them: of genuine kind clusters, and after switches of the mode. */
+/**
+ * Whole nodes, other programs' rules among them: of genuine kind clusters, and after switches of
+ * the mode.
+ */
 export const wholeNodes: readonly { path: string; state: NodeState; objects?: ClusterObjects }[] = [
   ...folders('kind-v1.20.2').flatMap((stage) =>
     folders('kind-v1.20.2', stage, 'nodes').map((node) => {

@@ -1,4 +1,5 @@
-// The guide's page in Firefox, on a real cluster: steps of lab 3 by clicking, the packet of a step, the dataplane by keyboard.
+// The guide's page in Firefox, on a real cluster: steps of lab 3 by clicking, the packet of a step,
+// the dataplane by keyboard.
 
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -64,7 +65,8 @@ test('the dataplane is read by keyboard, and says why an entry exists', async ()
   await page.getByLabel('Selected entry').getByText('Service default/web').first().waitFor()
 })
 
-// axe-core and widths are measured in Chromium: here the page's policy forbids what Playwright would measure with, once it tries.
+// axe-core and widths are measured in Chromium: here the page's policy forbids what Playwright
+// would measure with, once it tries.
 test('nothing else was complained about', () => {
   expect(guide.complaints.filter((text) => !text.includes('a JavaScript eval'))).toEqual([])
 })

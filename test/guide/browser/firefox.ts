@@ -14,8 +14,8 @@ const PASS_ON = join(import.meta.dirname, 'older-firefox.mjs')
 const RUN = readFileSync(join(import.meta.dirname, 'unpacked-firefox.sh'), 'utf8')
 
 /**
- * Starts the Firefox of this machine: the first on PATH, else Debian's, unpacked into the cache without root (about 100 MB are
- * fetched, once). Playwright drives it by WebDriver BiDi.
+ * Starts the Firefox of this machine: the first on PATH, else Debian's, unpacked into the cache
+ * without root (about 100 MB are fetched, once). Playwright drives it by WebDriver BiDi.
  * @throws Error in a sentence where it can't be fetched or started
  */
 export async function startFirefox(progress: Progress): Promise<Browser> {

@@ -107,7 +107,10 @@ export class GuideBrowser {
     return page
   }
 
-  /** Runs a command on a node, as another terminal would. Throws Error with what it printed when it fails. */
+  /**
+   * Runs a command on a node, as another terminal would. Throws Error with what it printed when it
+   * fails.
+   */
   async onNode(node: string, script: string): Promise<string> {
     const { exitCode, stdout, stderr } = await this.cluster.exec(node, ['bash', '-c', script])
     if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode}: ${stderr}`)
@@ -143,7 +146,9 @@ export async function runAll(page: Page, part: string, hand: Hand = mouse): Prom
   }
 }
 
-/** What axe-core finds in a part of a page, as it is now: a line each. `rules` are all if absent. */
+/**
+ * What axe-core finds in a part of a page, as it is now: a line each. `rules` are all if absent.
+ */
 export async function findViolations(
   page: Page,
   part = ':root',

@@ -28,10 +28,15 @@ export async function hasFocus(page: Page, target: Locator): Promise<boolean> {
   return (await target.and(page.locator(':focus')).count()) === 1
 }
 
-/** As many elements as a page of the guide has, at most, from one to the next that somebody goes to. */
+/**
+ * As many elements as a page of the guide has, at most, from one to the next that somebody goes to.
+ */
 const MOST_PRESSES = 150
 
-/** Moves the focus by Tab to an element, or to one of several, out of a terminal by Escape and Tab. Throws Error if it is not reached. */
+/**
+ * Moves the focus by Tab to an element, or to one of several, out of a terminal by Escape and Tab.
+ * Throws Error if it is not reached.
+ */
 export async function tabTo(page: Page, target: Locator): Promise<void> {
   const terminal = page.locator('.xterm-helper-textarea')
   for (let presses = 0; presses < MOST_PRESSES; presses++) {

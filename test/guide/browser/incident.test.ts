@@ -1,5 +1,5 @@
-// An incident on the guide's page, in a real browser on a real cluster: another lab is left for it, its cause is named by clicking, and
-// the page checks the repair.
+// An incident on the guide's page, in a real browser on a real cluster: another lab is left for it,
+// its cause is named by clicking, and the page checks the repair.
 
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'

@@ -1,4 +1,5 @@
-// Labs 2 and 3 on the guide's page without a mouse: every command, prediction, answer, check and step by keys alone.
+// Labs 2 and 3 on the guide's page without a mouse: every command, prediction, answer, check and
+// step by keys alone.
 
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -26,7 +27,10 @@ afterAll(async () => {
   await guide?.end()
 })
 
-/** Goes through a lab that is shown at its beginning. Returns what its header says of the points at the end. */
+/**
+ * Goes through a lab that is shown at its beginning. Returns what its header says of the points at
+ * the end.
+ */
 async function goThrough(lab: number): Promise<string> {
   const learner = new PageLearner(page, lab, keyboard)
   const onward = page.locator('.walk .main')

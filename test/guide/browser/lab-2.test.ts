@@ -1,5 +1,5 @@
-// Lab 2 on the guide's page, in a browser on a real cluster: who clicks every Run and answers nothing gets few points, who answers gets all, and a
-// wrong answer is explained.
+// Lab 2 on the guide's page, in a browser on a real cluster: who clicks every Run and answers
+// nothing gets few points, who answers gets all, and a wrong answer is explained.
 
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'

@@ -1,4 +1,5 @@
-// What a learner does on the guide's page: goes to a step, answers what it asks, runs its commands, has it checked.
+// What a learner does on the guide's page: goes to a step, answers what it asks, runs its commands,
+// has it checked.
 
 import type { Locator, Page } from 'playwright-core'
 import { expect } from 'vitest'
@@ -57,7 +58,10 @@ export class PageLearner {
     await expect.poll(() => hasFocus(page, page.locator('.xterm-helper-textarea'))).toBe(true)
   }
 
-  /** Types a command at the prompt of the first terminal and waits for its end: its exit status, and what is on the screen then. */
+  /**
+   * Types a command at the prompt of the first terminal and waits for its end: its exit status, and
+   * what is on the screen then.
+   */
   async type(command: string): Promise<{ status: number; text: string }> {
     const { page } = this
     await this.showTerminal('host')
@@ -88,7 +92,10 @@ export class PageLearner {
     await passed
   }
 
-  /** Runs the commands of the step that is shown, answers what it asks, and runs those that come after. */
+  /**
+   * Runs the commands of the step that is shown, answers what it asks, and runs those that come
+   * after.
+   */
   async workThrough(id: string, run = () => this.runTask()): Promise<void> {
     await this.state(id).waitFor()
     if (id === 'incident') return this.solve(id)
@@ -104,15 +111,17 @@ export class PageLearner {
     return runAll(this.page, '.text > :not(.seen, .onward)', this.#hand)
   }
 
-  /** Solves a step whose task is another one for each learner: the reference solution reads which. */
+  /**
+   * Solves a step whose task is another one for each learner: the reference solution reads which.
+   */
   async solve(id: string): Promise<void> {
     await perform(this.page, 'solve', { step: id })
     await this.passed(id).waitFor({ timeout: 120_000 * timeoutScale() })
   }
 
   /**
-   * Answers what the text asks as the reference solution does: a plain answer in the field, one that is read from the nodes by the
-   * solution's command in the terminal.
+   * Answers what the text asks as the reference solution does: a plain answer in the field, one
+   * that is read from the nodes by the solution's command in the terminal.
    */
   async answer(id: string, what: Asked): Promise<void> {
     const ask = this.page.locator(`.ask.${what}`)

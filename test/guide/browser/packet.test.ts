@@ -1,5 +1,5 @@
-// The packet of a step on the guide's page, in a real browser on a real cluster: where it is shown, what it holds at each place, and how
-// it is played.
+// The packet of a step on the guide's page, in a real browser on a real cluster: where it is shown,
+// what it holds at each place, and how it is played.
 
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -62,7 +62,8 @@ test(
         .waitFor()
       headers.push(await header())
     }
-    // On its way the packet gets another destination and, from the node, another source; conntrack knows original and reply.
+    // On its way the packet gets another destination and, from the node, another source; conntrack
+    // knows original and reply.
     expect(headers.some((text) => /destination10\.244\./.test(text ?? ''))).toBe(true)
     expect(headers.some((text) => /conntrack, original.+conntrack, reply/s.test(text ?? ''))).toBe(
       true,

@@ -1,4 +1,5 @@
-// The guide's page in a real browser, on a real cluster: one of each for all tests, which go on from one another.
+// The guide's page in a real browser, on a real cluster: one of each for all tests, which go on
+// from one another.
 
 import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -492,7 +493,8 @@ test('watching costs little while nothing happens', async () => {
   console.log(
     `While nothing happens, the guide takes ${share(cpuMs(root) - before.server)} of a core, the cluster with its kernel ${share(cpuMs(cluster) - before.cluster)}, under a load of ${loadavg()[0]?.toFixed(1)}.`,
   )
-  // A look counts a packet of its own, and kube-proxy's syncs start programs: at most one push a second comes of them.
+  // A look counts a packet of its own, and kube-proxy's syncs start programs: at most one push a
+  // second comes of them.
   expect(looks - before.looks).toBeLessThan(IDLE_MS / 1000)
 })
 

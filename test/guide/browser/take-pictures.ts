@@ -30,7 +30,8 @@ const scenes: Record<
       await page.locator('.xterm-rows', { hasText: '#' }).waitFor()
       await page.locator('.xterm-helper-textarea').focus()
       await page.keyboard.type(`PS1='$ '; clear\n`)
-      // The nodes are read between the two commands, so that their changes are those of the second one.
+      // The nodes are read between the two commands, so that their changes are those of the second
+      // one.
       await perform(page, 'check', { step: 'web' })
       await page.locator('.text button.run').first().click()
       await page.locator('.text button.run', { hasText: 'Run again' }).waitFor()

@@ -1,5 +1,6 @@
-// What a learner can trust on the guide's page, in a real browser on a real cluster: changes have the right command, clicks are not
-// lost, page and terminal judge alike, the layout is remembered, and a lab is solved by clicking.
+// What a learner can trust on the guide's page, in a real browser on a real cluster: changes have
+// the right command, clicks are not lost, page and terminal judge alike, the layout is remembered,
+// and a lab is solved by clicking.
 
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -123,7 +124,8 @@ test(
         })))
     `)
     expect(blocks.flat().map(({ line }) => line)).toEqual(lines)
-    // A line that fails ends its block: those after it are not run, and say so. A check that fails ends nothing.
+    // A line that fails ends its block: those after it are not run, and say so. A check that fails
+    // ends nothing.
     for (const whole of blocks) {
       const block = whole.filter(({ line }) => !line.startsWith('make check-'))
       const failed = block.findIndex(({ told }) => told.startsWith('failed'))

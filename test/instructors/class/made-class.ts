@@ -79,7 +79,10 @@ export function gradedEntry(
   }
 }
 
-/** The result of an exam of two incidents, one of them handed in unsolved, with a text wherever a learner's own may be. */
+/**
+ * The result of an exam of two incidents, one of them handed in unsolved, with a text wherever a
+ * learner's own may be.
+ */
 function examResult(text: string): ExamResult {
   const handedIn = { of: 100, seconds: 65, hints: 0, wrong: 0 }
   return {

@@ -1,4 +1,5 @@
-// What a wrong answer teaches: each choice that is not right on a recorded cluster has its misconception, and each open question has one.
+// What a wrong answer teaches: each choice that is not right on a recorded cluster has its
+// misconception, and each open question has one.
 
 import { expect, test } from 'vitest'
 import type { Truth } from '../../../grading/check-context.ts'

@@ -1,5 +1,5 @@
-// A bounded part of `make test-grader`, another one with each SEED: the grader is tried on good captures, broken ones, and good
-// ones that look different.
+// A bounded part of `make test-grader`, another one with each SEED: the grader is tried on good
+// captures, broken ones, and good ones that look different.
 
 import { createHash } from 'node:crypto'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -30,9 +30,10 @@ const EVERY = 151
 const ALARMS_EVERY = 13
 
 /**
- * Steps that pass on no recorded capture, so that their answers cannot be tried: those of real requests, of states that no
- * capture holds, of mode nftables, which the recorded kernel lacks, of labs 9 and 10, which were recorded before these steps asked, and
- * of lab 10's incidents, whose causes are in Deployments, which a capture has not.
+ * Steps that pass on no recorded capture, so that their answers cannot be tried: those of real
+ * requests, of states that no capture holds, of mode nftables, which the recorded kernel lacks, of
+ * labs 9 and 10, which were recorded before these steps asked, and of lab 10's incidents, whose
+ * causes are in Deployments, which a capture has not.
  */
 const NOT_IN_CAPTURES = [
   ...['1 families', '10 full', '10 incident', '10 invalid', '2 conntrack', '5 bound'],

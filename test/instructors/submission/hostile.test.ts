@@ -1,4 +1,5 @@
-// What a hostile hand may hand in: each is refused in one sentence, quickly, and the rest of the class is graded.
+// What a hostile hand may hand in: each is refused in one sentence, quickly, and the rest of the
+// class is graded.
 
 import { hash } from 'node:crypto'
 import { symlinkSync } from 'node:fs'

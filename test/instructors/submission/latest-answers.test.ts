@@ -1,4 +1,5 @@
-// A step whose state was seen before it was answered: the capture of then, judged with the answers of the last one.
+// A step whose state was seen before it was answered: the capture of then, judged with the answers
+// of the last one.
 
 import { expect, test } from 'vitest'
 import type { Capture } from '../../../cluster/capture-folder.ts'

@@ -37,7 +37,10 @@ export interface Change {
   key?: ClassKey
 }
 
-/** The bytes of a submission after a change, made to look like the learner's own, otherwise as `make submit` writes it. */
+/**
+ * The bytes of a submission after a change, made to look like the learner's own, otherwise as
+ * `make submit` writes it.
+ */
 export async function changed(
   learner: string,
   { source, rewritten = [], laterMs = 0, edit, text, manifest: editManifest, key }: Change = {},

@@ -1,4 +1,5 @@
-// What was right on the cluster is right offline: the recorded submissions of every lab, judged again from their captures alone.
+// What was right on the cluster is right offline: the recorded submissions of every lab, judged
+// again from their captures alone.
 
 import { readdirSync } from 'node:fs'
 import { basename, join } from 'node:path'

@@ -1,4 +1,5 @@
-// A step that none of the captures shows costs its points: a learner who leaves an incident open has not solved it.
+// A step that none of the captures shows costs its points: a learner who leaves an incident open
+// has not solved it.
 
 import { join } from 'node:path'
 import { expect, test } from 'vitest'

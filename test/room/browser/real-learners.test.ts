@@ -1,4 +1,5 @@
-// A room with three learners on clusters of their own: one works in the guide's page, the others with `make` alone.
+// A room with three learners on clusters of their own: one works in the guide's page, the others
+// with `make` alone.
 
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
@@ -23,7 +24,10 @@ let guide: GuideBrowser
 let ada: Page
 let others: Cluster[] = []
 
-/** Runs a program of the course as `make` does, for a learner without a page. Returns what it printed, whatever its exit code. */
+/**
+ * Runs a program of the course as `make` does, for a learner without a page. Returns what it
+ * printed, whatever its exit code.
+ */
 async function run(
   script: string,
   args: string[],

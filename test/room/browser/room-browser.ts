@@ -30,7 +30,10 @@ export class RoomBrowser {
     return opened
   }
 
-  /** Starts the room, again after it was killed; its page has another address then, unless `pagePort` is given. */
+  /**
+   * Starts the room, again after it was killed; its page has another address then, unless
+   * `pagePort` is given.
+   */
   async start(): Promise<void> {
     const env = { ...process.env, ROOM: this.name, HOST: '127.0.0.1', NO_COLOR: '1' }
     const room = spawn(process.execPath, [START, 'scripts/room.ts'], {

@@ -1,4 +1,5 @@
-// The instructor's page in a real browser, for a class of 300 simulated learners; one room for all tests, which go on from one another.
+// The instructor's page in a real browser, for a class of 300 simulated learners; one room for all
+// tests, which go on from one another.
 
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
@@ -121,7 +122,8 @@ test('a room that is killed is back with every tile, and nothing that was told m
   console.log(
     `The room was back after ${seconds(started)}, all of its tiles after ${seconds(back)}.`,
   )
-  // How soon a program starts beside other tests is the machine's affair; what it does then is the room's.
+  // How soon a program starts beside other tests is the machine's affair; what it does then is the
+  // room's.
   expect(back - started).toBeLessThan(15_000 * timeoutScale())
   await expect
     .poll(() => learners.reduce((sum, { outbox }) => sum + outbox.waiting().length, 0), {
