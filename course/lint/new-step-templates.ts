@@ -1,4 +1,5 @@
-// What `make new-step` writes as TypeScript for a step, marked for the linter (UNWRITTEN) until an author replaces it. Pure.
+// What `make new-step` writes as TypeScript for a step, marked for the linter (UNWRITTEN) until an
+// author replaces it. Pure.
 
 import type { NewStep, StepDraft } from './step-draft.ts'
 
@@ -41,7 +42,10 @@ export function missingExports({ id, asks }: TemplateStep, module: string): stri
   )
 }
 
-/** The module with the check, and the right answer if the step asks: an example of each, which fails until it is written. */
+/**
+ * The module with the check, and the right answer if the step asks: an example of each, which fails
+ * until it is written.
+ */
 export function stepModule({ lab, id, asks }: TemplateStep): string {
   const { check, truth } = checkNames(id)
   const right = `
@@ -64,9 +68,11 @@ import { webService } from '../../grading/expect-object.ts'
 import { fail } from '../../grading/failure.ts'
 ${asks ? "import type { Truth } from '../../grading/question.ts'\n" : ''}
 /**
- * ✎ What is true once the step is solved. The functions keep their names. The lines are an example: another Service is found by clusterService (grading/expect-object.ts),
- * other parts of a node by sets, virtualServers, chain, link or packetReaches (grading/expect-node.ts), requests are sent by expectAnswers
- * (grading/requests.ts). A failure's \`next\` is not shown where the last hint says the same.
+ * ✎ What is true once the step is solved. The functions keep their names. The lines are an example:
+ * another Service is found by clusterService (grading/expect-object.ts), other parts of a node by
+ * sets, virtualServers, chain, link or packetReaches (grading/expect-node.ts), requests are sent by
+ * expectAnswers (grading/requests.ts). A failure's \`next\` is not shown where the last hint says
+ * the same.
  */
 export function ${check}({ nodes, snapshot }: CheckContext): void {
   const { address, port } = webService(snapshot)

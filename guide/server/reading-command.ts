@@ -23,16 +23,19 @@ const ASSIGNMENT = /^[A-Za-z_]\w*=/
 const SETS_KERNEL = />\s*["']?\/(?:proc|sys)\//
 
 /**
- * Whether a command line can only read: each of its commands, also those in `$(…)`, is a program that does not change the nodes
- * or the cluster. A form that is not known counts as a change.
+ * Whether a command line can only read: each of its commands, also those in `$(…)`, is a program
+ * that does not change the nodes or the cluster. A form that is not known counts as a change.
  */
 export function isReading(line: string): boolean {
   if (SETS_KERNEL.test(line)) return false
-  const { commands, substituted } = new CommandLine(line)
+  const { commands, substituted } = new ShellLine(line)
   return commands.every(isReadingCommand) && substituted.every(isReading)
 }
 
-/** What is open at a place of a command line: a quote, a group in parentheses, a substitution `$(…)` or with backticks. */
+/**
+ * What is open at a place of a command line: a quote, a group in parentheses, a substitution `$(…)`
+ * or with backticks.
+ */
 interface Open {
   kind: "'" | '"' | '(' | '$(' | '`'
   /** Where its text begins. */
@@ -40,7 +43,7 @@ interface Open {
 }
 
 /** A command line as a shell divides it. */
-class CommandLine {
+class ShellLine {
   /** The words of each command, which `;`, `|`, `&` and line ends separate. */
   readonly commands: string[][] = [[]]
   /** The commands that are substituted, of the outermost substitutions. */
@@ -72,7 +75,9 @@ class CommandLine {
     this.#word += letter
   }
 
-  /** A blank ends a word, the others a command; in `2>&1` and `&>` the `&` is part of a redirection. */
+  /**
+   * A blank ends a word, the others a command; in `2>&1` and `&>` the `&` is part of a redirection.
+   */
   #separates(letter: string, at: number): boolean {
     if (letter === '&') return this.#line[at - 1] !== '>' && this.#line[at + 1] !== '>'
     return /[\s;|]/.test(letter)
