@@ -206,6 +206,8 @@ const headSchema = z.looseObject({
 const DRAFT = /^---\n([\s\S]*?\n)---\n+(## [\s\S]*)$/
 const SEEN = /^\*\*What you saw\.\*\*/m
 const TYPESCRIPT_FENCE = /^```ts\n([\s\S]*?\n)```$/m
+/** As wide as other lines of a lab's text. */
+const QUOTE_LINE = /.{1,114}(?:\s|$)/g
 const FENCE = /^```bash.*\n([\s\S]*?)^```/gm
 
 /**
@@ -249,8 +251,9 @@ function quoteOf(
 ): string {
   const { ask = '', choices = [] } = predict ?? question ?? {}
   const listed = choices.map((name) => `\`${name}\``).join(' · ')
+  const sentence = `**${predict ? 'Predict' : 'Question'}.** ${ask}`
   return [
-    `> **${predict ? 'Predict' : 'Question'}.** ${ask}`,
+    ...(sentence.match(QUOTE_LINE) ?? []).map((text) => `> ${text.trimEnd()}`),
     ...(listed ? [`> ${listed}`] : []),
     `> \`make answer LAB=${lab} Q=${id} A='…'\``,
   ].join('\n')

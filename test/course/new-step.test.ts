@@ -171,6 +171,20 @@ test('what is asked is asked in the text, with its choices, at its place', () =>
   expect(sorted(placeOf('question'))).toEqual([false, true])
 })
 
+test('a long question is wrapped as other lines of the text', () => {
+  const { text } = filesOfLab('05-exposure')
+  const long = `Which of these ${'long '.repeat(40)}words is it?`
+  const { changed } = withStep('05-exposure', 'exposed', { asks: 'question' }, (draft) =>
+    draft.replace('Which of the two is it here?', long),
+  )
+  const section = changed[text]?.split('<!-- step: made-here -->')[1] ?? ''
+  const quote = section.match(/^> .*$/gm)?.slice(0, 2) ?? []
+  expect(quote.map((line) => line.length > 100 && line.length <= 116)).toEqual([true, true])
+  expect(`${quote.map((line) => line.slice(2)).join(' ')}`).toContain(
+    '**Question.** Which of these',
+  )
+})
+
 test('its points are taken from the steps that have most', () => {
   const { definition } = filesOfLab('05-exposure')
   const { lab, changed } = withStep('05-exposure', 'exposed', {}, (draft) =>
