@@ -170,9 +170,8 @@ export function withNewStep(
 }
 
 /**
- * What the linter would say of the course with this step, apart from what is written afterwards:
- * the module and the solution in TypeScript, and the minutes, which `make lint-labs FIX=1` states.
- * Pure.
+ * What the linter would say of the course with this step, apart from the module and the solution in
+ * TypeScript. Pure.
  * @param changed as `withNewStep` returns it
  */
 export function lintPlaced(
@@ -205,10 +204,12 @@ export function lintPlaced(
     ({ file, text }) =>
       !known.has(withoutLine({ file, text })) &&
       !file.startsWith(files.module) &&
-      !file.startsWith(files.solution) &&
-      !/\bminutes\b/.test(text),
+      !file.startsWith(files.solution),
   )
 }
+
+/** The message is about the minutes of a lab, which `make lint-labs FIX=1` states. */
+export const isAboutMinutes = ({ text }: LintMessage): boolean => /\bminutes\b/.test(text)
 
 /**
  * The function that the check of a step is given to, as in

@@ -70,6 +70,8 @@ export interface StepDraft extends NewStep {
 /** The parts of a draft behind the section of the text, by the comment that begins each. */
 const PARTS = /^<!-- (solution|slide|reference) -->\n/m
 const ASKED = `${UNWRITTEN} What is asked?`
+/** Where what is asked will be in the text. */
+const ASKED_HERE = '<!-- asked -->'
 /** What lab.yaml is not told. */
 const OWN_KEYS = ['after', 'claim', 'claimed', 'refused', 'broken', 'card', 'packet']
 
@@ -109,6 +111,7 @@ export function stepDraft({ after, id, asks, claim }: NewStep, place: DraftPlace
     '# Taken from the steps that have the most.',
     'points: 3',
     ...(needs.length > 0 ? [`needs: [${needs.join(', ')}]`] : []),
+    '# Also kernel: [recent] (or ipvs, ipset, nft) for what a kernel may lack, moment: true for a state that passes.',
     `why: ${UNWRITTEN} Why it matters, in a sentence or two.`,
     'hints:',
     `  - ${UNWRITTEN} A general hint without a command.`,
@@ -138,13 +141,13 @@ ${lines.join('\n')}
 
 ## ${UNWRITTEN} What the step is about
 
-${UNWRITTEN} The reason first, then the commands. What is asked above is written into the text by \`make new-step\`.
+${UNWRITTEN} The reason first, then the commands.
 
-\`\`\`bash
+${asks === 'predict' ? `${ASKED_HERE}\n\n` : ''}\`\`\`bash
 ${UNWRITTEN} the commands
 ${asks === 'question' ? '' : `make check-${Number(folder.slice(0, 2))} STEP=${id}\n`}\`\`\`
 
-**What you saw.** ${UNWRITTEN} What the commands printed, and what follows from it.
+${asks === 'question' ? `${ASKED_HERE}\n\n` : ''}**What you saw.** ${UNWRITTEN} What the commands printed, and what follows from it.
 
 <!-- solution -->
 
@@ -204,7 +207,6 @@ const headSchema = z.looseObject({
 })
 
 const DRAFT = /^---\n([\s\S]*?\n)---\n+(## [\s\S]*)$/
-const SEEN = /^\*\*What you saw\.\*\*/m
 const TYPESCRIPT_FENCE = /^```ts\n([\s\S]*?\n)```$/m
 /** As wide as other lines of a lab's text. */
 const QUOTE_LINE = /.{1,114}(?:\s|$)/g
@@ -277,10 +279,9 @@ const labPart = (head: string): string =>
 
 /** A prediction comes before the first commands, a question before what was seen. */
 function withQuote(section: string, asks: NewStepAsks, quote: string): string {
-  const at = section.search(asks === 'predict' ? /^```bash/m : SEEN)
-  if (at === -1)
-    throw new Error(
-      asks === 'predict' ? 'has no ```bash fence with commands' : 'has no "**What you saw.**"',
-    )
-  return `${section.slice(0, at)}${quote}\n\n${section.slice(at)}`
+  const at = section.indexOf(ASKED_HERE)
+  if (at === -1) throw new Error(`has no "${ASKED_HERE}" where its text asks`)
+  const isLate = asks === 'predict' && section.slice(0, at).includes('\n```bash')
+  if (isLate) throw new Error(`has "${ASKED_HERE}" after commands: a prediction comes before them`)
+  return section.replace(ASKED_HERE, () => quote)
 }

@@ -35,13 +35,19 @@ const MODULES: readonly (readonly [purpose: string, ...modules: string[]])[] = [
 /** The first match as it is written, or nothing. */
 const partOf = (source: string, pattern: RegExp): string[] => [...(pattern.exec(source) ?? [])]
 
-/** The functions that a spec names for a step: of `exposedService.addressAnswers` both names. */
-const namesFor = (spec: string, step: string): string[] => {
-  const entry = new RegExp(
-    `^ {2}(?:step|liveStep|question)\\(\\s*'${step}'([\\s\\S]*?)\\)\\n`,
-    'm',
-  ).exec(spec)
-  return entry?.[1]?.match(/\w+/g) ?? []
+/** An entry of a spec: how it is checked, the step, and what it names. */
+const SPEC_ENTRY = /^ {2}(step|liveStep|question)\(\s*'([a-z0-9-]+)'([\s\S]*?)\)\n/gm
+
+/**
+ * The functions that a spec names for a step (of `exposedService.addressAnswers` both names); for
+ * one that is only a question, also those of the last step before it whose state is checked.
+ */
+function namesFor(spec: string, step: string): string[] {
+  const entries = [...spec.matchAll(SPEC_ENTRY)]
+  const index = entries.findIndex(([, , id]) => id === step)
+  const before = entries.slice(0, index + 1)
+  const nearest = before.findLast(([, kind]) => kind !== 'question')
+  return [...new Set([nearest, before.at(-1)])].flatMap((entry) => entry?.[3]?.match(/\w+/g) ?? [])
 }
 
 /** A function with the comment before it. */

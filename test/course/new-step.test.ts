@@ -10,7 +10,8 @@ import {
   answerNames,
   faultsOfNewStep,
   filesOfStep,
-  lintPlaced,
+  isAboutMinutes,
+  lintPlaced as lintAll,
   tablesIn,
   withNewStep,
   writtenPacket,
@@ -47,6 +48,10 @@ const fill = (draft: string) =>
   WRITTEN.reduce((text, [mark, written]) => text.replaceAll(mark, written), draft)
     .replaceAll('✎ as A7', 'A7')
     .replaceAll('✎ ', '')
+
+/** Minutes apart, which the tests about minutes are for. */
+const lintPlaced = (...args: Parameters<typeof lintAll>) =>
+  lintAll(...args).filter((one) => !isAboutMinutes(one))
 
 const readSource = (path: string): string =>
   existsSync(join(projectRoot, path)) ? readFileSync(join(projectRoot, path), 'utf8') : ''
@@ -234,12 +239,25 @@ test.each([
   ],
   ['no solution', (draft: string) => draft.replace('```ts\n', '```\n'), /its solution/],
   [
-    'nothing seen',
-    (draft: string) => draft.replace('**What you saw.**', 'Seen:'),
-    /has no "\*\*What you saw\.\*\*"/,
+    'no place to ask',
+    (draft: string) => draft.replace('<!-- asked -->', ''),
+    /has no "<!-- asked -->" where its text asks/,
   ],
 ])('a draft with %s is refused with a sentence', (_, edit, sentence) => {
   expect(() => withStep('05-exposure', 'exposed', { asks: 'question' }, edit)).toThrow(sentence)
+})
+
+test('a prediction after commands is refused, and the minutes of a longer text are told', async () => {
+  expect(() =>
+    withStep('05-exposure', 'exposed', { asks: 'predict' }, (draft) =>
+      draft.replace('<!-- asked -->\n\n', '').replace('**What you', '<!-- asked -->\n\n**What you'),
+    ),
+  ).toThrow('has "<!-- asked -->" after commands')
+  const { draft, changed } = withStep('05-exposure', 'exposed', {}, (text) =>
+    text.replace('\n**What you saw.**', `\n${'word '.repeat(900)}\n\n**What you saw.**`),
+  )
+  const told = lintAll(await readCourse(), draft, '05-exposure', changed).filter(isAboutMinutes)
+  expect(told.map(({ text }) => text).join()).toMatch(/takes about \d+ minutes by the model/)
 })
 
 test('what the linter would refuse in the lab is known before it is there', async () => {
@@ -321,7 +339,7 @@ test('a draft shows how the step before is written, and what a step can use', ()
     '- sets(...names: [string, ...string[]]): PredictedPart: Sets of ipset by their names.',
     '- nodes(): Promise<{ name: string; address: string }[]>',
     '- nodePort: number: The node port of web-np.',
-    "- deleteRule(chain: string, pattern: string, table = 'nat'): string: ",
+    "- deleteRule(chain: string, pattern: string, table = 'nat')",
   ])
     expect(shown).toContain(part)
   const without = listLabs().flatMap(({ folder, number }) => {

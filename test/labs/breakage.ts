@@ -47,6 +47,8 @@ export const editTable = (table: string, sed: string): string =>
 export const deleteRules = (table: string, pattern: string): string =>
   editTable(table, `/${pattern.replaceAll('/', '\\/')}/d`)
 
-/** Deletes the first rule of a chain whose line in `iptables -nL` matches a pattern. */
-export const deleteRule = (chain: string, pattern: string, table = 'nat'): string =>
-  `iptables -t ${table} -D ${chain} $(iptables -t ${table} -L ${chain} -n --line-numbers | awk '/${pattern}/ {print $1; exit}')`
+/** Deletes the first rule of a chain whose line in `iptables -S` matches a pattern. */
+export const deleteRule = (chain: string, pattern: string, table = 'nat'): string => {
+  const found = `NR > 1 && /${pattern.replaceAll('/', '\\/')}/ {print NR - 1; exit}`
+  return `iptables -t ${table} -D ${chain} $(iptables -t ${table} -S ${chain} | awk '${found}')`
+}

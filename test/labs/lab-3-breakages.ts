@@ -81,7 +81,8 @@ export const breakages = listBreakages<OutsideEnvironment, { at?: 'control-plane
       `iptables -I INPUT -p tcp --dport ${balanced.healthPort} -j DROP`,
     'the rule that lets health checks in is deleted': {
       at: 'control-plane',
-      break: ({ balanced }) => deleteRule('KUBE-NODEPORTS', `dpt:${balanced.healthPort}`, 'filter'),
+      break: ({ balanced }) =>
+        deleteRule('KUBE-NODEPORTS', `--dport ${balanced.healthPort} `, 'filter'),
     },
   },
   'anti-affinity': {
