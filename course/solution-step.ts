@@ -19,6 +19,9 @@ export interface SolutionStep {
    * the last.
    */
   independent?: true
-  /** The cleanup after the step has passed. */
+  /**
+   * What the text takes back once the step has passed (such a step has `moment: true`): played after
+   * it was judged, before the next step.
+   */
   cleanup?: SolutionStep
 }

@@ -148,8 +148,9 @@ export function stepReference(
       block('ts', partOf(solution ?? '', /^ {2}async (?:leave|reset)\(bench\)[\s\S]*?^ {2}\},\n/m)),
     ],
     [
-      'What a check is given, and an answer is',
+      'What a check is given, and what an answer and a solution are',
       block('ts', [
+        ...interfacesIn(read('course/solution-step.ts')),
         ...interfacesIn(read('grading/check-context.ts'), 'CheckContext', 'Truth', 'WrongAnswer'),
         ...interfacesIn(read('grading/failure.ts'), 'FailureDetail'),
         ...interfacesIn(read('grading/expect-object.ts'), 'WebService', 'WebBackend'),
