@@ -11,6 +11,8 @@ export class LongWork {
   #name: string | undefined
   #part: string | undefined
   #since = 0
+  /** Called when the work that is done now has ended. */
+  #waiting: (() => void)[] = []
 
   /** `onChange` is called when there is something else to show. */
   constructor(onChange: () => void) {
@@ -50,6 +52,11 @@ export class LongWork {
     }
   }
 
+  /** Resolves when the work that is done now, if any, has ended. */
+  async ended(): Promise<void> {
+    if (this.isBusy) await new Promise<void>((resolve) => this.#waiting.push(resolve))
+  }
+
   /** Progress lines that are printed, and are the parts of the work. */
   progress(printed: Progress): Progress {
     return {
@@ -70,5 +77,7 @@ export class LongWork {
     this.#name = name
     this.#part = part
     if (this.shown?.name !== before) this.#onChange()
+    if (name !== undefined) return
+    for (const resolve of this.#waiting.splice(0)) resolve()
   }
 }

@@ -80,8 +80,8 @@ test('a text names another step by its number in the list of steps', () => {
   const text =
     'As in\nstep `web`, and step `iptables-list`; step `unknown` and the Service `web` stay.'
   const { intro, steps } = labContent(labOf(2, text), [])
-  const html =
-    '<p>As in\nstep 1, and step 2; step <code>unknown</code> and the Service <code>web</code> stay.</p>\n'
+  const number = (id: string) => steps.findIndex((step) => step.id === id) + 1
+  const html = `<p>As in\nstep ${number('web')}, and step ${number('iptables-list')}; step <code>unknown</code> and the Service <code>web</code> stay.</p>\n`
   expect(intro).toEqual([{ kind: 'html', html }])
   expect(steps[4]?.task).toEqual([{ kind: 'html', html }])
 })

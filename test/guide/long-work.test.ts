@@ -39,3 +39,22 @@ test('work that fails tells why in one line, and other work can begin', async ()
   await expect(fails).rejects.toThrow(/^No reply\.$/)
   expect(await work.do('Resetting', async () => 1)).toBe(1)
 })
+
+test('what comes during other work can wait until that has ended, also if it fails', async () => {
+  const work = new LongWork(() => undefined)
+  await work.ended()
+  let end: (error?: Error) => void = () => undefined
+  for (const error of [undefined, new Error('no nodes')]) {
+    const order: string[] = []
+    const grading = work.do('Grading', () =>
+      new Promise<void>((resolve, reject) => {
+        end = (reason) => (reason ? reject(reason) : resolve())
+      }).finally(() => order.push('graded')),
+    )
+    const opened = work.ended().then(() => work.do('Opening lab 3', async () => order.push('open')))
+    expect(work.shown?.name).toBe('Grading')
+    end(error)
+    await Promise.allSettled([grading, opened])
+    expect(order).toEqual(['graded', 'open'])
+  }
+})

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { selfSignedTls } from '../../embedded/index.ts'
+import { readLab } from '../../grading/lab-definition.ts'
 import type { RoomMember } from '../../room/learner/member.ts'
 import { Outbox } from '../../room/learner/outbox.ts'
 import { type LinkEvents, RoomLink } from '../../room/learner/room-link.ts'
@@ -254,8 +255,9 @@ test('broadcasts, polls and timers reach those who are there and those who come;
   const kinds = (learner: Learner) => learner.messages.at(-1)?.notices?.map(({ kind }) => kind)
   for (const learner of [alice, bob])
     await expect.poll(() => kinds(learner)).toEqual(['text', 'timer', 'poll'])
+  const number = readLab(2).steps.findIndex(({ id }) => id === 'flush') + 1
   const [text, timer, poll] = bob.messages.at(-1)?.notices ?? []
-  expect(text).toMatchObject({ to: { lab: 2, step: 'flush', number: 5 } })
+  expect(text).toMatchObject({ to: { lab: 2, step: 'flush', number } })
   expect(timer).toMatchObject({ label: 'break' })
   const id = poll?.id ?? ''
   alice.tell({ kind: 'vote', poll: id, text: 'one' })
