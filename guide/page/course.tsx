@@ -3,6 +3,7 @@ import type { ActionReplies, StepContent } from '../protocol.ts'
 import { Blocks } from './blocks.tsx'
 import { performAction } from './connection.ts'
 import { CodeText, Form } from './controls.tsx'
+import { isFocusLost } from './focus.ts'
 import { INCIDENTS, StepState } from './step-state.tsx'
 import { StepNavigation, Steps } from './steps.tsx'
 import type { PageState } from './store.ts'
@@ -15,8 +16,9 @@ export function Course({ state: { lab, progress, incident } }: { state: PageStat
   useEffect(() => {
     if (shown !== undefined && before.current !== undefined && before.current !== shown) {
       text.current?.scrollTo(0, 0)
-      // Another page, or an incident, shows another step while the learner works in a tool.
-      if (!document.activeElement?.closest('.tools')) text.current?.focus()
+      // Another step can be shown while the learner is elsewhere: by another page, by an incident, or
+      // when a lab was graded.
+      if (isFocusLost() || document.activeElement?.closest('.course')) text.current?.focus()
     }
     before.current = shown
   }, [shown])

@@ -13,6 +13,7 @@ import { durationText } from './words.ts'
  * button.
  */
 function LabChoice({ state: { lab, progress, incident } }: { state: PageState }) {
+  const [isOpening, setOpening] = useState(false)
   const shown = String(lab?.number)
   const [chosen, choose] = useState(shown)
   const recordOf = (number: number) => progress?.labs.find((one) => one.number === number)
@@ -27,8 +28,13 @@ function LabChoice({ state: { lab, progress, incident } }: { state: PageState })
       ] as const,
   )
   const isBegun = recordOf(Number(chosen))?.isBegun
-  // The server refuses to open a lab during other work, such as grading at the end of one.
-  const isBusy = progress?.busy !== undefined
+  // During other work, such as grading at the end of a lab, the server waits for its end.
+  const open = async () => {
+    if (isOpening) return
+    setOpening(true)
+    await performAction('lab', { number: Number(chosen) })
+    setOpening(false)
+  }
   return (
     <>
       <Select
@@ -41,8 +47,8 @@ function LabChoice({ state: { lab, progress, incident } }: { state: PageState })
         <>
           <Button
             aria-describedby="what-start-does"
-            aria-disabled={isBusy}
-            onClick={() => void (!isBusy && performAction('lab', { number: Number(chosen) }))}
+            aria-disabled={isOpening}
+            onClick={() => void open()}
           >
             {isBegun ? 'Continue' : 'Start'} lab {chosen}
           </Button>

@@ -22,7 +22,7 @@ import { silent } from '../../../host/progress.ts'
 import { timeoutScale } from '../../../host/wait.ts'
 import { findViolations, GuideBrowser, runAll } from './guide-browser.ts'
 import { hasFocus, tabTo } from './hand.ts'
-import { PageLearner } from './learner.ts'
+import { PageLearner, perform } from './learner.ts'
 
 const lab = readLab(2)
 const NODE = 'guide-page-test-worker'
@@ -169,6 +169,16 @@ test('two pages show the same', async () => {
   await page.getByRole('button', { name: 'Resume' }).click()
   await other.getByRole('button', { name: 'Pause' }).waitFor()
   await other.context().close()
+})
+
+test('who has gone elsewhere while a lab is graded keeps the focus', async () => {
+  await goTo('sets')
+  const choice = page.getByRole('combobox', { name: 'Lab', exact: true })
+  await tabTo(page, choice)
+  await perform(page, 'go', { to: 'end' })
+  await page.getByRole('heading', { name: /^Lab 2: / }).waitFor()
+  expect(await hasFocus(page, choice)).toBe(true)
+  await goTo('sets')
 })
 
 test('a step turns green by itself after a program that the guide knows nothing of, and tells it once', async () => {
