@@ -20,8 +20,8 @@ export interface SolutionStep {
    */
   independent?: true
   /**
-   * What the text takes back once the step has passed (such a step has `moment: true`): played after
-   * it was judged, before the next step.
+   * What the text takes back once the step has passed (such a step has `moment: true`): played
+   * after it was judged, before the next step.
    */
   cleanup?: SolutionStep
 }

@@ -63,13 +63,19 @@ export function adviceFor(
     leftByOtherMode(node, mode)
   )
     return LEFT_BY_OTHER_MODE
-  if (first?.kind === 'wrong' && 'virtualServer' in first.where && mode === 'ipvs')
+  // syncService of kube-proxy updates the scheduler and persistence of a virtual server at each
+  // sync, but syncEndpoint updates real servers only when it starts.
+  if (first?.kind === 'wrong' && isOfRealServer(first) && mode === 'ipvs')
     return {
       hint: 'kube-proxy compares weights and methods of real servers only when it starts:',
       next: 'make ipvs FORCE=1',
     }
   return restoredBySync(mode)
 }
+
+/** A line of `ipvsadm -Sn` for a real server: `-a …`; that of its virtual server is `-A …`. */
+const isOfRealServer = ({ where, expected }: Difference): boolean =>
+  'virtualServer' in where && expected?.startsWith('-a ') === true
 
 /**
  * Only IPVS mode has sets, virtual servers and addresses: what is too much of them there, a Service

@@ -22,6 +22,7 @@ import {
   faultsOfNewStep,
   filesOfStep,
   isAboutMinutes,
+  isByStep,
   lintPlaced,
   tablesIn,
   withNewStep,
@@ -106,6 +107,7 @@ function beginStep({ number, folder }: Lab, step: NewStep): number {
     needs: written.steps.find((one) => one.id === after)?.needs ?? [],
     beginsClaim: claim !== undefined && !isClaim(texts.claims, claim),
     ...tablesIn(read(files.breakages)),
+    isByStep: isByStep(read(files.test)),
     answers: answerNames(read(files.solution)),
     packet: writtenPacket(read(files.packets), number, after),
     reference: stepReference(number, after, files, read),
@@ -189,14 +191,12 @@ function sayAfterwards(
   number: number,
   { id, broken }: StepDraft,
   definition: string,
-  { solution, module, breakages }: ReturnType<typeof filesOfStep>,
+  { solution, module, breakages, test: testFile }: ReturnType<typeof filesOfStep>,
 ): void {
   const later = parseLab(definition, `labs/${number}`)
   const steps = neededSteps(later, id).map((one) => `'${one}'`)
-  const testFile = `test/labs/lab-${number}.test.ts`
   const test = `npx vitest run ${testFile}`
-  // Tests that play step by step have a title for each step.
-  const byStep = read(testFile).includes("'$id: ")
+  const byStep = isByStep(read(testFile))
   const only = byStep ? ` -t "${steps.join('|')}"` : ''
   sayNext([
     [

@@ -1,7 +1,7 @@
 import { parseClaims, parseLab, type WrittenLab } from '../../grading/lab-definition.ts'
 import type { LabSolution } from '../lab-solution.ts'
 import { type Fence, type LabText, parseLabText, SEEN } from '../lab-text.ts'
-import { WORKSHOP_PLANS } from '../workshop-plan.ts'
+import { SHORTEN, WORKSHOP_PLANS } from '../workshop-plan.ts'
 import {
   CLAIM_FILES,
   type CourseFiles,
@@ -333,7 +333,7 @@ function* lintPlans(
         if (block.lab === id && block.part === undefined && block.minutes < minutes)
           yield {
             file: 'course/workshop-plan.ts',
-            text: `plans ${block.minutes} minutes for lab ${id} in "${name}", which takes ${minutes}: correct the plan, so that its day adds up.`,
+            text: `plans ${block.minutes} minutes for lab ${id} in "${name}", which takes ${minutes}: correct the plan, so that its day adds up. ${SHORTEN}`,
           }
 }
 

@@ -35,6 +35,7 @@ export function filesOfStep(folder: string, id: string) {
     breakages: `test/labs/lab-${lab}-breakages.ts`,
     card: cardOf(folder),
     deck: deckOf(folder),
+    test: `test/labs/lab-${lab}.test.ts`,
     draft: draftOf(folder, id),
     packets: 'labs/packets.yaml',
     typedCommands: 'course/typed-commands.ts',
@@ -145,6 +146,10 @@ export function withNewStep(
     throw new Refusal(
       `The draft has ${unused.join(' and ')}, but ${breakages} has no table for it: delete it, and test the step in test/labs/lab-${number}.test.ts.`,
     )
+  if (draft.isMoment && Object.keys(draft.broken).length > 0 && !isByStep(read(files.test)))
+    throw new Refusal(
+      `The draft has broken: and moment: true, but ${files.test} breaks a lab that is solved, where the state was taken back: delete broken:, and break it in a test of its own there, with whileBroken.`,
+    )
   if (breaks)
     changed[breakages] = read(breakages)
       .replace(BREAKAGES, (entries) => entries + stepBreakage(draft))
@@ -223,6 +228,9 @@ export const tablesIn = (breakages: string) => ({
   breaks: BREAKAGES.test(breakages),
   refuses: WRONG_ANSWERS.test(breakages),
 })
+
+/** Whether a lab's test plays and breaks one step after the other, each under its id. */
+export const isByStep = (test: string): boolean => test.includes("'$id: ")
 
 /** The packet of a step as labs/packets.yaml has it; undefined where the step is about none. */
 export const writtenPacket = (packets: string, lab: number, step: string): string | undefined =>

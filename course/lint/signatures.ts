@@ -8,6 +8,7 @@ const DECLARED = [
   /^export (?:async )?function (?<name>\w+)(?:<[^(]*>)?(?=\()/,
   /^export const (?<name>\w+)(?:: [^=]+)? =\s+(?:async )?(?:<[^(]*>)?(?=\()/,
   /^export const (?<name>\w+)\b/,
+  /^export class (?<name>\w+ extends \w+)\b/,
   /^ {2}(?:async )?(?<name>(?!constructor\b)[a-z]\w*)(?=\()/,
 ]
 const CLASS = /^(?:export )?class /

@@ -31,6 +31,11 @@ interface DraftPlace {
   /** The lab's test has a table of what it breaks, a table of wrong answers. */
   breaks: boolean
   refuses: boolean
+  /**
+   * Its test plays and breaks one step after the other; else all of them are broken once they are
+   * solved.
+   */
+  isByStep: boolean
   /** Under which names the lab's solution answers and predicts. */
   answers: AnswerNames
   /** The packet of the step before it, as labs/packets.yaml has it. */
@@ -50,6 +55,8 @@ export interface StepDraft extends NewStep {
   points: number
   /** The sentence of a claim that the step begins. */
   claimed?: string | undefined
+  /** Its state is taken back later. */
+  isMoment: boolean
   /** A wrong answer that the lab's test types. */
   refused?: string | undefined
   /** What is broken on one node, and how: as `listBreakages` of test/labs/breakage.ts takes it. */
@@ -110,7 +117,12 @@ export function stepDraft({ after, id, asks, claim }: NewStep, place: DraftPlace
     ...(asks ? [`# Also { ask: …, choices: [one, other], many: true }.`, `${asks}: ${ASKED}`] : []),
     '# Taken from the steps that have the most.',
     'points: 3',
-    ...(needs.length > 0 ? [`needs: [${needs.join(', ')}]`] : []),
+    ...(needs.length > 0
+      ? [
+          '# Without a step that the same breakage fails: this one would wait for it.',
+          `needs: [${needs.join(', ')}]`,
+        ]
+      : []),
     '# Also kernel: [recent] (or ipvs, ipset, nft) for what a kernel may lack, moment: true for a state that passes.',
     `why: ${UNWRITTEN} Why it matters, in a sentence or two.`,
     'hints:',
@@ -120,6 +132,11 @@ export function stepDraft({ after, id, asks, claim }: NewStep, place: DraftPlace
       ? [
           "# One thing on one node for which the check must fail: commands for that node, or a call as in the table of the lab's test,",
           "# deleteRule('KUBE-SERVICES', '203.0.113.4') or ({ web }) => `…`; also { break: … } with `at:` or `repair:`, or both.",
+          ...(place.isByStep
+            ? []
+            : [
+                "# The lab is solved then: without this part, break a state that the text takes back (moment: true) in the lab's test.",
+              ]),
           'broken:',
           `  ${UNWRITTEN} what is broken: ${UNWRITTEN} the commands that break it`,
         ]
@@ -194,6 +211,7 @@ const headSchema = z.looseObject({
   claim: line.optional(),
   claimed: line.optional(),
   refused: z.union([line, z.number().transform(String)]).optional(),
+  moment: z.boolean().optional(),
   broken: z
     .record(line, z.union([line, z.partialRecord(z.enum(['at', 'break', 'repair']), line)]))
     .default({}),
@@ -235,6 +253,7 @@ export function readDraft(text: string, id: string, lab: number): StepDraft {
   const asks = predict ? 'predict' : question ? 'question' : undefined
   return {
     ...{ after, id, asks, claim, claimed, title, points, refused, broken, card },
+    isMoment: found.data.moment === true,
     packet: packet && stringify(packet, { collectionStyle: 'flow', lineWidth: 0 }).trim(),
     definition: labPart(head),
     section: asks ? withQuote(section, asks, quoteOf(found.data, { lab, id })) : section,

@@ -25,7 +25,11 @@ const MODULES: readonly (readonly [purpose: string, ...modules: string[]])[] = [
     'grading/expect-chain.ts',
   ],
   ['What a check can say of an object', 'grading/expect-object.ts'],
-  ['Its own failures', 'grading/failure.ts'],
+  [
+    'Its own failures, and a state that is seen once',
+    'grading/failure.ts',
+    'grading/check-context.ts',
+  ],
   ['Real requests', 'grading/requests.ts', 'grading/traffic.ts', 'grading/own-request.ts'],
   ['What was read of the cluster', 'grading/snapshot.ts'],
   ['What a solution can type', 'course/typed-commands.ts'],
@@ -50,12 +54,12 @@ function namesFor(spec: string, step: string): string[] {
   return [...new Set([nearest, before.at(-1)])].flatMap((entry) => entry?.[3]?.match(/\w+/g) ?? [])
 }
 
-/** A function with the comment before it. */
+/** A function, also one that another one makes, with the comment before it. */
 const functionIn = (source: string, name: string): string[] =>
   partOf(
     source,
     new RegExp(
-      `(?:^/\\*\\*(?:(?!\\*/)[\\s\\S])*\\*/\\n)?^export (?:async )?function ${name}\\b[\\s\\S]*?^}\\n`,
+      `(?:^/\\*\\*(?:(?!\\*/)[\\s\\S])*\\*/\\n)?^export (?:(?:async )?function|const) ${name}\\b.*\\n(?:(?=[ )}\\]]|\\n+ ).*\\n)*`,
       'm',
     ),
   )
@@ -156,6 +160,7 @@ export function stepReference(
         ...interfacesIn(read('grading/expect-object.ts'), 'WebService', 'WebBackend'),
         ...interfacesIn(read('dataplane/node-state.ts'), 'NodeState'),
         ...interfacesIn(read('dataplane/ip-addr.ts'), 'Link'),
+        ...interfacesIn(read('dataplane/ipvsadm-save.ts'), 'VirtualServer', 'RealServer'),
         ...functionIn(read('dataplane/objects/service.ts'), 'readService'),
       ]),
       'A learner may have a variant: another name and port of web, and more Pods. Texts say web, web-np and web-lb; a check asks webService or variantIn, a solution bench.variant, and patchService and rolledOut know these names.',

@@ -16,8 +16,8 @@ export function Course({ state: { lab, progress, incident } }: { state: PageStat
   useEffect(() => {
     if (shown !== undefined && before.current !== undefined && before.current !== shown) {
       text.current?.scrollTo(0, 0)
-      // Another step can be shown while the learner is elsewhere: by another page, by an incident, or
-      // when a lab was graded.
+      // Another step can be shown while the learner is elsewhere: by another page, by an incident,
+      // or when a lab was graded.
       if (isFocusLost() || document.activeElement?.closest('.course')) text.current?.focus()
     }
     before.current = shown

@@ -11,6 +11,7 @@ import {
   faultsOfNewStep,
   filesOfStep,
   isAboutMinutes,
+  isByStep,
   lintPlaced as lintAll,
   tablesIn,
   withNewStep,
@@ -82,6 +83,7 @@ function withStep(
     needs,
     beginsClaim,
     ...tablesIn(read(files.breakages)),
+    isByStep: isByStep(read(files.test)),
     answers: answerNames(read(files.solution)),
     packet: writtenPacket(read(files.packets), number, after),
     reference: stepReference(number, after, files, read),
@@ -119,6 +121,7 @@ test('a draft says what is to be written, and names the claim that it must prove
     beginsClaim: false,
     breaks: true,
     refuses: true,
+    isByStep: true,
     answers: {},
   }
   const nothingKnown = stepDraft({ after: 'exposed', id: ID }, place)
@@ -316,6 +319,15 @@ test('the packet of a step is drawn as that of the step before, if the author le
   expect(withStep('03-from-outside', 'anti-affinity').begun).not.toContain('\npacket:')
 })
 
+test('a check that another function makes is shown whole, and classes are listed', () => {
+  const { begun } = withStep('02-ipvs', 'scheduler')
+  expect(begun).toContain('export const schedulerChosen = onceNoted(')
+  expect(begun).toMatch(/export const schedulerChosen[\s\S]*?return scheduler\n {2}},\n\)\n/)
+  expect(begun).toContain('- PastMoment extends NotApplicable: ')
+  expect(begun).toContain('- onceSeen')
+  expect(begun).toContain('export interface VirtualServer {')
+})
+
 test('a draft shows how the step before is written, and what a step can use', () => {
   const { begun } = withStep('03-from-outside', 'local-policy')
   const [, shown = ''] = begun.split('<!-- reference -->')
@@ -452,6 +464,20 @@ test('what is broken can be a call, a function or an object, as in the other ent
       '    "shell": "f() { ip route; }; f",',
     ].join('\n'),
   )
+})
+
+test('a state that is taken back is broken where its lab is played step by step, or in a test of its own', () => {
+  const moment = (draft: string) => draft.replace('\npoints:', '\nmoment: true\npoints:')
+  const file = 'test/labs/lab-3.test.ts breaks a lab that is solved'
+  expect(() => withStep('03-from-outside', 'uneven', {}, moment)).toThrow(file)
+  const { begun, changed } = withStep('03-from-outside', 'uneven', {}, (draft) =>
+    moment(draft).replace(/^broken:\n.*\n/m, ''),
+  )
+  expect(begun).toContain('(moment: true)')
+  expect(changed['labs/03-from-outside/lab.yaml']).toContain('    moment: true\n    points: 3\n')
+  const byStep = withStep('05-exposure', 'exposed', {}, moment)
+  expect(byStep.begun).not.toContain('The lab is solved then')
+  expect(byStep.changed['test/labs/lab-5-breakages.ts']).toContain('ipset flush X')
 })
 
 test('the step needs what the one before it needs, and its test plays all of that', () => {
