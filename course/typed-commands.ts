@@ -112,7 +112,7 @@ export const expose = (suffix: 'np' | 'lb', type: 'NodePort' | 'LoadBalancer'): 
   },
 })
 
-/** Patches a Service with a merge patch; web, web-np and web-lb by the names of the variant. */
+/** `kubectl patch service NAME --type merge -p '{…}'`; web, web-np and web-lb in the variant. */
 export const patchService = (name: string, patch: object): SolutionStep => ({
   commands: [`kubectl patch service ${name} --type merge -p '${JSON.stringify(patch)}'`],
   play: (bench) =>

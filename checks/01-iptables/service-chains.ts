@@ -22,8 +22,9 @@ const chainHashes = ({ namespace, name, ports }: Service): string[] =>
   )
 
 /**
- * A Service's chains (KUBE-SVC-, -SVL-, -EXT-, -FW-, -XLB-), those of its endpoints, and these
- * others equal the prediction on every node.
+ * A Service's chains (KUBE-SVC-, -SVL-, -EXT-, -FW-, -XLB-), those of its endpoints, and the whole
+ * of the other chains in `chains` (a table and a name, such as nat KUBE-SERVICES) equal the
+ * prediction on every node.
  */
 export function expectServiceChains(
   nodes: readonly NodeView[],

@@ -36,6 +36,9 @@ const MODULES: readonly (readonly [purpose: string, ...modules: string[]])[] = [
   ['What it can read for an answer', 'course/lab-bench.ts', 'course/lab-objects.ts'],
 ]
 
+/** A declaration that is not exported. */
+const DECLARATION = /^(?=(?:async )?function |const )/gm
+
 /** The first match as it is written, or nothing. */
 const partOf = (source: string, pattern: RegExp): string[] => [...(pattern.exec(source) ?? [])]
 
@@ -164,6 +167,10 @@ export function stepReference(
         ...functionIn(read('dataplane/objects/service.ts'), 'readService'),
       ]),
       'A learner may have a variant: another name and port of web, and more Pods. Texts say web, web-np and web-lb; a check asks webService or variantIn, a solution bench.variant, and patchService and rolledOut know these names.',
+    ],
+    [
+      'What the solution of this lab has',
+      itemsOf(signaturesIn((solution ?? '').replace(DECLARATION, 'export '))),
     ],
     [
       'What the checks of this lab have',

@@ -342,6 +342,7 @@ test('a draft shows how the step before is written, and what a step can use', ()
     'LB=$(kubectl get service web-lb',
     '- C8: externalTrafficPolicy Local',
     'async leave(bench) {',
+    '- nodeCount(bench: LabBench): `kubectl get nodes`, counted.',
     '<!-- fence: 03-from-outside/local-policy#',
     'export interface CheckContext {',
     'interface ExposedService {',

@@ -22,7 +22,7 @@ import { LabTest, testUnsolved } from './own-cluster.ts'
 
 const own = await LabTest.of(6)
 const { lab, spec, solution, questions } = own
-const shapes = ['change', 'lookup', 'keep-alive', 'cpu']
+const shapes = ['change', 'lookup', 'keep-alive', 'cpu', 'nftables']
 
 let run: Measurement
 
