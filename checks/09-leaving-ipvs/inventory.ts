@@ -1,5 +1,5 @@
-// Before the change: the traffic, what will answer no more, and the Service or client that is
-// mended.
+// Before the change: the traffic, what will no longer answer, and the Service or client that is
+// corrected.
 
 import type { ServiceChange } from '../../dataplane/migration/report-shape.ts'
 import type { CheckContext, Truth } from '../../grading/check-context.ts'
@@ -104,7 +104,7 @@ export function servicesThatStop(context: CheckContext): Truth {
 }
 
 /**
- * What a client would see that is not mended, by the predicted rules: nothing if its packets are
+ * What a client would see that is not corrected, by the predicted rules: nothing if its packets are
  * dropped.
  */
 export function unmendedClient(context: CheckContext): Truth {

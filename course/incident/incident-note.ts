@@ -58,7 +58,7 @@ export const incidentNote = z.object({
   /** Tiers of hints that were shown. */
   hints: z.number(),
   /**
-   * It was started by its id, which whoever started it knows: the lab's text goes through one such
+   * It was started by its id, so the learner knows it: the lab's text goes through one such
    * incident.
    */
   isNamed: z.boolean().optional(),

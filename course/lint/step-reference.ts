@@ -118,11 +118,11 @@ export function stepReference(
   files: ReadFiles,
   read: (path: string) => string,
 ): string {
-  const [spec, solution, breakages] = [files.spec, files.solution, files.breakages].map(read)
-  const own = [...(spec ?? '').matchAll(/ from '\.\/(.*\.ts)'/g)].map(
-    ([, path]) => `checks/${path}`,
-  )
-  const names = namesFor(spec ?? '', after)
+  const spec = read(files.spec)
+  const solution = read(files.solution)
+  const breakages = read(files.breakages)
+  const own = [...spec.matchAll(/ from '\.\/(.*\.ts)'/g)].map(([, path]) => `checks/${path}`)
+  const names = namesFor(spec, after)
   const { section, set } = textOf(read(files.text), after)
   const texts = { claims: read(files.claims), curriculum: read(files.curriculum) }
   const modules = (paths: readonly string[]) =>
@@ -142,8 +142,8 @@ export function stepReference(
         'ts',
         own.flatMap((path) => neighbourIn(read(path), names)),
       ),
-      block('ts', entryIn(solution ?? '', after, '    ')),
-      block('ts', entryIn(breakages ?? '', after, '  ')),
+      block('ts', entryIn(solution, after, '    ')),
+      block('ts', entryIn(breakages, after, '  ')),
       block('md', slideOf(read(files.deck), after)),
     ],
     ['The variables that the text has set by then', block('bash', set ? [set] : [])],
@@ -152,7 +152,7 @@ export function stepReference(
     [
       'What a reset of the lab undoes',
       'A reset deletes what has the label app=web (with each patch of it) and the notes of the lab, plays this, and starts in iptables mode, unless the solution has a reset of its own:',
-      block('ts', partOf(solution ?? '', /^ {2}async (?:leave|reset)\(bench\)[\s\S]*?^ {2}\},\n/m)),
+      block('ts', partOf(solution, /^ {2}async (?:leave|reset)\(bench\)[\s\S]*?^ {2}\},\n/m)),
     ],
     [
       'What a check is given, and what an answer and a solution are',
@@ -170,7 +170,7 @@ export function stepReference(
     ],
     [
       'What the solution of this lab has',
-      itemsOf(signaturesIn((solution ?? '').replace(DECLARATION, 'export '))),
+      itemsOf(signaturesIn(solution.replace(DECLARATION, 'export '))),
     ],
     [
       'What the checks of this lab have',

@@ -6,8 +6,8 @@ beforeEach(() => vi.useFakeTimers())
 afterEach(() => vi.useRealTimers())
 
 /**
- * Milliseconds at which a kube-proxy of this version syncs that hears of a change every 100 ms for
- * 2.5 s.
+ * Milliseconds at which a kube-proxy of this version syncs that is notified of a change every 100
+ * ms for 2.5 s.
  */
 async function syncsOf(version: string): Promise<number[]> {
   const began = Date.now()

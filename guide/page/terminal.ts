@@ -192,8 +192,8 @@ export function readAloud(on: boolean): void {
 }
 
 /**
- * Makes the letters of all terminals larger or smaller by so many pixels; without a number, as
- * large as the room allows.
+ * Makes the letters of all terminals larger or smaller by a number of pixels; without it, as large
+ * as the room allows.
  */
 export function growLetters(by?: number): void {
   const [first] = views.values()

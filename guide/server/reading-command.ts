@@ -1,7 +1,7 @@
 // Which command lines of a terminal can only read: what changed the nodes is none of them.
 
 const KUBECTL_READS =
-  /^(?:get|describe|logs|explain|wait|version|top|diff|events|cluster-info|api-resources|api-versions|auth|rollout status|config)\b/
+  /^(?:get|describe|logs|explain|wait|version|top|diff|events|cluster-info|api-resources|api-versions|auth can-i|auth whoami|rollout status|config)\b/
 const MAKE_READS =
   /^(?:-s )?(?:check-\d+|hint|answer|predict|status|trace|capture|env|aliases|doctor|kube-proxy-logs|help|slides|lint-labs|submit)\b/
 /** What changes a node or the cluster among the words of a program that otherwise reads. */
@@ -17,7 +17,7 @@ const CHANGES: Record<string, RegExp> = {
   sysctl: /\s-w\b|=/,
 }
 const READS =
-  /^(?:curl|wget|nslookup|dig|host|ping|nc|echo|printf|cat|ls|grep|head|tail|sort|uniq|wc|awk|sed|cut|tr|jq|sleep|true|false|ss|tcpdump|nstat|ps|id|date|cd|pwd|history|clear|man|less|iptables-save|ip6tables-save|ipt|ipv|ips|export|unset|eval|read|test|uname|lsmod|getent|node)\b/
+  /^(?:curl|wget|nslookup|dig|host|ping|nc|echo|printf|cat|ls|grep|head|tail|sort|uniq|wc|awk|sed|cut|tr|jq|sleep|true|false|ss|tcpdump|nstat|ps|id|date|cd|pwd|history|clear|man|less|iptables-save|ip6tables-save|ipt|ipv|ips|export|unset|read|test|uname|lsmod|getent|node)$/
 const ASSIGNMENT = /^[A-Za-z_]\w*=/
 /** A file below /proc or /sys that is written. */
 const SETS_KERNEL = />\s*["']?\/(?:proc|sys)\//
@@ -33,8 +33,8 @@ export function isReading(line: string): boolean {
 }
 
 /**
- * What is open at a place of a command line: a quote, a group in parentheses, a substitution `$(…)`
- * or with backticks.
+ * What is open at a place of a command line: a quote, a group in parentheses, a substitution
+ * `$(…)`, `<(…)` or with backticks.
  */
 interface Open {
   kind: "'" | '"' | '(' | '$(' | '`'
@@ -105,6 +105,7 @@ function openedBy(letter: string, before: string | undefined, last: Open | undef
   if (letter === '`') return '`'
   if (letter === '(' && before === '$') return '$('
   if (last?.kind === '"') return undefined
+  if (letter === '(' && (before === '<' || before === '>')) return '$('
   return letter === "'" || letter === '"' || letter === '(' ? letter : undefined
 }
 
@@ -116,10 +117,14 @@ function isReadingCommand(words: readonly string[]): boolean {
   const rest = args.join(' ')
   if (program === 'kubectl') return readsWithKubectl(args)
   if (program === 'make') return readsWithMake(args)
+  if (program === 'eval') return isReading(unquoted(rest.replace(ONLY_SUBSTITUTED, '')))
   if (program === 'watch') return isReading(rest.replace(/^(?:-\S+\s+(?:[\d.]+\s+)?)*/, ''))
   const changes = CHANGES[program]
   return changes ? !changes.test(`${program} ${rest}`) : READS.test(program)
 }
+
+/** What `eval` is given: the output of a command, which was looked at as a substitution. */
+const ONLY_SUBSTITUTED = /^"?\$\(.*\)"?$/s
 
 /** A word without the quotes around it. */
 const unquoted = (word: string): string => word.replace(/^(['"])(.*)\1$/s, '$2')

@@ -134,8 +134,8 @@ test('a request that is lost is shown with its client, target and time', async (
 })
 
 /**
- * Of so many connections that choose one of two endpoints anew, all choose the same again once in
- * 4,096 times.
+ * If this many connections choose one of two endpoints once more, all of them choose the same as
+ * before in 1 of 4,096 cases.
  */
 const HELD = 12
 
