@@ -166,8 +166,8 @@ async function placeStep({ number, folder }: Lab, id: string): Promise<number> {
     quiet: true,
     nothrow: true,
   })`${placeOf('node_modules/.bin/biome')} check --write ${typescript.map(placeOf)}`
-  for (const { text } of told.filter(isAboutMinutes))
-    for (const line of linesFor(process.stdout, `The lab ${text}`, ' • ')) console.log(line)
+  for (const { file: place, text } of told.filter(isAboutMinutes))
+    for (const line of linesFor(process.stdout, `${place} ${text}`, ' • ')) console.log(line)
   sayAfterwards(number, draft, changed[definition] ?? '', files)
   return ExitCode.passed
 }
@@ -191,7 +191,7 @@ function sayAfterwards(
   number: number,
   { id, broken }: StepDraft,
   definition: string,
-  { solution, module, breakages, test: testFile }: ReturnType<typeof filesOfStep>,
+  { solution, breakages, test: testFile }: ReturnType<typeof filesOfStep>,
 ): void {
   const later = parseLab(definition, `labs/${number}`)
   const steps = neededSteps(later, id).map((one) => `'${one}'`)
@@ -206,7 +206,7 @@ function sayAfterwards(
     ],
     ['What is left to be written, and the minutes of the longer text:', 'make lint-labs FIX=1'],
     [
-      `${Object.keys(broken).length > 0 ? `Its breakage is in ${breakages}` : `Break one thing on one node, in a test of ${module}`}. ${byStep ? 'Its test plays the step and those that it needs:' : 'The test of the lab:'}`,
+      `${Object.keys(broken).length > 0 ? `Its breakage is in ${breakages}` : `Break one thing on one node in a test of ${testFile}`}. ${byStep ? 'Its test plays the step and those that it needs:' : 'The test of the lab:'}`,
       `${test}${only}`,
     ],
     [
