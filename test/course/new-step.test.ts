@@ -7,91 +7,22 @@ import { claimSentence, claimsOfLab, nextClaim } from '../../course/lint/claim-s
 import { CLAIM_FILES, filesOfLab, readCourse } from '../../course/lint/course-files.ts'
 import { lintCourse } from '../../course/lint/lint-course.ts'
 import {
-  answerNames,
   faultsOfNewStep,
   filesOfStep,
   isAboutMinutes,
-  isByStep,
   lintPlaced as lintAll,
   tablesIn,
   withNewStep,
-  writtenPacket,
 } from '../../course/lint/new-step.ts'
-import { stepModule } from '../../course/lint/new-step-templates.ts'
-import { factsIn, signaturesIn } from '../../course/lint/signatures.ts'
-import {
-  type NewStep,
-  type NewStepAsks,
-  readDraft,
-  stepDraft,
-  unwrittenIn,
-} from '../../course/lint/step-draft.ts'
-import { stepReference } from '../../course/lint/step-reference.ts'
+import { type NewStepAsks, stepDraft, unwrittenIn } from '../../course/lint/step-draft.ts'
 import { listLabs, neededSteps, parseLab } from '../../grading/lab-definition.ts'
 import { projectRoot } from '../../host/layout.ts'
 
-const ID = 'made-here'
-
-type Asked = Partial<Pick<NewStep, 'asks' | 'claim'>> & { beginsClaim?: boolean }
-
-/** What an author writes instead of the marks of a draft. */
-const WRITTEN: [mark: string, text: string][] = [
-  ['✎ A sentence that is true once', 'What is asserted here is true once'],
-  ['✎ What is asked?', 'Which of the two is it here?'],
-  ['✎ Why it matters, in a sentence or two.', 'It matters for a reason that is told.'],
-  ['✎ A general hint without a command.', 'Look at the nodes.'],
-  ['✎ The command, as in', 'Run'],
-  ['✎ what is broken: ✎ the commands that break it', 'the set is emptied: ipset flush X'],
-  ['✎ a typical wrong answer', 'neither'],
-  ['✎ the commands', 'kubectl get service web'],
-]
-const fill = (draft: string) =>
-  WRITTEN.reduce((text, [mark, written]) => text.replaceAll(mark, written), draft)
-    .replaceAll('✎ as A7', 'A7')
-    .replaceAll('✎ ', '')
+import { fill, ID, withStep } from './made-step.ts'
 
 /** Minutes apart, which the tests about minutes are for. */
 const lintPlaced = (...args: Parameters<typeof lintAll>) =>
   lintAll(...args).filter((one) => !isAboutMinutes(one))
-
-const readSource = (path: string): string =>
-  existsSync(join(projectRoot, path)) ? readFileSync(join(projectRoot, path), 'utf8') : ''
-
-/**
- * The files of a lab, the draft of a step as its author has written it, and the files of a copy
- * with this step.
- */
-function withStep(
-  folder: string,
-  after: string,
-  { asks, claim = 'A7', beginsClaim = false }: Asked = {},
-  edit: (draft: string) => string = (draft) => draft,
-) {
-  const files = filesOfStep(folder, ID)
-  const paths = Object.values(files).filter((path) => existsSync(join(projectRoot, path)))
-  const sources: Record<string, string> = Object.fromEntries(
-    paths.map((path) => [path, readFileSync(join(projectRoot, path), 'utf8')]),
-  )
-  const { definition } = filesOfLab(folder)
-  const lab = parseLab(sources[definition] ?? '', definition)
-  const number = Number(folder.slice(0, 2))
-  sources[files.module] = stepModule({ id: ID, asks, lab: number })
-  const needs = lab.steps.find(({ id }) => id === after)?.needs ?? []
-  const read = (path: string) => sources[path] ?? readSource(path)
-  const place = {
-    folder,
-    needs,
-    beginsClaim,
-    ...tablesIn(read(files.breakages)),
-    isByStep: isByStep(read(files.test)),
-    answers: answerNames(read(files.solution)),
-    packet: writtenPacket(read(files.packets), number, after),
-    reference: stepReference(number, after, files, read),
-  }
-  const begun = stepDraft({ after, id: ID, asks, claim }, place)
-  const draft = readDraft(edit(fill(begun)), ID, number)
-  return { begun, draft, lab, sources, changed: withNewStep(draft, folder, lab, sources) }
-}
 
 test.each([
   ['01-iptables', 'chains'],
@@ -317,95 +248,6 @@ test('the packet of a step is drawn as that of the step before, if the author le
   )
   // The step before is about none.
   expect(withStep('03-from-outside', 'anti-affinity').begun).not.toContain('\npacket:')
-})
-
-test('a check that another function makes is shown whole, and classes are listed', () => {
-  const { begun } = withStep('02-ipvs', 'scheduler')
-  expect(begun).toContain('export const schedulerChosen = onceNoted(')
-  expect(begun).toMatch(/export const schedulerChosen[\s\S]*?return scheduler\n {2}},\n\)\n/)
-  expect(begun).toContain('- PastMoment extends NotApplicable: ')
-  expect(begun).toContain('- onceSeen')
-  expect(begun).toContain('export interface VirtualServer {')
-})
-
-test('a draft shows how the step before is written, and what a step can use', () => {
-  const { begun } = withStep('03-from-outside', 'local-policy')
-  const [, shown = ''] = begun.split('<!-- reference -->')
-  for (const part of [
-    'export async function clientIsKept(',
-    'export function answeringNodesUnderLocal(',
-    "    'local-policy': independent(",
-    `  'local-policy': {\n    "the path to the node's own Pods is deleted"`,
-    'title: Under policy Local the client',
-    "import { expectServiceChains } from '../01-iptables/service-chains.ts'",
-    '<!-- step: local-policy -->',
-    'LB=$(kubectl get service web-lb',
-    '- C8: externalTrafficPolicy Local',
-    'async leave(bench) {',
-    '- nodeCount(bench: LabBench): `kubectl get nodes`, counted.',
-    '<!-- fence: 03-from-outside/local-policy#',
-    'export interface CheckContext {',
-    'interface ExposedService {',
-    'export interface FailureDetail {',
-    'export function readService(',
-    '- localService(snapshot: Snapshot): ',
-    '- sets(...names: [string, ...string[]]): PredictedPart: Sets of ipset by their names.',
-    '- nodes(): Promise<{ name: string; address: string }[]>',
-    '- nodePort: number: The node port of web-np.',
-    "- deleteRule(chain: string, pattern: string, table = 'nat')",
-  ])
-    expect(shown).toContain(part)
-  const without = listLabs().flatMap(({ folder, number }) => {
-    const { definition } = filesOfLab(folder)
-    const references = parseLab(readSource(definition), definition).steps.map(
-      ({ id }) => [id, stepReference(number, id, filesOfStep(folder, ID), readSource)] as const,
-    )
-    expect(references.filter(([, text]) => text.includes('✎'))).toEqual([])
-    return references.flatMap(([id, text]) =>
-      /^````ts\n *[a-z']/m.test(text.split('\n## The variables')[0] ?? '') ? [] : `${folder}/${id}`,
-    )
-  })
-  // Its id is a constant.
-  expect(without).toEqual(['08-incidents/diagnosis'])
-})
-
-test('what a module declares is listed with its parameters and its first sentence', () => {
-  const source = [
-    '/** Two things. The rest. */',
-    'export function both<One>(',
-    '  one: One,',
-    '  other = { a: 1 },',
-    '): { one: One } {',
-    '  inner(1)',
-    '}',
-    'function inner(n: number) {}',
-    '/** `make web` */',
-    'export const web: Step = {',
-    '}',
-    'export const arrow =',
-    '  (n: number) => n',
-    'export class Kept {',
-    '  constructor(readonly n: number) {}',
-    '  /** Reads it. */',
-    '  async read(): Promise<{ a: string; b: string }> {',
-    '    if (this.n) return this.read()',
-    '  }',
-    '}',
-    'export interface Facts {',
-    '  /** A port. */',
-    '  port: number',
-    '  name: string',
-    '}',
-    '',
-  ].join('\n')
-  expect(signaturesIn(source)).toEqual([
-    'both(one: One, other = { a: 1 }): { one: One }: Two things.',
-    'web: `make web`',
-    'arrow(n: number)',
-    'read(): Promise<{ a: string; b: string }>: Reads it.',
-  ])
-  expect(factsIn(source)).toEqual(['port: number: A port.', 'name: string'])
-  expect(signaturesIn('export function open(\n')).toEqual(['open'])
 })
 
 test('lint names a draft that is not in its lab yet', async () => {
