@@ -94,6 +94,10 @@ afterAll(async () => {
 const lines = (text: string, pattern: RegExp) =>
   text.split('\n').filter((line) => pattern.test(line))
 
+/** The counts of the rule that marks packets from outside the Pod network, in the order printed. */
+const markedPackets = (output: string): number[] =>
+  lines(output, /KUBE-MARK-MASQ.*KUBE-CLUSTER-IP/).map((line) => Number.parseInt(line.trim(), 10))
+
 /**
  * Solves the steps of a lab before one, as a learner who has left the guide there, and sets the
  * variables of their text.
@@ -130,6 +134,13 @@ describe('lab 2 with the guide open, continued at pod-to-service', () => {
 
   test.each(steps.slice(first))('$id', async ({ id }) => {
     outputs.set(id, await workOn(2, id))
+    if (id !== 'conntrack') return
+    // kube-proxy may have rewritten its chains between the two looks, as it does at every sync. The
+    // text says what to do: another request. After the last step, the guide's grading sends more.
+    const [before = 0, after = 0] = markedPackets(outputs.get(id) ?? '')
+    if (after > before) return
+    const { task } = await typedAt(readLab(2), id)
+    outputs.set(id, await typeAll(task.filter(({ commands }) => commands.includes('LOOK='))))
   })
 
   test('IPVS, conntrack and the log contain only the request of its text', () => {
@@ -143,22 +154,11 @@ describe('lab 2 with the guide open, continued at pod-to-service', () => {
     expect(lines(outputs.get('masquerade') ?? '', /"GET/)).toHaveLength(4)
   })
 
-  test('at conntrack the rule counts one packet, and IPVS lists one more connection', async () => {
-    const counted = (output: string) =>
-      lines(output, /KUBE-MARK-MASQ.*KUBE-CLUSTER-IP/).map((line) =>
-        Number.parseInt(line.trim(), 10),
-      )
-    let output = outputs.get('conntrack') ?? ''
-    const [before = 0, after = 0] = counted(output)
-    // kube-proxy has rewritten its chains in between, as it does at every sync. The text says what
-    // to do: another request.
-    if (after < before) {
-      const { task } = await typedAt(readLab(2), 'conntrack')
-      output = await typeAll(task.filter(({ commands }) => commands.includes('LOOK=')))
-    }
+  test('at conntrack the rule counts one packet, and IPVS lists one more connection', () => {
+    const output = outputs.get('conntrack') ?? ''
     const listed = lines(output, /^\d+$/).map(Number)
-    for (const [earlier = 0, later = 0] of [counted(output), listed])
-      expect(later - earlier).toBe(1)
+    for (const [earlier = 0, later = 0] of [markedPackets(output), listed])
+      expect(later - earlier, output).toBe(1)
   })
 
   test('the guide ends with the score, and make without an error', async () => {
