@@ -106,15 +106,6 @@ const CAUSES = {
     },
     mend: 'Run an endpoint on each node that calls the Service, or set internalTrafficPolicy: Cluster.',
   },
-  hairpin: {
-    field: 'EndpointSlice endpoints[].addresses',
-    modes: {
-      iptables: 'masquerades a Pod that reaches itself (KUBE-SEP, then KUBE-MARK-MASQ)',
-      ipvs: 'masquerades a Pod that reaches itself (set KUBE-LOOP-BACK)',
-      nftables: 'masquerades a Pod that reaches itself',
-    },
-    mend: 'Do not let an endpoint identify its clients by their address.',
-  },
   'masquerade-all': {
     field: 'nftables.masqueradeAll, iptables.masqueradeAll (kube-proxy)',
     modes: {
@@ -200,7 +191,7 @@ export function findCause(probe: MigrationProbe, pair: ProxierPair): CauseId {
 
 /** The cause of a change between two modes, for a Service port that has endpoints. */
 function findCauseBetweenModes(
-  { target, client }: MigrationProbe,
+  { target }: MigrationProbe,
   port: ServicePort,
   { before, after }: ProxierPair,
 ): CauseId {
@@ -210,7 +201,6 @@ function findCauseBetweenModes(
   if (isUserspace(before) || isUserspace(after)) return 'userspace'
   if (target === 'ClusterIP')
     return masqueradesAll(before) === masqueradesAll(after) ? 'pod-range' : 'masquerade-all'
-  if (client === 'endpoint') return 'hairpin'
   return target.startsWith('node port') ? 'rules' : 'external-address'
 }
 

@@ -40,6 +40,14 @@ const chainsOf = (port: ServicePort) => {
   }
 }
 
+/** A Service port, the names of its chains, who serves it, and where its entries come from. */
+interface ServicePortParts {
+  port: ServicePort
+  chains: Chains
+  endpoints: EndpointCategories
+  origins: PolicyOrigins
+}
+
 const key = (...parts: (string | number)[]): string => parts.join(' . ')
 
 /** Whether an endpoint can serve under a traffic policy: policy Local needs one on this node. */
@@ -54,10 +62,7 @@ const addressKey = ({ protocol, port }: ServicePort, address: string): string =>
 
 function writeClusterIPElements(
   builder: NftTableBuilder,
-  port: ServicePort,
-  chains: Chains,
-  endpoints: EndpointCategories,
-  origins: PolicyOrigins,
+  { port, chains, endpoints, origins }: ServicePortParts,
 ): void {
   const byAddress = addressKey(port, port.clusterIP)
   builder.member('cluster-ips', port.clusterIP, WHOLE_PORT)
@@ -74,10 +79,7 @@ function writeClusterIPElements(
 /** The elements for external IPs, addresses of load balancers, and the node port. */
 function writeOutsideElements(
   builder: NftTableBuilder,
-  port: ServicePort,
-  chains: Chains,
-  endpoints: EndpointCategories,
-  origins: PolicyOrigins,
+  { port, chains, endpoints, origins }: ServicePortParts,
 ): void {
   const { any } = endpoints
   const isRefused = !isServed(endpoints, port.externalLocal)
@@ -213,10 +215,11 @@ function writeServicePort(builder: NftTableBuilder, port: ServicePort): void {
   const endpoints = categorizeEndpoints(port, builder.proxier)
   const { any, cluster, local, reachable } = endpoints
   const origins = new PolicyOrigins(port, endpoints)
+  const parts: ServicePortParts = { port, chains, endpoints, origins }
   builder.recordChain(chains.cluster, origins.cluster)
   builder.recordChain(chains.local, origins.local)
-  writeClusterIPElements(builder, port, chains, endpoints, origins)
-  writeOutsideElements(builder, port, chains, endpoints, origins)
+  writeClusterIPElements(builder, parts)
+  writeOutsideElements(builder, parts)
 
   if (isServed(endpoints, port.internalLocal))
     writeMasqueradeOfPort(builder, port, port.internalLocal ? chains.local : chains.cluster)
