@@ -7,6 +7,7 @@ import {
   type Ruleset,
 } from '../../dataplane/iptables-save.ts'
 import { ParseError } from '../../dataplane/program-output.ts'
+import { timeoutScale } from '../../host/wait.ts'
 import { recordedFiles } from './recordings.ts'
 
 function fault(text: string): ParseError {
@@ -181,6 +182,6 @@ describe('iptables-save', () => {
     expect(
       parseIptablesSave(`*nat\n:A - [0:0]\n${line}\nCOMMIT\n`).get('nat')?.get('A')?.rules,
     ).toHaveLength(1)
-    expect(millisecondsSince(started)).toBeLessThan(500)
+    expect(millisecondsSince(started)).toBeLessThan(500 * timeoutScale())
   })
 })
