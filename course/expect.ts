@@ -35,16 +35,14 @@ type OptionValue<Option extends keyof typeof CHOICES> = (typeof CHOICES)[Option]
 const text = { type: 'string' } as const
 /** The options of scripts/expect.ts, for parseArgs. */
 export const expectOptions = {
-  ...{
-    objects: text,
-    node: text,
-    mode: text,
-    'kube-proxy': text,
-    as: text,
-    diff: text,
-    config: text,
-    family: text,
-  },
+  objects: text,
+  node: text,
+  mode: text,
+  'kube-proxy': text,
+  as: text,
+  diff: text,
+  config: text,
+  family: text,
   address: { type: 'string', multiple: true },
 } as const
 type ExpectOptions = { [Name in Exclude<keyof typeof expectOptions, 'address'>]?: string } & {
@@ -195,7 +193,9 @@ function toJson({ iptables, ipsets, virtualServers, links, nftables }: NodeState
     ipsets: new Map(
       [...ipsets].map(([name, { type, options, members }]) => [name, { type, options, members }]),
     ),
-    ...{ virtualServers, links, nftables },
+    virtualServers,
+    links,
+    nftables,
   }
   return JSON.parse(JSON.stringify(state, withoutMaps))
 }

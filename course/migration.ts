@@ -24,7 +24,12 @@ import { readInput, readObjectsAt } from './given-objects.ts'
 const text = { type: 'string' } as const
 /** The options of scripts/migration.ts, for parseArgs. */
 export const migrationOptions = {
-  ...{ objects: text, capture: text, from: text, to: text, 'kube-proxy': text, config: text },
+  objects: text,
+  capture: text,
+  from: text,
+  to: text,
+  'kube-proxy': text,
+  config: text,
   node: { type: 'string', multiple: true },
   json: { type: 'boolean' },
 } as const

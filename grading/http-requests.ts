@@ -88,7 +88,7 @@ function asCurl(
     `--max-time ${seconds}`,
     ...(insist ? [] : ['--fail-early']),
     ...(source === '' ? [] : [`--interface ${source}`]),
-    ...[`-w '\\n#request\\t${index}${CURL_PRINT}'`],
+    `-w '\\n#request\\t${index}${CURL_PRINT}'`,
   ]
   const url = `http://${address}:${port}${path}${times > 1 ? `[1-${times}]` : ''}`
   return `curl -s ${options.join(' ')} ${shellWord(url)} | sed 's/^/#curl /' &`

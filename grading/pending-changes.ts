@@ -16,14 +16,13 @@ const HOOK_MS = 1000
 const LONG_HOOK_MS = 60_000
 /** A container that waits for one of these reasons does not start without a change. */
 const STUCK = new Set([
-  ...[
-    'CrashLoopBackOff',
-    'ErrImagePull',
-    'ImagePullBackOff',
-    'InvalidImageName',
-    'CreateContainerConfigError',
-  ],
-  ...['RunContainerError', 'CreateContainerError'],
+  'CrashLoopBackOff',
+  'ErrImagePull',
+  'ImagePullBackOff',
+  'InvalidImageName',
+  'CreateContainerConfigError',
+  'RunContainerError',
+  'CreateContainerError',
 ])
 
 /**

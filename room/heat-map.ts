@@ -28,7 +28,11 @@ export function heatRows(lab: LabPlanned, tiles: readonly LearnerTile[], now: nu
     const stuck = needs.filter((need) => need !== 'well' && need !== 'away').length
     const passed = here.filter(({ steps }) => steps[id]?.verdict === 'passed').length
     return {
-      ...{ id, title, number: index + 1, passed, stuck },
+      id,
+      title,
+      number: index + 1,
+      passed,
+      stuck,
       working: at.length - stuck,
       reached: passed + at.length,
       sign: mostSeen(at.flatMap(({ steps }) => steps[id]?.sign ?? [])),

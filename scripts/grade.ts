@@ -37,8 +37,15 @@ Exit status: 0 every step passed, 1 not yet, 2 could not be checked.
 const value = { type: 'string' } as const
 const flag = { type: 'boolean' } as const
 const OPTIONS = {
-  ...{ lab: value, step: value, capture: value, key: value },
-  ...{ format: value, output: value, junit: value, json: flag, 'report-only': flag },
+  lab: value,
+  step: value,
+  capture: value,
+  key: value,
+  format: value,
+  output: value,
+  junit: value,
+  json: flag,
+  'report-only': flag,
 } as const
 
 type GradingOptions = ReturnType<typeof parseArgs<{ options: typeof OPTIONS }>>['values']

@@ -35,7 +35,11 @@ Exit status: 0 when the packet was traced, wherever it ended; 2 when it could no
 `
 const text = { type: 'string' } as const
 const options = {
-  ...{ capture: text, node: text, from: text, to: text, svg: text },
+  capture: text,
+  node: text,
+  from: text,
+  to: text,
+  svg: text,
   json: { type: 'boolean' },
   verbose: { type: 'boolean', short: 'v' },
 } as const

@@ -53,8 +53,17 @@ export const SECOND_PORT = 8990
 
 /** Scheduler → port of its virtual server, or the firewall mark that equals the port. */
 export const PORT = {
-  ...{ rr: 8101, wrr: 8102, lc: 8103, wlc: 8104, sed: 8105, nq: 8106 },
-  ...{ sh: 8107, mh: 8108, dh: 8109, lblc: 8110, lblcr: 8111 },
+  rr: 8101,
+  wrr: 8102,
+  lc: 8103,
+  wlc: 8104,
+  sed: 8105,
+  nq: 8106,
+  sh: 8107,
+  mh: 8108,
+  dh: 8109,
+  lblc: 8110,
+  lblcr: 8111,
 } as const
 
 /** The port of the virtual server that lacks one of the real servers. */

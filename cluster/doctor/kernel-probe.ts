@@ -9,7 +9,19 @@ import { HAS_MODULE } from '../kube-proxy/module-check.ts'
 
 /** IPVS schedulers of the kernel (net/netfilter/ipvs), as kube-proxy's configuration names them. */
 export const schedulers: readonly string[] = [
-  ...['rr', 'wrr', 'lc', 'wlc', 'sh', 'dh', 'sed', 'nq', 'mh', 'lblc', 'lblcr', 'fo', 'ovf'],
+  'rr',
+  'wrr',
+  'lc',
+  'wlc',
+  'sh',
+  'dh',
+  'sed',
+  'nq',
+  'mh',
+  'lblc',
+  'lblcr',
+  'fo',
+  'ovf',
 ]
 
 /**
@@ -28,7 +40,10 @@ export const probeMs = 60_000 * timeoutScale()
 
 /** The command that runs the probe; the script re-executes itself in a new network namespace. */
 export const kernelProbeCommand: readonly string[] = [
-  ...['sh', '-c', kernelProbe, kernelProbe],
+  'sh',
+  '-c',
+  kernelProbe,
+  kernelProbe,
   ...schedulers,
 ]
 

@@ -32,16 +32,14 @@ export async function createCluster(
   forgetComplete(folder)
   progress.start(`Creating the kind cluster "${name}" (about a minute)`)
   const creation = kind([
-    ...[
-      'create',
-      'cluster',
-      '--name',
-      name,
-      '--kubeconfig',
-      kubeconfig,
-      '--config',
-      join(projectRoot, 'kind.yaml'),
-    ],
+    'create',
+    'cluster',
+    '--name',
+    name,
+    '--kubeconfig',
+    kubeconfig,
+    '--config',
+    join(projectRoot, 'kind.yaml'),
     ...(image === pinnedImage() ? [] : ['--image', image]),
   ])
   let interrupted = false

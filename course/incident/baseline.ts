@@ -97,7 +97,9 @@ export function serviceFacts(snapshot: Snapshot, name: string): unknown {
   if (!spec) return undefined
   const { type, selector, sessionAffinity, trafficDistribution } = spec
   const ports = spec.ports?.map(({ port, protocol, nodePort, targetPort }) => ({
-    ...{ port, protocol, nodePort },
+    port,
+    protocol,
+    nodePort,
     // The Pods have a name for their port 80.
     targetPort: targetPort === 80 ? 'web' : targetPort,
   }))
@@ -109,8 +111,14 @@ export function serviceFacts(snapshot: Snapshot, name: string): unknown {
   const proxy = object?.metadata.labels?.['service.kubernetes.io/service-proxy-name']
   return JSON.parse(
     JSON.stringify({
-      ...{ type, selector, sessionAffinity, trafficDistribution },
-      ...{ ports, policies, unready, proxy },
+      type,
+      selector,
+      sessionAffinity,
+      trafficDistribution,
+      ports,
+      policies,
+      unready,
+      proxy,
     }),
   )
 }

@@ -97,8 +97,12 @@ export async function beginExam(
   const here = possible(await loadIncidents(), await environmentFeatures(bench))
   const drawn = drawExam(here, await loadKeyFacts(), seed, length)
   const exam: Exam = {
-    ...{ seed, hard, startedAt: new Date().toISOString() },
-    ...{ sealed: sealValue(drawn.map(({ id }) => id)), of: drawn.length, parts: [] },
+    seed,
+    hard,
+    startedAt: new Date().toISOString(),
+    sealed: sealValue(drawn.map(({ id }) => id)),
+    of: drawn.length,
+    parts: [],
   }
   return openPart(bench, exam)
 }
@@ -164,7 +168,9 @@ async function gradePart(bench: LabBench, exam: Exam): Promise<ExamPart> {
     isOwn && outcomes.some((one) => one.id === step && one.verdict === 'passed')
   const end = closed ? Date.parse(closed.at) : Date.now()
   return {
-    ...{ id, points: isOwn ? score : 0, of: maxScore },
+    id,
+    points: isOwn ? score : 0,
+    of: maxScore,
     seconds: Math.round((end - Date.parse(exam.openedAt ?? exam.startedAt)) / 1000),
     hints: isOwn ? (note?.hints ?? 0) : 0,
     wrong: isOwn ? notes.count(GUESS_PREFIX) : 0,

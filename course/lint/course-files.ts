@@ -110,7 +110,8 @@ export async function readCourse(root = projectRoot): Promise<CourseFiles> {
       const breakages = `test/labs/lab-${Number(folder.slice(0, 2))}-breakages.ts`
       const written = [
         ...Object.values(paths),
-        ...[cardOf(folder), deckOf(folder)],
+        cardOf(folder),
+        deckOf(folder),
         ...modules,
         ...drafts.map((name) => `labs/${folder}/${name}`),
         breakages,

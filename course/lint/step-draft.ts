@@ -252,7 +252,16 @@ export function readDraft(text: string, id: string, lab: number): StepDraft {
     throw new Error('has no ```ts fence with its solution behind "<!-- solution -->"')
   const asks = predict ? 'predict' : question ? 'question' : undefined
   return {
-    ...{ after, id, asks, claim, claimed, title, points, refused, broken, card },
+    after,
+    id,
+    asks,
+    claim,
+    claimed,
+    title,
+    points,
+    refused,
+    broken,
+    card,
     isMoment: found.data.moment === true,
     packet: packet && stringify(packet, { collectionStyle: 'flow', lineWidth: 0 }).trim(),
     definition: labPart(head),

@@ -38,7 +38,10 @@ export function observedOptions(
   const servesBoth =
     mode !== 'userspace' && (featuresOf(version).dualStack === 'always' || config.dualStack)
   return {
-    ...{ node, mode, version, config },
+    node,
+    mode,
+    version,
+    config,
     nodeAddresses:
       mode === 'ipvs' ? addressesAtLastSync(objects, node, observed) : heldAddresses(observed),
     ip6tables: servesBoth && observed.ip6tables !== undefined && hasOwnChains(observed.ip6tables),

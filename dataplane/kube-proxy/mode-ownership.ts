@@ -68,12 +68,10 @@ const IPVS_ONLY = new Set([
 
 /** Chains that userspace mode writes (up to 1.25). In every other mode they are leftovers. */
 const USERSPACE_ONLY = new Set([
-  ...[
-    'nat KUBE-PORTALS-CONTAINER',
-    'nat KUBE-PORTALS-HOST',
-    'nat KUBE-NODEPORT-CONTAINER',
-    'nat KUBE-NODEPORT-HOST',
-  ],
+  'nat KUBE-PORTALS-CONTAINER',
+  'nat KUBE-PORTALS-HOST',
+  'nat KUBE-NODEPORT-CONTAINER',
+  'nat KUBE-NODEPORT-HOST',
   'filter KUBE-NODEPORT-NON-LOCAL',
 ])
 

@@ -10,7 +10,10 @@ export interface ServerTls {
 
 /** Names and addresses under which an API server of a cluster is reached. */
 export const serverNames = [
-  ...['127.0.0.1', 'localhost', '10.96.0.1', '172.18.0.2'],
+  '127.0.0.1',
+  'localhost',
+  '10.96.0.1',
+  '172.18.0.2',
   ...['', '.default', '.default.svc', '.default.svc.cluster.local'].map(
     (suffix) => `kubernetes${suffix}`,
   ),

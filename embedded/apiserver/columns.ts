@@ -155,13 +155,11 @@ const byResource: Record<string, readonly Column[]> = {
     Age,
   }),
   nodes: columns<k8s.V1Node>({
-    ...{
-      Name,
-      Status: nodeStatus,
-      Roles: nodeRoles,
-      Age,
-      Version: 'status.nodeInfo.kubeletVersion',
-    },
+    Name,
+    Status: nodeStatus,
+    Roles: nodeRoles,
+    Age,
+    Version: 'status.nodeInfo.kubeletVersion',
     ...wide({
       'Internal-IP': nodeAddress('InternalIP'),
       'External-IP': nodeAddress('ExternalIP'),

@@ -48,8 +48,14 @@ export function newMetadata(
   const metadata: ObjectMeta = wireCopy({
     name: draftMetadata.name || (generateName ? generateName.slice(0, 58) + suffix() : ''),
     ...(resource.namespaced && own && { namespace: own }),
-    ...{ uid: randomUUID(), resourceVersion: '', creationTimestamp: timestamp() },
-    ...{ generateName, labels, annotations, ownerReferences, finalizers },
+    uid: randomUUID(),
+    resourceVersion: '',
+    creationTimestamp: timestamp(),
+    generateName,
+    labels,
+    annotations,
+    ownerReferences,
+    finalizers,
   })
   return { apiVersion: apiVersionOf(resource), kind: resource.kind, metadata, ...content }
 }

@@ -34,20 +34,18 @@ function openZeros<T extends object>(object: T, ...fields: (keyof T)[]): void {
 /** core/v1 defaults of the specification of a Pod or a Pod template. */
 export const podSpecDefaults: Defaults = {
   '': ({ serviceAccount }: V1PodSpec) => ({
-    ...{ dnsPolicy: 'ClusterFirst', restartPolicy: 'Always', terminationGracePeriodSeconds: 30 },
-    ...{
-      schedulerName: 'default-scheduler',
-      serviceAccountName: serviceAccount,
-      securityContext: {},
-    },
+    dnsPolicy: 'ClusterFirst',
+    restartPolicy: 'Always',
+    terminationGracePeriodSeconds: 30,
+    schedulerName: 'default-scheduler',
+    serviceAccountName: serviceAccount,
+    securityContext: {},
   }),
   [containers]: ({ image = '' }: V1Container) => ({
     imagePullPolicy: pullPolicyOf(image),
-    ...{
-      resources: {},
-      terminationMessagePath: '/dev/termination-log',
-      terminationMessagePolicy: 'File',
-    },
+    resources: {},
+    terminationMessagePath: '/dev/termination-log',
+    terminationMessagePolicy: 'File',
   }),
   [`${containers}.ports[]`]: (port: V1ContainerPort) => {
     openZeros(port, 'hostPort')

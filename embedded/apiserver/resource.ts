@@ -41,23 +41,19 @@ function resource(
   properties: Partial<Resource> = {},
 ): Resource {
   return {
-    ...{
-      group,
-      version: 'v1',
-      kind,
-      name,
-      served: 'stored',
-      namespaced: true,
-      schema: `V1${kind}`,
-    },
-    ...{
-      shortNames: [],
-      categories: [],
-      subresources: [],
-      generation: false,
-      nameRule: 'subdomain',
-      fields: [],
-    },
+    group,
+    version: 'v1',
+    kind,
+    name,
+    served: 'stored',
+    namespaced: true,
+    schema: `V1${kind}`,
+    shortNames: [],
+    categories: [],
+    subresources: [],
+    generation: false,
+    nameRule: 'subdomain',
+    fields: [],
     ...properties,
   }
 }
@@ -119,7 +115,8 @@ export const resources: readonly Resource[] = [
       ...['apiVersion', 'kind', 'namespace', 'name', 'uid', 'fieldPath'].map(
         (field) => `involvedObject.${field}`,
       ),
-      ...['reason', 'type'],
+      'reason',
+      'type',
     ],
   }),
   resource('apps', 'Deployment', 'deployments', { ...scalable, shortNames: ['deploy'] }),
@@ -228,8 +225,12 @@ export const discovered: readonly Resource[] = [
  * `V1KIND`.
  */
 export const bodyKinds: readonly string[] = [
-  ...['Scale', 'DeleteOptions', 'Eviction'],
-  ...['SelfSubjectReview', 'SelfSubjectAccessReview', 'SelfSubjectRulesReview'],
+  'Scale',
+  'DeleteOptions',
+  'Eviction',
+  'SelfSubjectReview',
+  'SelfSubjectAccessReview',
+  'SelfSubjectRulesReview',
 ]
 
 /** A list, an object or a part of one. */

@@ -86,8 +86,13 @@ export function innermost(type: FieldType): FieldType {
 }
 
 const scalarTypes: Readonly<Record<string, Scalar>> = {
-  ...{ string: 'string', boolean: 'boolean', any: 'any', quantity: 'quantity' },
-  ...{ Date: 'date', V1MicroTime: 'date', IntOrString: 'intOrString' },
+  string: 'string',
+  boolean: 'boolean',
+  any: 'any',
+  quantity: 'quantity',
+  Date: 'date',
+  V1MicroTime: 'date',
+  IntOrString: 'intOrString',
 }
 
 function readType(type: string, format: string): FieldType {

@@ -78,13 +78,11 @@ export function tableOf(
   }: { resourceVersion: string; headers: boolean; whole: boolean },
 ): object {
   const columnDefinitions = columns.map(({ name, wide }) => ({
-    ...{
-      name,
-      type: 'string',
-      format: name === 'Name' ? 'name' : '',
-      description: '',
-      priority: wide ? 1 : 0,
-    },
+    name,
+    type: 'string',
+    format: name === 'Name' ? 'name' : '',
+    description: '',
+    priority: wide ? 1 : 0,
   }))
   const apiVersion = 'meta.k8s.io/v1'
   const now = new Date()

@@ -69,7 +69,9 @@ const rolling = (type: string | undefined, rollingUpdate: object) =>
   !type || type === 'RollingUpdate' ? { type: 'RollingUpdate', rollingUpdate } : {}
 
 export const deploymentStrategy = workload(({ strategy }: k8s.V1DeploymentSpec) => ({
-  ...{ replicas: 1, revisionHistoryLimit: 10, progressDeadlineSeconds: 600 },
+  replicas: 1,
+  revisionHistoryLimit: 10,
+  progressDeadlineSeconds: 600,
   strategy: rolling(strategy?.type, { maxUnavailable: '25%', maxSurge: '25%' }),
 }))
 
@@ -96,7 +98,10 @@ export const jobStrategy: Strategy<k8s.V1Job> = {
     '': { spec: { template }, status: {} },
     spec: ({ parallelism }: k8s.V1JobSpec) => ({
       ...(parallelism === undefined && { completions: 1 }),
-      ...{ parallelism: 1, backoffLimit: 6, completionMode: 'NonIndexed', suspend: false },
+      parallelism: 1,
+      backoffLimit: 6,
+      completionMode: 'NonIndexed',
+      suspend: false,
       podReplacementPolicy: 'TerminatingOrFailed',
     }),
     ...templateDefaults,
@@ -122,12 +127,10 @@ export const cronJobStrategy: Strategy<k8s.V1CronJob> = {
   defaults: {
     '': {
       spec: {
-        ...{
-          concurrencyPolicy: 'Allow',
-          suspend: false,
-          successfulJobsHistoryLimit: 3,
-          failedJobsHistoryLimit: 1,
-        },
+        concurrencyPolicy: 'Allow',
+        suspend: false,
+        successfulJobsHistoryLimit: 3,
+        failedJobsHistoryLimit: 1,
         jobTemplate: { spec: { template } },
       },
       status: {},

@@ -90,21 +90,20 @@ export function confinedCommand(
   command: readonly string[],
 ): string[] {
   return [
-    ...[
-      join(tree, CONFINE),
-      '--close',
-      FIRST_INHERITED,
-      '--keyring',
-      '--capabilities',
-      READ_ANY,
-      '--no-new-privs',
-    ],
+    join(tree, CONFINE),
+    '--close',
+    FIRST_INHERITED,
+    '--keyring',
+    '--capabilities',
+    READ_ANY,
+    '--no-new-privs',
     ...(files === undefined ? [] : [`--${files}`]),
     ...(signals === 'namespace' ? ['--apart'] : []),
     ...(files === 'landlock' ? read.flatMap((path) => ['--read', path]) : []),
     ...write.flatMap((path) => ['--write', path]),
     ...(systemCalls ? ['--filter'] : []),
-    ...['--', ...command],
+    '--',
+    ...command,
   ]
 }
 

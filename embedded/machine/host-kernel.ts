@@ -73,18 +73,18 @@ const overlay = (lower: string, upper: string, work: string) =>
  * the machine.
  */
 const namespaces = [
-  ...['unshare', '--user', '--map-root-user'],
-  ...[
-    'unshare',
-    '--mount',
-    '--net',
-    '--pid',
-    '--uts',
-    '--ipc',
-    '--cgroup',
-    '--fork',
-    '--kill-child',
-  ],
+  'unshare',
+  '--user',
+  '--map-root-user',
+  'unshare',
+  '--mount',
+  '--net',
+  '--pid',
+  '--uts',
+  '--ipc',
+  '--cgroup',
+  '--fork',
+  '--kill-child',
 ]
 
 /** Runs as an ordinary user, even if root of the machine starts it. */
@@ -155,16 +155,16 @@ export function hostKernel(options: BootOptions, agent: string): KernelStart {
     ...readable.filter((file) => !folders.some((folder) => file.startsWith(`${folder}/`))),
   ]
   const variables = shellVariables({
-    ...{
-      place,
-      packages,
-      whole: whole ? 'yes' : '',
-      uid: String(isRoot ? NOBODY : 0),
-      agent,
-      confine: GUEST_CONFINE,
-    },
+    place,
+    packages,
+    whole: whole ? 'yes' : '',
+    uid: String(isRoot ? NOBODY : 0),
+    agent,
+    confine: GUEST_CONFINE,
     processes: String(GUEST_PROCESSES),
-    ...{ folders: folders.join(' '), links: links.join(' '), devices: devices.join(' ') },
+    folders: folders.join(' '),
+    links: links.join(' '),
+    devices: devices.join(' '),
     fstab: rootMounts(place, folders, whole).join('\n'),
     node: whole ? '/usr/bin/node' : realpathSync(process.execPath),
   })

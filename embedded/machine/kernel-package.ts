@@ -48,8 +48,12 @@ export const LIBRARIES = `usr/lib/${processor?.name}-linux-gnu`
  * path of that root.
  */
 export const runFrom = (root: string, program: string): string[] => [
-  ...[join(root, LIBRARIES, LOADER), '--inhibit-cache', '--library-path', join(root, LIBRARIES)],
-  ...['--argv0', basename(program)],
+  join(root, LIBRARIES, LOADER),
+  '--inhibit-cache',
+  '--library-path',
+  join(root, LIBRARIES),
+  '--argv0',
+  basename(program),
   join(root, program),
 ]
 

@@ -142,15 +142,23 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
   const command = [
     ...(cpu === undefined ? [] : ['taskset', '-c', String(cpu)]),
     ...confinedCommand(options.packages, confinement, allowance, program.command),
-    ...[`mem=${megabytes}M`, 'rootfstype=hostfs', 'ro'],
+    `mem=${megabytes}M`,
+    'rootfstype=hostfs',
+    'ro',
     ...(whole
       ? [`rootflags=${packages.path}`, `init=/${FIRST_PROGRAM}`, `cluster=${directory.path}`]
       : ['rootflags=/', `init=${join(directory.path, INIT)}`]),
     // con0=null would open /dev/null for writing, which Landlock forbids, and without its input
     // there is no console.
-    ...['con=null', 'con0=fd:0,fd:1', 'ssl=null', 'ssl0=fd:3,fd:4', 'quiet'],
-    ...[`initcall_blacklist=${UNNEEDED_INITCALLS.join()}`, 'pty.legacy_count=0'],
-    ...[`umid=${options.name}`, `uml_dir=${memory}/`],
+    'con=null',
+    'con0=fd:0,fd:1',
+    'ssl=null',
+    'ssl0=fd:3,fd:4',
+    'quiet',
+    `initcall_blacklist=${UNNEEDED_INITCALLS.join()}`,
+    'pty.legacy_count=0',
+    `umid=${options.name}`,
+    `uml_dir=${memory}/`,
   ]
   return {
     confinement,

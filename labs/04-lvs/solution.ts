@@ -45,8 +45,13 @@ export async function variables(bench: LabBench): Promise<Variables> {
   const route = await bench.onNode(OUTSIDE, `ip -4 route get ${director.address}`)
   const OUT = /\bsrc (\S+)/.exec(route)?.[1] ?? ''
   return {
-    ...{ DIRECTOR: director.name, D: director.address, OUT },
-    ...{ N1: first.name, N2: second.name, W1: first.address, W2: second.address },
+    DIRECTOR: director.name,
+    D: director.address,
+    OUT,
+    N1: first.name,
+    N2: second.name,
+    W1: first.address,
+    W2: second.address,
   }
 }
 
@@ -161,10 +166,8 @@ export const solution: LabSolution = {
     'direct-routing': typing(
       predictAt('direct-routing', SHARED, SHARED),
       exec(
-        ...[
-          onDirector(`ip addr add ${SHARED}/32 dev lo`),
-          ...onWorkers(`ip addr add ${SHARED}/32 dev lo`),
-        ],
+        onDirector(`ip addr add ${SHARED}/32 dev lo`),
+        ...onWorkers(`ip addr add ${SHARED}/32 dev lo`),
         onDirector(onBoth(SHARED, 8091, '-g')),
         outside(`curl -sS --max-time 2 ${SHARED}:8091/?direct`),
       ),

@@ -48,7 +48,10 @@ export function stepFactOf(
   const { verdict, failure, unanswered } = outcome
   return {
     kind: 'step',
-    ...{ lab, step: step.id, verdict, hints },
+    lab,
+    step: step.id,
+    verdict,
+    hints,
     points: verdict === 'passed' ? pointsWith(step.points, outcome) : 0,
     ...(unanswered && { unanswered }),
     ...(failure && !isDone(outcome) && { finding: findingShown(findingOf(step, failure), redact) }),
@@ -93,7 +96,11 @@ export function factsOfReport(
     if (!steps.some((one) => one.id === id)) return []
     const fact: StepFact = {
       kind: 'step',
-      ...{ lab: number, step: id, verdict, points, hints: hints.get(id) ?? 0 },
+      lab: number,
+      step: id,
+      verdict,
+      points,
+      hints: hints.get(id) ?? 0,
       ...(unanswered && { unanswered }),
       ...(finding && verdict !== 'passed' && { finding: findingShown(finding, redact) }),
     }

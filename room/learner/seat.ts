@@ -49,8 +49,17 @@ const SENT_LINES = 30
 const SENT_BYTES = 256 * 1024
 
 const OUT: RoomView = {
-  ...{ state: 'out', room: '', word: '', name: '', isEncrypted: false, isHandRaised: false },
-  ...{ trouble: undefined, notices: [], tasks: [], sent: [], waiting: 0 },
+  state: 'out',
+  room: '',
+  word: '',
+  name: '',
+  isEncrypted: false,
+  isHandRaised: false,
+  trouble: undefined,
+  notices: [],
+  tasks: [],
+  sent: [],
+  waiting: 0,
 }
 
 export class LearnerSeat implements RoomSeat {
@@ -192,7 +201,9 @@ export class LearnerSeat implements RoomSeat {
     this.#last.clear()
     this.#show({
       ...OUT,
-      ...{ state: 'joining', word: member.word, name: member.name },
+      state: 'joining',
+      word: member.word,
+      name: member.name,
       isEncrypted: parseRoomWord(member.word).fingerprint !== undefined,
     })
     this.#put({ kind: 'name', name: member.name })

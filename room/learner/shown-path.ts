@@ -22,20 +22,33 @@ export async function readShownPath({ bench, source }: LabSession): Promise<Show
 export function shownPathOn(snapshot: Snapshot, at: string, sent: Packet): ShownPath {
   const view = snapshot.node(at)
   const path = packetPath(stateOf(view), sent, {
-    ...{ node: at, mode: modeOf(view) ?? 'unknown', real: true, isService: true },
+    node: at,
+    mode: modeOf(view) ?? 'unknown',
+    real: true,
+    isService: true,
   })
   const { packet, node, mode, legs, local, hooks, ends, conntrack, stop } = path
   return {
-    ...{ packet, node, mode, real: true, legs, local },
+    packet,
+    node,
+    mode,
+    real: true,
+    legs,
+    local,
     hooks: hooks.map(({ hook, actions }) => ({
       hook,
       actions: actions.slice(0, 24).map(({ table, chains, text, probability }) => ({
-        ...{ table, chains: chains.slice(0, 12), probability, entries: [] },
+        table,
+        chains: chains.slice(0, 12),
+        probability,
+        entries: [],
         text: shortened(text, 300),
       })),
     })),
     ends: ends.slice(0, 40).map(({ to, verdict, probability, masquerade, by }) => ({
-      ...{ verdict, probability, masquerade },
+      verdict,
+      probability,
+      masquerade,
       ...(to && { to }),
       ...(by && { by: shortened(by, 300) }),
     })),

@@ -93,7 +93,10 @@ function givenTasks(state: RoomState): GivenTask[] {
       const lab = answer?.fact.lab
       return [
         {
-          ...{ learner: nameOf(learner), task: task.task, nonce: task.nonce, givenAt },
+          learner: nameOf(learner),
+          task: task.task,
+          nonce: task.nonce,
+          givenAt,
           ...(lab !== undefined && { lab }),
         },
       ]
@@ -130,7 +133,12 @@ function reportOfFacts(number: number, facts: readonly StepFact[], at: number): 
     const { verdict = 'not yet', points = 0, finding } = facts.find(({ step }) => step === id) ?? {}
     const own = verdict === 'passed' ? Math.min(points, maxPoints) : 0
     return {
-      ...{ id, title, claims, verdict, points: own, maxPoints },
+      id,
+      title,
+      claims,
+      verdict,
+      points: own,
+      maxPoints,
       ...(finding && {
         finding: {
           node: finding.node,

@@ -6,9 +6,13 @@ export const labsPlanned = (): LabPlanned[] =>
   listLabs().map(({ number }) => {
     const { title, minutes, steps } = readLab(number)
     return {
-      ...{ number, title, minutes },
+      number,
+      title,
+      minutes,
       steps: steps.map(({ id, title, points, question, predict }) => ({
-        ...{ id, title, points },
+        id,
+        title,
+        points,
         ...((question ?? predict) && { question: (question ?? predict)?.ask ?? '' }),
         choices: (question ?? predict)?.choices ?? [],
       })),

@@ -110,7 +110,11 @@ export function applyEntry(state: RoomState, entry: JournalEntry): void {
     const { who, tile, at: joinedAt } = entry
     if (!state.learners.has(who))
       state.learners.set(who, {
-        ...{ who, tile, joinedAt, isRemoved: false, loweredAt: 0 },
+        who,
+        tile,
+        joinedAt,
+        isRemoved: false,
+        loweredAt: 0,
         facts: new Map(),
         tasks: new Map(),
       })

@@ -68,7 +68,10 @@ export async function serveRoom(options: RoomOptions): Promise<RunningRoom> {
   const port = await openFirst(options.port || keys.port, options.port > 0, (wanted) =>
     openLearnerPort(
       {
-        ...{ host, port: wanted, door: keys.door, tls: plain ? undefined : keys },
+        host,
+        port: wanted,
+        door: keys.door,
+        tls: plain ? undefined : keys,
         text: `This is the room "${name}". In the folder of the labs, type:\n\n    make lab-2 ROOM=…\n\nwith the word that your instructor shows in place of the dots.\n`,
       },
       { arrive: (hello, link) => room?.arrive(hello, link) },

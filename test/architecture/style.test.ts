@@ -45,3 +45,7 @@ test('lines of comments have at most 100 characters, as the formatter breaks cod
   const isComment = (line: string) => /^\s*(?:\/\/|\/?\*)/.test(line)
   expect(linesWhere((line) => isComment(line) && [...line].length > WIDTH)).toEqual([])
 })
+
+test('no object is spread where it is written: that would only steer the formatter', () => {
+  expect(linesWhere((line) => /\.\.\.\{/.test(line))).toEqual([])
+})

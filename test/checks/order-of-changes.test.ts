@@ -4,7 +4,8 @@ import { expect, test } from 'vitest'
 import { orderOfChanges } from '../../checks/09-leaving-ipvs/nodes.ts'
 
 const changed = (node: string, created: number, running: number) => ({
-  ...{ node, created: `2026-11-27T08:06:${created}Z` },
+  node,
+  created: `2026-11-27T08:06:${created}Z`,
   running: `2026-11-27T08:06:${running}Z`,
 })
 

@@ -525,16 +525,18 @@ describe('what engines and kernels say', () => {
       'release=6.1\nipvs=yes\nscheduler=rr\nscheduler=sh\nextension=recent\nnat=nft\nbackend=nft\ninotify-instances=128\ndisk=1024\n'
     expect(readKernelProbe(output)).toBeUndefined()
     expect(readKernelProbe(`${output}end=yes\n`)).toEqual({
-      ...{
-        release: '6.1',
-        ipvs: true,
-        schedulers: ['rr', 'sh'],
-        ipset: false,
-        dummy: false,
-        extensions: ['recent'],
-      },
-      ...{ natLegacy: false, natNft: true, nodeBackend: 'nft' },
-      ...{ inotifyInstances: 128, inotifyWatches: 0, freeDisk: 1024 ** 2 },
+      release: '6.1',
+      ipvs: true,
+      schedulers: ['rr', 'sh'],
+      ipset: false,
+      dummy: false,
+      extensions: ['recent'],
+      natLegacy: false,
+      natNft: true,
+      nodeBackend: 'nft',
+      inotifyInstances: 128,
+      inotifyWatches: 0,
+      freeDisk: 1024 ** 2,
     })
     // Without its module no scheduler can be used.
     expect(readKernelProbe('release=6.8\nipvs=yes\nend=yes\n')?.ipvs).toBe(false)

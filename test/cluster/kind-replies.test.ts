@@ -60,8 +60,17 @@ const states = async () =>
 
 test('the recording has every moment', () => {
   expect(recorded.map(({ moment }) => moment)).toEqual([
-    ...['up', 'status', 'exec', 'missing', 'killed', 'stopped', 'paused', 'again'],
-    ...['unreachable', 'down', 'gone'],
+    'up',
+    'status',
+    'exec',
+    'missing',
+    'killed',
+    'stopped',
+    'paused',
+    'again',
+    'unreachable',
+    'down',
+    'gone',
   ])
 })
 

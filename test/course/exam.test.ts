@@ -53,14 +53,26 @@ test('an exam has three incidents unless it is told', () => {
 })
 
 const part = (id: string, changes: Partial<ExamPart> = {}): ExamPart => ({
-  ...{ id, points: 100, of: 100, seconds: 65, hints: 0, wrong: 0, diagnosed: true, repaired: true },
+  id,
+  points: 100,
+  of: 100,
+  seconds: 65,
+  hints: 0,
+  wrong: 0,
+  diagnosed: true,
+  repaired: true,
   ...changes,
 })
 
 describe('the result', () => {
   const exam = (...parts: ExamPart[]): Exam => ({
-    ...{ seed: '7', hard: true, sealed: '', of: parts.length, parts },
-    ...{ startedAt: '2026-11-24T10:00:00.000Z', endedAt: '2026-11-24T10:12:05.000Z' },
+    seed: '7',
+    hard: true,
+    sealed: '',
+    of: parts.length,
+    parts,
+    startedAt: '2026-11-24T10:00:00.000Z',
+    endedAt: '2026-11-24T10:12:05.000Z',
   })
   const lines = (...parts: ExamPart[]) =>
     examResult(exam(...parts), keyFacts).map(stripVTControlCharacters)

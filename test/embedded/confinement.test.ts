@@ -192,7 +192,8 @@ test.runIf(process.arch === 'x64')(
     const env = { ...process.env, CLUSTER: 'embedded', KERNEL: 'uml' }
     const run = (script: string, more: Record<string, string> = {}) =>
       spawnSync('perl', [older, process.execPath, 'scripts/start.mjs', script], {
-        ...{ cwd: projectRoot, encoding: 'utf8' },
+        cwd: projectRoot,
+        encoding: 'utf8',
         env: { ...env, NAME: `scopes-${process.pid}`, ...more },
       })
     const up = run('scripts/up.ts')

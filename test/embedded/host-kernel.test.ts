@@ -181,13 +181,11 @@ echo end`
       volumeMounts: [{ name: 'node', mountPath: '/node' }],
     }
     const spec = {
-      ...{
-        nodeName: worker,
-        hostNetwork: true,
-        hostPID: true,
-        hostIPC: true,
-        containers: [container],
-      },
+      nodeName: worker,
+      hostNetwork: true,
+      hostPID: true,
+      hostIPC: true,
+      containers: [container],
       volumes: [{ name: 'node', hostPath: { path: '/' } }],
     }
     await core.createNamespacedPod({
@@ -530,22 +528,18 @@ test.skipIf(trouble)(
 
 describe('KERNEL', () => {
   const all: KernelFacts = {
-    ...{
-      release: '6.12',
-      ipvs: true,
-      schedulers: ['rr'],
-      ipset: true,
-      dummy: true,
-      extensions: ['recent'],
-    },
-    ...{
-      natLegacy: true,
-      natNft: true,
-      nodeBackend: 'legacy',
-      inotifyInstances: 1,
-      inotifyWatches: 1,
-      freeDisk: 1,
-    },
+    release: '6.12',
+    ipvs: true,
+    schedulers: ['rr'],
+    ipset: true,
+    dummy: true,
+    extensions: ['recent'],
+    natLegacy: true,
+    natNft: true,
+    nodeBackend: 'legacy',
+    inotifyInstances: 1,
+    inotifyWatches: 1,
+    freeDisk: 1,
   }
   const lab = (number: number, kernel: 'ipvs'[] = [], kernelOfSteps: 'nft'[] = []) => ({
     number,

@@ -169,7 +169,10 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
     for (const [name, requester] of Object.entries(requesters)) {
       const own = probes.filter(({ client }) => client === name)
       const requests = own.map(({ packet: { destination, port } }) => ({
-        ...{ address: destination, port, times: TIMES, seconds: 3 },
+        address: destination,
+        port,
+        times: TIMES,
+        seconds: 3,
       }))
       const { answered, logs } = await sendMarked(live, requester, { backends }, requests)
       const logged = await logs()
@@ -324,7 +327,8 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
       })
     await run(
       `rm -f ${log} ${go}; setsid perl -e "$1" "$2" 80 ${go} >${log} 2>&1 &`,
-      ...[program, web.spec?.clusterIP ?? ''],
+      program,
+      web.spec?.clusterIP ?? '',
     )
     const lineOf = async () => (await run(`cat ${log}`)).stdout.trim().split('\n').at(-1)
     await waitFor('the first answer', 10_000, async () => (await lineOf()) === 'first')

@@ -53,7 +53,9 @@ beforeAll(async () => {
   mkdirSync(join(checkout, '.cache/packages'), { recursive: true })
   for (const suffix of ['', '.manifest'])
     cpSync(packages + suffix, join(checkout, '.cache/packages', basename(packages) + suffix), {
-      ...{ recursive: true, verbatimSymlinks: true, preserveTimestamps: true },
+      recursive: true,
+      verbatimSymlinks: true,
+      preserveTimestamps: true,
     })
   spawnSync('chown', ['-hR', `${USER}:${USER}`, checkout])
   chownSync(checkout, USER, USER)
@@ -66,17 +68,18 @@ function run(script: string, env: Record<string, string> = {}, ...args: string[]
   const own = {
     // The PATH of Debian's ordinary users (/etc/profile).
     PATH: '/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games',
-    ...{ CLUSTER: 'embedded', KERNEL: 'host', NAME: `ordinary-${process.pid}`, HOME: checkout },
+    CLUSTER: 'embedded',
+    KERNEL: 'host',
+    NAME: `ordinary-${process.pid}`,
+    HOME: checkout,
   }
   const { status, stdout, stderr } = spawnSync(
     ...asUser([process.execPath, 'scripts/start.mjs', script, ...args]),
     {
-      ...{
-        cwd: checkout,
-        env: { ...process.env, ...own, ...env },
-        encoding: 'utf8',
-        timeout: 100_000 * timeoutScale(),
-      },
+      cwd: checkout,
+      env: { ...process.env, ...own, ...env },
+      encoding: 'utf8',
+      timeout: 100_000 * timeoutScale(),
     },
   )
   return { status, stdout, text: stdout + stderr }

@@ -68,7 +68,9 @@ test('what is typed while a line runs does not stand for the next line', async (
   const enter = (line: string) => terminals.enter(id, line, () => true)
   const page = Object.assign(new EventEmitter(), {
     ...({ OPEN: 1, readyState: 1, bufferedAmount: 0 } as const),
-    ...{ send: () => {}, close: () => {}, terminate: () => {} },
+    send: () => {},
+    close: () => {},
+    terminate: () => {},
   })
   terminals.attach(id, page)
   expect(await enter('true')).toEqual({ status: 0 })

@@ -32,7 +32,9 @@ export function listBreakages<Facts, Options = object>(
       } = input as { break: Shell<Facts>; repair?: Shell<Facts> } & Options
       return {
         ...(options as Options),
-        ...{ what, step, break: textOf(breaks) },
+        what,
+        step,
+        break: textOf(breaks),
         ...(repair !== undefined && { repair: textOf(repair) }),
       }
     }),

@@ -88,8 +88,14 @@ test('at the end every step holds, and a capture earns what needs neither reques
   // What needs requests or another moment, and what the shop of the incident has changed; a step
   // about the nodes' state is not here.
   const notInCapture = [
-    ...['closed', 'forward-rule', 'exposed', 'gained-addresses'],
-    ...['not-asked', 'either-mode', 'own-filter', 'bound'],
+    'closed',
+    'forward-rule',
+    'exposed',
+    'gained-addresses',
+    'not-asked',
+    'either-mode',
+    'own-filter',
+    'bound',
   ]
   expect(offline.filter(({ verdict }) => verdict !== 'passed').map(({ id }) => id)).toEqual(
     notInCapture,

@@ -21,7 +21,8 @@ const devices = ['null', 'zero', 'full', 'random', 'urandom', 'tty']
 const USER = 1000
 
 const mounts = [
-  ...['-t proc proc proc', '-t sysfs sysfs sys'],
+  '-t proc proc proc',
+  '-t sysfs sysfs sys',
   ...devices.map((device) => `--bind /dev/${device} dev/${device}`),
 ]
 

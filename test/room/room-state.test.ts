@@ -23,7 +23,11 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 const WHO = 'a'.repeat(32)
 const joined: JournalEntry = { entry: 'joined', at: 1, who: WHO, tile: 1 }
 const entry = (stamp: number, fact: LearnerFact): JournalEntry => ({
-  ...{ entry: 'fact', at: stamp, who: WHO, stamp, fact },
+  entry: 'fact',
+  at: stamp,
+  who: WHO,
+  stamp,
+  fact,
 })
 const folded = (entries: readonly JournalEntry[]): RoomState => {
   const state = emptyRoom()
@@ -75,7 +79,10 @@ test('the shortest journal leads to the same state', () => {
     { entry: 'plan', at: 6, plan: [{ lab: 2, at: 7, minutes: 60 }] },
     { entry: 'door', at: 6, open: false },
     {
-      ...{ entry: 'task', at: 6, who: WHO, due: 8 },
+      entry: 'task',
+      at: 6,
+      who: WHO,
+      due: 8,
       task: { id: 'x', nonce: '0'.repeat(16), task: 'nat-rules', worker: 0 },
     },
     { entry: 'given', at: 9, who: WHO, id: 'x' },

@@ -12,13 +12,24 @@ import { base32, parseRoomWord, printRoomWord } from '../../room/word.ts'
 const MINUTE = 60_000
 const NOW = 1_000 * MINUTE
 const lab: LabPlanned = {
-  ...{ number: 2, title: 'IPVS', minutes: 60 },
+  number: 2,
+  title: 'IPVS',
+  minutes: 60,
   steps: ['web', 'ipvs', 'flush'].map((id) => ({ id, title: id, points: 10, choices: [] })),
 }
 
 const tile = (name: string, own: Partial<LearnerTile> = {}): LearnerTile => ({
-  ...{ tile: 1, name, lab: 2, step: 'flush', since: NOW - MINUTE, points: 0, hints: 0 },
-  ...{ steps: {}, hand: undefined, offlineSince: undefined, left: false },
+  tile: 1,
+  name,
+  lab: 2,
+  step: 'flush',
+  since: NOW - MINUTE,
+  points: 0,
+  hints: 0,
+  steps: {},
+  hand: undefined,
+  offlineSince: undefined,
+  left: false,
   tasks: { open: 0, right: 0, wrong: 0 },
   ...own,
 })
@@ -39,8 +50,15 @@ describe('who needs help', () => {
       tile('passed', { ...at(90), steps: { flush: { verdict: 'passed', hints: 0 } } }),
     ]
     expect(byNeed(tiles, [lab], NOW).map((one) => `${one.tile.name}: ${one.need}`)).toEqual([
-      ...['hand before: hand', 'hand: hand', 'hints: stuck', 'stuck: stuck', 'slow: slow'],
-      ...['new: well', 'passed: well', 'done: done', 'gone: away'],
+      'hand before: hand',
+      'hand: hand',
+      'hints: stuck',
+      'stuck: stuck',
+      'slow: slow',
+      'new: well',
+      'passed: well',
+      'done: done',
+      'gone: away',
     ])
   })
 
@@ -93,7 +111,11 @@ describe('the plan of the day', () => {
     const plan = [{ lab: 2, at: NOW - 45 * MINUTE, minutes: 60 }]
     const tiles = [tile('a', done()), tile('b', done('web')), tile('c', done('web', 'ipvs'))]
     expect(paceOf(plan, [lab], tiles, NOW)).toEqual({
-      ...{ lab: 2, planned: 3, median: 2, behind: 25, learners: 3 },
+      lab: 2,
+      planned: 3,
+      median: 2,
+      behind: 25,
+      learners: 3,
     })
     expect(paceOf(plan, [lab], [], NOW)).toBeUndefined()
   })
@@ -131,7 +153,8 @@ describe('tasks', () => {
   const state = { iptables, ipsets: new Map(), virtualServers: [], links: [] }
   const task = (kind: 'mark-masq-packets' | 'nat-rules' | 'filter-rules') => ({
     ...randomTask('x'),
-    ...{ task: kind, worker: 1 },
+    task: kind,
+    worker: 1,
   })
 
   test('ask for what a node holds', () => {
@@ -145,7 +168,13 @@ describe('tasks', () => {
 
   test('are right between what the node held before and after', () => {
     expect(['6', '7', ' 9 ', '10', '', 'x', '-8'].map((text) => isTaskRight(text, 7, 9))).toEqual([
-      ...[false, true, true, false, false, false, false],
+      false,
+      true,
+      true,
+      false,
+      false,
+      false,
+      false,
     ])
   })
 })

@@ -87,7 +87,8 @@ test('a verdict reaches the tile, is confirmed, and is there again after a resta
   await expect
     .poll(() => fixture?.named('alice')?.steps.flush)
     .toEqual({
-      ...{ verdict: 'failed', hints: 0 },
+      verdict: 'failed',
+      hints: 0,
       sign: '3 stale chains on worker2',
     })
   const before = fixture.named('alice')
@@ -100,7 +101,9 @@ test('a verdict reaches the tile, is confirmed, and is there again after a resta
   await expect
     .poll(() => fixture?.named('alice'))
     .toMatchObject({
-      ...{ steps: before?.steps, since: before?.since, tile: before?.tile },
+      steps: before?.steps,
+      since: before?.since,
+      tile: before?.tile,
     })
   // The learner comes back without being asked to.
   await expect.poll(() => fixture?.named('alice')?.offlineSince).toBeUndefined()

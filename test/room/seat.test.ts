@@ -37,13 +37,21 @@ function restore(name: string, value: string | undefined): void {
 
 const definition = readLab(2)
 const lab: GuideLab = {
-  ...{ definition, intro: '', outro: '', card: '' },
+  definition,
+  intro: '',
+  outro: '',
+  card: '',
   steps: definition.steps.map((step) => ({
-    ...{ definition: step, task: '', seen: '', hints: [], solution: [] },
+    definition: step,
+    task: '',
+    seen: '',
+    hints: [],
+    solution: [],
   })),
 }
 const flush = (verdict: 'passed' | 'failed'): StepOutcome => ({
-  ...{ id: 'flush', verdict },
+  id: 'flush',
+  verdict,
   ...(verdict === 'failed' && {
     failure: {
       node: 'k8s-guide-worker',

@@ -16,18 +16,16 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { projectRoot } from '../../host/layout.ts'
 
 const folders = [
-  ...[
-    'bench',
-    'checks',
-    'cluster',
-    'course',
-    'dataplane',
-    'embedded',
-    'grading',
-    'instructors',
-    'labs',
-    'scripts',
-  ],
+  'bench',
+  'checks',
+  'cluster',
+  'course',
+  'dataplane',
+  'embedded',
+  'grading',
+  'instructors',
+  'labs',
+  'scripts',
   'slides',
 ]
 const checkout = mkdtempSync(join(tmpdir(), 'a checkout '))

@@ -93,13 +93,12 @@ describe('scripts/trace.ts', () => {
 
   test('reports where an untranslated packet stops', () => {
     const { status, stdout } = run(
-      ...[
-        '--capture',
-        join(recordings, 'v1.30.3/iptables/web-clusterip'),
-        '--from',
-        'pod:10.244.1.99',
-      ],
-      ...['--to', '10.96.200.200:80'],
+      '--capture',
+      join(recordings, 'v1.30.3/iptables/web-clusterip'),
+      '--from',
+      'pod:10.244.1.99',
+      '--to',
+      '10.96.200.200:80',
     )
     expect(status).toBe(0)
     expect(stdout).toContain('It reaches KUBE-SERVICES and finds no rule for TCP 10.96.200.200:80.')

@@ -44,17 +44,21 @@ async function ensureAppliance(engine: EngineName, cluster: string, image: strin
   if (state === 'running') return
   if (state !== undefined) await run`${engine} rm --force ${name}`
   const options = [
-    ...[
-      '--detach',
-      '--init',
-      '--name',
-      name,
-      '--hostname',
-      name,
-      '--label',
-      `${clusterLabel}=${cluster}`,
-    ],
-    ...['--network', network, '--privileged', '--restart', 'unless-stopped', '--pull', 'never'],
+    '--detach',
+    '--init',
+    '--name',
+    name,
+    '--hostname',
+    name,
+    '--label',
+    `${clusterLabel}=${cluster}`,
+    '--network',
+    network,
+    '--privileged',
+    '--restart',
+    'unless-stopped',
+    '--pull',
+    'never',
   ]
   const { exitCode, stderr } =
     await run`${engine} run ${options} --entrypoint sh ${image} -c ${setUp} sh ${table} ${secondClientOf(await readSubnet(engine)) ?? ''}`

@@ -10,12 +10,16 @@ const wait = 'trap "exit 0" TERM INT; sleep infinity & wait'
  */
 const tools: ProcessImage = {
   names: [
-    ...['tools', 'nicolaka/netshoot', 'busybox', 'alpine', 'debian', 'ubuntu', 'curlimages/curl'],
-    ...[
-      'wbitt/network-multitool',
-      'praqma/network-multitool',
-      'registry.k8s.io/e2e-test-images/jessie-dnsutils',
-    ],
+    'tools',
+    'nicolaka/netshoot',
+    'busybox',
+    'alpine',
+    'debian',
+    'ubuntu',
+    'curlimages/curl',
+    'wbitt/network-multitool',
+    'praqma/network-multitool',
+    'registry.k8s.io/e2e-test-images/jessie-dnsutils',
   ],
   // busybox 1.36, alpine 3.20, debian 12 or bookworm-slim, ubuntu 24.04 or noble, curl 8.5.0,
   // netshoot v0.13 …

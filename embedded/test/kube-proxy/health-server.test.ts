@@ -9,13 +9,11 @@ import type { GuestProcess, Machine } from '../../machine/machine.ts'
 const settings: Settings = {
   config: parseKubeProxyConfiguration(''),
   mode: 'iptables',
-  ...{
-    syncPeriodMs: 30_000,
-    minSyncPeriodMs: 0,
-    sysctls: [],
-    healthzPort: 10_256,
-    metricsPort: 10_249,
-  },
+  syncPeriodMs: 30_000,
+  minSyncPeriodMs: 0,
+  sysctls: [],
+  healthzPort: 10_256,
+  metricsPort: 10_249,
 }
 const check = { port: 30_000, namespace: 'default', name: 'web', localEndpoints: 1 }
 

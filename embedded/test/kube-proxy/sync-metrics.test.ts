@@ -27,7 +27,12 @@ test('a duration is counted in every bucket that it fits into, of 1 ms to 16.384
       .at(-1)
   expect(lines).toHaveLength(18)
   expect(['0.004', '0.008', '0.128', '0.256', '16.384', '+Inf'].map(count)).toEqual([
-    ...['0', '1', '1', '2', '2', '2'],
+    '0',
+    '1',
+    '1',
+    '2',
+    '2',
+    '2',
   ])
   expect(lines.slice(-2)).toEqual([
     'kubeproxy_sync_proxy_rules_duration_seconds_sum 0.20500000000000002',
@@ -76,7 +81,13 @@ test('a sync that failed has a duration, and leaves the time and the rules of th
 
 test('numbers are printed as by Go, and read back as they were', () => {
   expect([0, 0.001, 16.384, 999_999, 1_000_000, 0.0001, 0.00001].map(printMetricValue)).toEqual([
-    ...['0', '0.001', '16.384', '999999', '1e+06', '0.0001', '1e-05'],
+    '0',
+    '0.001',
+    '16.384',
+    '999999',
+    '1e+06',
+    '0.0001',
+    '1e-05',
   ])
   fc.assert(
     fc.property(fc.double({ min: 0, noNaN: true, noDefaultInfinity: true }), (value) => {

@@ -27,14 +27,12 @@ export type GuestCluster = Awaited<ReturnType<typeof startGuestCluster>>
 
 /** A request for the whole log of a Pod's container `main`. */
 export const wholeLog = (name: string): LogRequest => ({
-  ...{
-    namespace: 'default',
-    name,
-    container: 'main',
-    follow: false,
-    previous: false,
-    timestamps: false,
-  },
+  namespace: 'default',
+  name,
+  container: 'main',
+  follow: false,
+  previous: false,
+  timestamps: false,
 })
 
 /** Everything a stream carries, as text. */

@@ -24,19 +24,23 @@ const status = (
   state: ContainerState,
   more: Partial<ContainerStatus> = {},
 ): ContainerStatus => ({
-  ...{ name, image: 'i', imageID: '', ready: false, restartCount: 0, state, ...more },
+  name,
+  image: 'i',
+  imageID: '',
+  ready: false,
+  restartCount: 0,
+  state,
+  ...more,
 })
 
 const view = (containers: ContainerStatus[], init: ContainerStatus[] = []) => ({
-  ...{
-    init,
-    containers,
-    ephemeral: [],
-    podIP: '10.244.1.2',
-    hostIP: '172.18.0.3',
-    startTime: 's',
-    sandbox: true,
-  },
+  init,
+  containers,
+  ephemeral: [],
+  podIP: '10.244.1.2',
+  hostIP: '172.18.0.3',
+  startTime: 's',
+  sandbox: true,
 })
 
 test.each([

@@ -175,11 +175,9 @@ export const sourceRanges: Incident = {
     )
     Object.assign(facts, { warehouse: own, branch: other })
     const spec = {
-      ...{
-        type: 'LoadBalancer',
-        selector: { app: 'shop' },
-        ports: [{ port: 80, targetPort: 'web' }],
-      },
+      type: 'LoadBalancer',
+      selector: { app: 'shop' },
+      ports: [{ port: 80, targetPort: 'web' }],
       ...ranges('198.51.100.0/24').spec,
     }
     await bench.create('Service', NAME, { lab: 'incidents' }, { spec })

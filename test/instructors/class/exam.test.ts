@@ -14,12 +14,23 @@ import { removeWritten } from '../submission/tar-bytes.ts'
 afterAll(removeWritten)
 
 const part = (id: string, changes: object = {}) => ({
-  ...{ id, points: 100, of: 100, seconds: 65, hints: 0, wrong: 0, diagnosed: true, repaired: true },
+  id,
+  points: 100,
+  of: 100,
+  seconds: 65,
+  hints: 0,
+  wrong: 0,
+  diagnosed: true,
+  repaired: true,
   ...changes,
 })
 const exam = {
-  ...{ seed: '2026', hard: true, sealed: 'secret', of: 2 },
-  ...{ startedAt: '2026-11-24T10:00:00.000Z', endedAt: '2026-11-24T10:12:05.000Z' },
+  seed: '2026',
+  hard: true,
+  sealed: 'secret',
+  of: 2,
+  startedAt: '2026-11-24T10:00:00.000Z',
+  endedAt: '2026-11-24T10:12:05.000Z',
   parts: [
     part('untracked', { points: 85, hints: 3 }),
     part('local-policy', { points: 20, diagnosed: false, repaired: false }),

@@ -55,8 +55,11 @@ describe('a stranger’s kubeconfig', () => {
       .replace('    {client', '    {client')
       .replace('user:\n    {', 'user: {')
     expect(clusterAccess(whole)).toEqual({
-      ...{ server: 'https://h/k8s/clusters/c-1', skipTLSVerify: false },
-      ...{ caData: 'Y2E=', certData: 'Y2VydA==', keyData: 'a2V5' },
+      server: 'https://h/k8s/clusters/c-1',
+      skipTLSVerify: false,
+      caData: 'Y2E=',
+      certData: 'Y2VydA==',
+      keyData: 'a2V5',
     })
     expect(clusterAccess(JSON.stringify({ ...json(), extra: 1 }))).toEqual(clusterAccess(plain))
     expect(

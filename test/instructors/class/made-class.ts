@@ -86,8 +86,12 @@ export function gradedEntry(
 function examResult(text: string): ExamResult {
   const handedIn = { of: 100, seconds: 65, hints: 0, wrong: 0 }
   return {
-    ...{ seed: text, hard: false, startedAt: '2026-11-20T09:00:00.000Z', of: 2 },
-    ...{ points: 100, maxPoints: 200 },
+    seed: text,
+    hard: false,
+    startedAt: '2026-11-20T09:00:00.000Z',
+    of: 2,
+    points: 100,
+    maxPoints: 200,
     parts: [
       { ...handedIn, id: 'untracked', points: 100, diagnosed: true, repaired: true },
       { ...handedIn, id: text, points: 0, diagnosed: false, repaired: false },

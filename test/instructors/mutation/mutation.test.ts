@@ -36,9 +36,18 @@ const ALARMS_EVERY = 13
  * causes are in Deployments, which a capture has not.
  */
 const NOT_IN_CAPTURES = [
-  ...['1 families', '10 full', '10 incident', '10 invalid', '2 conntrack', '5 bound'],
-  ...['7 fails', '7 nft-maps', '7 nft-tables', '7 retried'],
-  ...['9 cleanup', '9 ended'],
+  '1 families',
+  '10 full',
+  '10 incident',
+  '10 invalid',
+  '2 conntrack',
+  '5 bound',
+  '7 fails',
+  '7 nft-maps',
+  '7 nft-tables',
+  '7 retried',
+  '9 cleanup',
+  '9 ended',
 ]
 
 let goods: GoodCapture[]
