@@ -20,7 +20,7 @@ export default defineLab(10, ({ step }) => {
   })
   step('pinned', pinned.rulesLeadToSeveral, {
     predict: pinned.podsOfOneConnection,
-    evidence: pinned.heldRequests,
+    evidence: pinned.pinnedRequests,
     question: pinned.sourceOfReplies,
   })
   step('terminating', terminating.rulesLeaveItOut, {

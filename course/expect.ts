@@ -21,7 +21,7 @@ import type { ClusterObjects } from '../dataplane/objects.ts'
 import { predict } from '../dataplane/predict.ts'
 import { ExitCode, Refusal } from '../host/main.ts'
 import { plainJson } from '../host/plain-text.ts'
-import { readInput, readObjectsAt } from './given-objects.ts'
+import { readInput, readObjectsAt } from './input-objects.ts'
 import { recordedNode } from './read-node.ts'
 
 /** The values of the options that take one of a list. */
@@ -57,7 +57,7 @@ type ExpectOptions = { [Name in Exclude<keyof typeof expectOptions, 'address'>]?
 export async function printExpected(options: ExpectOptions): Promise<number> {
   const { node, mode: wanted, as, family } = checked(options)
   const observed = options.diff === undefined ? undefined : recordedNode(options.diff, node, family)
-  const objects = await givenObjects(options)
+  const objects = await readInputObjects(options)
   const configured =
     options.config === undefined
       ? clusterConfig(objects)
@@ -170,7 +170,7 @@ function report(differences: readonly Difference[]): string {
  * @throws Refusal when there are none or they are not JSON, ObjectsError when they are not a list
  * of objects.
  */
-async function givenObjects({ objects, diff }: ExpectOptions): Promise<ClusterObjects> {
+async function readInputObjects({ objects, diff }: ExpectOptions): Promise<ClusterObjects> {
   const beside = diff === undefined ? undefined : join(diff, 'objects.json')
   const path = objects ?? (beside !== undefined && existsSync(beside) ? beside : undefined)
   if (path === undefined)

@@ -67,7 +67,7 @@ export interface LabProgress {
   at: number
   shown: ReadonlySet<string>
   /** Steps that passed before they were first shown. */
-  held: ReadonlySet<string>
+  alreadyPassed: ReadonlySet<string>
   /** Steps that have passed at least once, including their requests. */
   passed: ReadonlySet<string>
   /** The outcome of each step at the latest observation of the nodes. */
@@ -94,7 +94,7 @@ export function startProgress(
     place: 'intro',
     at: Math.max(0, at),
     shown: new Set(note?.shown),
-    held: new Set(note?.held),
+    alreadyPassed: new Set(note?.held),
     passed: new Set(note?.passed),
     outcomes: new Map(),
     arrived: false,
@@ -126,8 +126,15 @@ export function showStep<P extends LabProgress>(progress: P, at: number): P {
   const id = shownStepId(next)
   if (progress.shown.has(id)) return { ...next, arrived: true }
   const outcome = outcomeOf(next, id)
-  const held = isDone(outcome) ? new Set([...progress.held, id]) : progress.held
-  return { ...next, shown: new Set([...progress.shown, id]), held, arrived: outcome !== undefined }
+  const alreadyPassed = isDone(outcome)
+    ? new Set([...progress.alreadyPassed, id])
+    : progress.alreadyPassed
+  return {
+    ...next,
+    shown: new Set([...progress.shown, id]),
+    alreadyPassed,
+    arrived: outcome !== undefined,
+  }
 }
 
 /**
@@ -157,20 +164,22 @@ export function applyObservation<P extends LabProgress>(
   const next: P = { ...progress, outcomes, passed: new Set([...progress.passed, ...fresh]) }
   if (next.place !== 'step') return { progress: next, fresh }
   const holds = !progress.arrived && isDone(outcomeOf(next, shownStepId(next)))
-  const held = holds ? new Set([...progress.held, shownStepId(next)]) : progress.held
-  return { progress: { ...next, arrived: true, held }, fresh }
+  const alreadyPassed = holds
+    ? new Set([...progress.alreadyPassed, shownStepId(next)])
+    : progress.alreadyPassed
+  return { progress: { ...next, arrived: true, alreadyPassed }, fresh }
 }
 
 /** Forgets what was earned at steps whose task is another one now: the next incident was opened. */
 export function forgetSteps<P extends LabProgress>(progress: P, ids: readonly string[]): P {
   const without = (set: ReadonlySet<string>) => new Set([...set].filter((id) => !ids.includes(id)))
   const outcomes = new Map([...progress.outcomes].filter(([id]) => !ids.includes(id)))
-  const { shown, held, passed } = progress
+  const { shown, alreadyPassed, passed } = progress
   const inView = progress.place === 'step' ? [shownStepId(progress)] : []
   return {
     ...progress,
     shown: new Set([...without(shown), ...inView]),
-    held: without(held),
+    alreadyPassed: without(alreadyPassed),
     passed: without(passed),
     outcomes,
   }

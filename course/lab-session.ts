@@ -212,13 +212,13 @@ export class LabSession {
    * keeps nothing.
    */
   save(progress: LabProgress): void {
-    const { place, shown, held, passed } = progress
+    const { place, shown, alreadyPassed, passed } = progress
     const at = place === 'intro' ? '' : shownStepId(progress)
     const note: GuideNote = {
       at,
       workedMs: this.workedMs(),
       shown: [...shown],
-      held: [...held],
+      held: [...alreadyPassed],
       passed: [...passed],
     }
     const write = () =>

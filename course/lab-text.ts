@@ -79,9 +79,9 @@ const FILE_LINK = /\[([^\]\n]+)\]\((?!\w+:)([^)\s#]+)(?:#[^)\s]*)?\)/g
  * nothing follows a link in a terminal, and on the guide's page it would lead away from the lab.
  */
 export const withPaths = (text: string, folder: string): string =>
-  text.replace(FILE_LINK, (_, words: string, target: string) => {
+  text.replace(FILE_LINK, (_, label: string, target: string) => {
     const path = posix.join('labs', folder, target)
-    return path.includes(words) ? `\`${path}\`` : `${words} (\`${path}\`)`
+    return path.includes(label) ? `\`${path}\`` : `${label} (\`${path}\`)`
   })
 
 /** Parses the text of a README as readLabText does, without its card. */

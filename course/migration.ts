@@ -19,7 +19,7 @@ import { ParseError } from '../dataplane/program-output.ts'
 import { ExitCode, Refusal } from '../host/main.ts'
 import { plainJson, plainText } from '../host/plain-text.ts'
 import { CHOICES } from './expect.ts'
-import { readInput, readObjectsAt } from './given-objects.ts'
+import { readInput, readObjectsAt } from './input-objects.ts'
 
 const text = { type: 'string' } as const
 /** The options of scripts/migration.ts, for parseArgs. */
@@ -66,7 +66,7 @@ export async function reportMigration(
   if (to.mode === undefined)
     throw new Refusal('The new mode is missing: give TO=nftables, or --to nftables.')
   const from = parseSide('--from', options.from)
-  const { objects, leftOut, links } = await givenCluster(options, selected)
+  const { objects, leftOut, links } = await readInputCluster(options, selected)
   const config =
     options.config === undefined
       ? clusterConfig(objects)
@@ -92,7 +92,7 @@ export async function reportMigration(
 const requestedMode = ({ mode }: KubeProxyConfig): KubeProxyMode => mode ?? 'iptables'
 
 /** The objects of a file, or a capture: of a folder, or of the running cluster. */
-async function givenCluster(
+async function readInputCluster(
   { objects: file, capture: folder }: MigrationOptions,
   selected: () => Promise<Cluster>,
 ): Promise<GivenCluster> {

@@ -102,8 +102,8 @@ async function playAlone(lab: OpenLab, steps: readonly StepDefinition[]): Promis
  */
 async function playGroup({ spec, source, bench }: OpenLab, group: PlayedGroup): Promise<void> {
   try {
-    await playWords(
-      group.flatMap(({ entry }) => wordsOf(entry)),
+    await playActions(
+      group.flatMap(({ entry }) => actionsOf(entry)),
       bench,
     )
   } catch (error) {
@@ -147,7 +147,7 @@ async function openNeed(
 /**
  * Plays words in order; those that read wait until the changes before them have reached the nodes.
  */
-async function playWords(actions: readonly SolutionStep[], bench: LabBench): Promise<void> {
+async function playActions(actions: readonly SolutionStep[], bench: LabBench): Promise<void> {
   let isSettled = true
   for (const { play, reads } of actions) {
     if (!play) continue
@@ -158,11 +158,11 @@ async function playWords(actions: readonly SolutionStep[], bench: LabBench): Pro
   if (!isSettled) await settled(bench)
 }
 
-const wordsOf = (entry: SolutionStep): readonly SolutionStep[] => entry.actions ?? [entry]
+const actionsOf = (entry: SolutionStep): readonly SolutionStep[] => entry.actions ?? [entry]
 
-/** A step whose words change nothing on the cluster. */
+/** A step whose actions change nothing on the cluster. */
 const onlyReads = (entry: SolutionStep): boolean =>
-  wordsOf(entry).every(({ play, reads }) => !play || reads)
+  actionsOf(entry).every(({ play, reads }) => !play || reads)
 
 function printCommands(commands: readonly string[], { variant }: LabBench): void {
   for (const command of commands) console.log(`  $ ${personalise(command, variant)}`)

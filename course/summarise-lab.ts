@@ -7,7 +7,7 @@ import type { LabProgress } from './lab-progress.ts'
 
 /** What is summed up of a lab. */
 export interface LabWork {
-  progress: Pick<LabProgress, 'lab' | 'shown' | 'held' | 'hints'>
+  progress: Pick<LabProgress, 'lab' | 'shown' | 'alreadyPassed' | 'hints'>
   report: Pick<Report, 'steps' | 'score' | 'maxScore'>
   /** The steps that a submission does not show: their checks consist of real requests. */
   uncounted: readonly string[]
@@ -20,7 +20,7 @@ export interface LabWork {
  */
 export function summariseLab(work: LabWork, where: 'terminal' | 'page'): string {
   const { progress, report, uncounted, minutes } = work
-  const { lab, shown, held, hints } = progress
+  const { lab, shown, alreadyPassed, hints } = progress
   const { number, steps } = lab.definition
   const stepsAs = where === 'page' ? listOfTitles(steps) : lineOfIds
   const idsWith = (isWanted: (step: StepReport) => boolean) =>
@@ -34,7 +34,7 @@ export function summariseLab(work: LabWork, where: 'terminal' | 'page'): string 
     open.length > 0 && stepsAs('Still open (choose one in the list of steps)', open),
     `Time: ${minutes} ${minutes === 1 ? 'minute' : 'minutes'}.`,
     stepsAs('Hints', [...hints.keys()], (id) => `${hints.get(id)}`),
-    held.size > 0 && stepsAs('Held already when you came to them', [...held]),
+    alreadyPassed.size > 0 && stepsAs('Held already when you came to them', [...alreadyPassed]),
     stepsAs('Passed unseen', unseen),
     lab.outro.replace(/^## What you take home$/m, ''),
     lab.card.replace(/^# /m, '## '),

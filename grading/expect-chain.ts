@@ -3,7 +3,7 @@
 import type { Rule } from '../dataplane/iptables-save.ts'
 import { targetOf } from '../dataplane/rule.ts'
 import { restoredBySync } from './advice.ts'
-import { onNode, ruleInShell, type Words } from './failure.ts'
+import { type FailureText, onNode, ruleInShell } from './failure.ts'
 import { inChain, type Mismatch, PredictedPart } from './predicted-part.ts'
 import { modeOf, type NodeView, stateOf } from './snapshot.ts'
 
@@ -71,7 +71,7 @@ export class ChainExpectation extends PredictedPart {
    * One of its rules contains this text, as printed by `iptables -S`; `missing` is the sentence if
    * there is none.
    */
-  hasRule(spec: string, { missing, ...texts }: Words & { missing: string }): void {
+  hasRule(spec: string, { missing, ...texts }: FailureText & { missing: string }): void {
     const expected = `-A ${this.#chain} … ${spec} …`
     const mismatchOf = (node: NodeView): Mismatch | undefined =>
       this.#rulesOn(node).some((rule) => rule.spec.includes(spec))
@@ -92,7 +92,7 @@ export class ChainExpectation extends PredictedPart {
    * What is missing in a chain of kube-proxy's own comes back with its mode; other chains are not
    * its matter.
    */
-  #restored(): Pick<Words, 'hint' | 'next'> {
+  #restored(): Pick<FailureText, 'hint' | 'next'> {
     const mode = this.nodes[0] && modeOf(this.nodes[0])
     const isOwn = this.#chain.startsWith('KUBE-') && (mode === 'ipvs' || mode === 'iptables')
     return isOwn ? restoredBySync(mode) : {}

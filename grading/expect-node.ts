@@ -9,7 +9,7 @@ import type { KernelMode } from '../dataplane/kube-proxy/mode-ownership.ts'
 import { type Advice, LEFT_BY_OTHER_MODE, otherMode } from './advice.ts'
 import type { CheckContext } from './check-context.ts'
 import { ChainExpectation } from './expect-chain.ts'
-import { NotApplicable, onNode, type Words } from './failure.ts'
+import { type FailureText, NotApplicable, onNode } from './failure.ts'
 import { type PacketTarget, type Sender, traceCommand, tracedTo } from './packet-trace.ts'
 import {
   type Concerns,
@@ -42,7 +42,7 @@ export const expectNode = (node: NodeView): NodeExpectation => new NodeExpectati
 export function expectMode(
   { nodes, live }: Pick<CheckContext, 'nodes' | 'live'>,
   mode: KubeProxyMode,
-  texts: Words = {},
+  texts: FailureText = {},
 ): void {
   if (!live && nodes.some((node) => modeOf(node) !== mode))
     throw new NotApplicable(`kube-proxy was not in ${mode} mode when this capture was taken`)
@@ -54,7 +54,7 @@ export function expectMode(
 
 export class NodeExpectation extends OnNodes {
   /** kube-proxy replies to /proxyMode with this mode. */
-  runMode(mode: KubeProxyMode, texts: Words = {}): void {
+  runMode(mode: KubeProxyMode, texts: FailureText = {}): void {
     const mismatchOf = (node: NodeView): Mismatch | undefined => {
       const runs = modeOf(node)
       if (runs === mode) return undefined
@@ -75,7 +75,7 @@ export class NodeExpectation extends OnNodes {
   }
 
   /** The capture contains a file: the tool that prints it is installed on the node. */
-  run(tools: Record<string, string>, inspect: string, texts: Words = {}): void {
+  run(tools: Record<string, string>, inspect: string, texts: FailureText = {}): void {
     const mismatchOf = (node: NodeView): Mismatch | undefined => {
       const missing = Object.keys(tools).filter(
         (tool) => filesOf(node).get(tools[tool] ?? '') === undefined,
@@ -154,7 +154,10 @@ export class NodeExpectation extends OnNodes {
    * There are no leftovers of kube-proxy's other modes: chains, sets, virtual servers, addresses,
    * tables.
    */
-  nothingOfOtherModes(mode: KernelMode, { inspect, ...texts }: Words & { inspect: string }): void {
+  nothingOfOtherModes(
+    mode: KernelMode,
+    { inspect, ...texts }: FailureText & { inspect: string },
+  ): void {
     const mismatchOf = (node: NodeView): Mismatch | undefined => {
       const plan = planFlush(mode, stateOf(node))
       return isEmptyFlush(plan)
@@ -169,7 +172,7 @@ export class NodeExpectation extends OnNodes {
     isMeant: (rule: Rule) => boolean,
     inspect: string,
     expected: string,
-    texts: Words = {},
+    texts: FailureText = {},
   ): void {
     const mismatchOf = (node: NodeView): Mismatch | undefined => {
       for (const chains of stateOf(node).iptables.values())
@@ -197,7 +200,7 @@ export class NodeExpectation extends OnNodes {
    * An address that a learner adds by hand, on any interface; the next command adds it to lo.
    * Addresses that kube-proxy adds are part of the prediction: `link('kube-ipvs0')`.
    */
-  hasAddress(address: string, texts: Words): void {
+  hasAddress(address: string, texts: FailureText): void {
     this.each(
       'ip -brief address',
       `${address} as an address of the node`,
@@ -250,7 +253,7 @@ export class NodeExpectation extends OnNodes {
     sender: Sender,
     target: PacketTarget,
     { backends, masqueraded }: { backends?: readonly string[]; masqueraded?: boolean } = {},
-    texts: Words = {},
+    texts: FailureText = {},
   ): void {
     const source =
       masqueraded === undefined ? '' : `, with its source ${masqueraded ? 'replaced' : 'kept'}`
@@ -282,7 +285,7 @@ export class LinkExpectation extends PredictedPart {
   hasNoFault(
     faultsOf: (link: Link | undefined) => (string | undefined)[],
     expected: string,
-    texts: Words = {},
+    texts: FailureText = {},
   ): void {
     const mismatchOf = (node: NodeView): string | undefined => {
       const link = stateOf(node).links.find((candidate) => candidate.name === this.#name)

@@ -124,4 +124,4 @@ export function expectOnNode(
 }
 
 /** Texts of a failure, which replace the assertion's own. */
-export type Words = Partial<Omit<FailureDetail, 'node'>>
+export type FailureText = Partial<Omit<FailureDetail, 'node'>>

@@ -116,7 +116,7 @@ wait; fi`
  */
 const ORDERED_SECONDS = 0.5
 
-function asWords(action: ClientAction): string {
+function asLine(action: ClientAction): string {
   if (action === 'release all') return 'release'
   if ('release' in action) return `release ${action.release}`
   const { address, port, source = '', hold = false } = action
@@ -129,7 +129,7 @@ function asWords(action: ClientAction): string {
  * a reset, those that are held at the latest with the program.
  */
 export const requestsInOrder = (actions: readonly ClientAction[]): string =>
-  `perl -e ${shellWord(PERL)} -- in-order ${actions.map(asWords).map(shellWord).join(' ')}`
+  `perl -e ${shellWord(PERL)} -- in-order ${actions.map(asLine).map(shellWord).join(' ')}`
 
 /**
  * Reads the results of requests from an output, in the order in which they ended; other lines are

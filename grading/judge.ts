@@ -13,7 +13,7 @@ import {
 import type { StepDefinition } from './lab-definition.ts'
 import { LabNotes } from './lab-notes.ts'
 import { learningOf } from './learning-notes.ts'
-import { type LiveCluster, PacketsHeld, type SnapshotSource } from './live-cluster.ts'
+import { type LiveCluster, PacketsNotSent, type SnapshotSource } from './live-cluster.ts'
 import { pendingChanges } from './pending-changes.ts'
 import type { Snapshot } from './snapshot.ts'
 
@@ -188,7 +188,7 @@ function outcomeOfError(error: unknown): Omit<StepOutcome, 'id'> {
     return { verdict: 'not yet', unanswered: error.missing, reason, failure: error.detail }
   }
   if (error instanceof Failure) return { verdict: 'failed', failure: error.detail }
-  if (error instanceof PacketsHeld)
+  if (error instanceof PacketsNotSent)
     return {
       verdict: 'not yet',
       unsent: true,

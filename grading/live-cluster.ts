@@ -28,7 +28,7 @@ const SILENCE_MS = 30_000
  * A check reached its requests in a round without packets. All earlier assertions of the check
  * passed.
  */
-export class PacketsHeld extends Error {}
+export class PacketsNotSent extends Error {}
 
 /** The running cluster, for real requests: commands on nodes and in Pods, and Pods' logs. */
 export class LiveCluster {
@@ -63,7 +63,7 @@ export class LiveCluster {
 
   /**
    * Runs a script that sends packets on a node. Throws Trouble when the node can't be reached, and
-   * PacketsHeld in a quiet round.
+   * PacketsNotSent in a quiet round.
    */
   onNode(node: string, script: string): Promise<ExecResult> {
     this.#mustMaySend()
@@ -87,7 +87,7 @@ export class LiveCluster {
   /**
    * Runs a shell script in a Pod's container, through the API. Throws Trouble when it can't be
    * started or does not end in time; the next steps of this command do not wait again for a Pod
-   * that did not respond. Throws PacketsHeld, at once, in a quiet round.
+   * that did not respond. Throws PacketsNotSent, at once, in a quiet round.
    */
   inPod(pod: PodName, script: string): Promise<ExecResult> {
     this.#mustMaySend()
@@ -95,7 +95,7 @@ export class LiveCluster {
   }
 
   #mustMaySend(): void {
-    if (this.#quiet) throw new PacketsHeld('no packets are sent in this round')
+    if (this.#quiet) throw new PacketsNotSent('no packets are sent in this round')
   }
 
   async #execInPod(pod: PodName, script: string): Promise<ExecResult> {

@@ -58,7 +58,7 @@ export interface Moment extends StoredCapture {
   /**
    * An earlier capture on which the step's state held, before its prediction or answer was given.
    */
-  held?: StoredCapture
+  beforeAnswer?: StoredCapture
 }
 
 /**
@@ -79,13 +79,13 @@ export class Moments {
    * time, also in a new attempt. Does nothing if there are none.
    */
   keep(lab: number, snapshot: Snapshot, outcomes: readonly StepOutcome[]): void {
-    const held = outcomes.filter(({ verdict, unanswered }) => verdict === 'passed' || unanswered)
-    if (held.length === 0) return
+    const holding = outcomes.filter(({ verdict, unanswered }) => verdict === 'passed' || unanswered)
+    if (holding.length === 0) return
     const identity = clusterIdentity(birthMarks(snapshot.items))
     const known = this.#readIndex(lab)
     const isNewCluster = known.identity !== identity
     const index = isNewCluster ? { identity, steps: {} } : known
-    const fresh = held
+    const fresh = holding
       .map(({ id, verdict, cost }): Fresh => {
         const attempt = attemptOf(snapshot, lab, id)
         return { id, attempt, cost, hasPassed: verdict === 'passed' }
@@ -109,11 +109,11 @@ export class Moments {
    */
   all(lab: number): Moment[] {
     return Object.entries(this.#readIndex(lab).steps).flatMap(
-      ([step, { passedAt, capture: file, held: heldFile }]) => {
+      ([step, { passedAt, capture: file, held: earlierFile }]) => {
         const passed = passedAt === undefined ? undefined : this.#readCapture(lab, file)
         if (!passed || passedAt === undefined) return []
-        const held = this.#readCapture(lab, heldFile)
-        return [{ step, passedAt, ...passed, ...(held && { held }) }]
+        const beforeAnswer = this.#readCapture(lab, earlierFile)
+        return [{ step, passedAt, ...passed, ...(beforeAnswer && { beforeAnswer }) }]
       },
     )
   }
@@ -153,10 +153,10 @@ export class Moments {
     const passedAt = new Date(kept.takenAt).toISOString()
     for (const { id, attempt, cost, hasPassed } of fresh) {
       const before = index.steps[id]
-      const held = before?.attempt === attempt ? before?.held : undefined
+      const earlier = before?.attempt === attempt ? before?.held : undefined
       index.steps[id] = {
         ...(hasPassed ? { passedAt, capture: file } : { held: file }),
-        ...(hasPassed && held !== undefined && { held }),
+        ...(hasPassed && earlier !== undefined && { held: earlier }),
         ...(attempt !== undefined && { attempt }),
         ...(cost !== undefined && { cost }),
       }

@@ -2,7 +2,7 @@ import type { Difference, Where } from '../dataplane/compare.ts'
 import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
 import { adviceFor } from './advice.ts'
 import { evaluate } from './evaluate.ts'
-import { type FailureDetail, fail, onNode, type Words } from './failure.ts'
+import { type FailureDetail, type FailureText, fail, onNode } from './failure.ts'
 import type { NodeView } from './snapshot.ts'
 
 /** Selects the differences of a step. */
@@ -27,7 +27,7 @@ export class OnNodes {
     inspect: string | ((node: string) => string),
     expected: string,
     mismatchOf: (node: NodeView) => Mismatch | undefined,
-    texts: Words = {},
+    texts: FailureText = {},
   ): void {
     for (const node of this.nodes) {
       const mismatch = mismatchOf(node)
@@ -65,7 +65,7 @@ export class PredictedPart extends OnNodes {
   equalPrediction(
     mode: KubeProxyMode,
     expected: string,
-    { inspect = this.inspect, ...texts }: Pick<Words, 'inspect' | 'why' | 'hint'> = {},
+    { inspect = this.inspect, ...texts }: Pick<FailureText, 'inspect' | 'why' | 'hint'> = {},
   ): void {
     const mismatchOf = (node: NodeView): Mismatch | undefined => {
       const differences = evaluate(node, mode).differences.filter((difference) =>

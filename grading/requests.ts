@@ -6,7 +6,7 @@ import { OUTSIDE } from '../host/outside.ts'
 import type { ExecResult } from '../host/shell-word.ts'
 import type { CheckContext } from './check-context.ts'
 import { WEB_NAMESPACE, type WebService } from './expect-object.ts'
-import { fail, NotApplicable, onNode, type Words } from './failure.ts'
+import { type FailureText, fail, NotApplicable, onNode } from './failure.ts'
 import { type HttpReply, type HttpRequests, httpRequests, readReplies } from './http-requests.ts'
 import type { LiveCluster } from './live-cluster.ts'
 import { type Sender, traceCommand, traceLine } from './packet-trace.ts'
@@ -146,7 +146,7 @@ export async function expectAnswers(
   from: InsideRequester,
   service: WebService,
   times: number,
-  texts: Words = {},
+  texts: FailureText = {},
 ) {
   const { address, port } = service
   const { answered, logged } = await sendMarked(live, from, service, [{ address, port, times }])

@@ -1,6 +1,13 @@
 import { isMetWithin } from '../host/wait.ts'
 import { WEB_NAMESPACE } from './expect-object.ts'
-import { expectThat, type FailureDetail, fail, onNode, Trouble, type Words } from './failure.ts'
+import {
+  expectThat,
+  type FailureDetail,
+  type FailureText,
+  fail,
+  onNode,
+  Trouble,
+} from './failure.ts'
 import type { LiveCluster } from './live-cluster.ts'
 
 // Assertions about what a cluster did with real traffic: measurements, the Pods' access logs,
@@ -48,7 +55,7 @@ export async function expectListener(
   live: LiveCluster,
   { node, port }: { node: string; port: number },
   isRight: (addresses: readonly string[]) => boolean,
-  texts: Words & Pick<FailureDetail, 'expected'>,
+  texts: FailureText & Pick<FailureDetail, 'expected'>,
 ): Promise<void> {
   const { stdout } = await live.readOnNode(node, `ss -Hltn 'sport = :${port}'`)
   const addresses = [...stdout.matchAll(/^\S+ +\d+ +\d+ +(\S+):\d+ /gm)].map(

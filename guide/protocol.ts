@@ -101,7 +101,7 @@ export interface StepProgress {
   kept: number
   verdict: Verdict | undefined
   /** It was already true before the learner did anything. */
-  held: boolean
+  alreadyPassed: boolean
   /**
    * Everything that can be seen without packets holds; a check sends the requests that prove it.
    */

@@ -13,7 +13,7 @@ import { formatResult } from './class/format-report.ts'
 import { FORMAT_NAMES, preparePlaces, writeResults } from './class/formats/formats.ts'
 import { judgeSubmission } from './class/judge-file.ts'
 import { judgeAll, liveTasks } from './class/judge-pool.ts'
-import { readGivenTasks } from './class/room-tasks.ts'
+import { readAssignedTasks } from './class/room-tasks.ts'
 import { readSubmission, type SignatureState } from './submission/read-submission.ts'
 import { SubmissionRefusal } from './submission/untrusted-text.ts'
 
@@ -116,7 +116,7 @@ export async function gradeClass(files: readonly string[], options: ClassOptions
   const judged = await judgeAll(tasks, {
     key: key ? readClassKey(key) : undefined,
     word: word ? classWord(word) : undefined,
-    tasks: options.tasks === undefined ? undefined : readGivenTasks(options.tasks),
+    tasks: options.tasks === undefined ? undefined : readAssignedTasks(options.tasks),
     jobs: atLeastOne(isLive ? (options.limit ?? '8') : (options.jobs ?? '2')),
     deadlineMs: 1000 * atLeastOne(options.deadline ?? (isLive ? '120' : '20')),
     onJudged: (one, done) => options.quiet || console.log(judgedLine(one, done, tasks.length)),

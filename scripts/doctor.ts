@@ -25,8 +25,8 @@ await main(async () => {
   const engine = await containerEngine()
   const exists = engine !== undefined && (await new KindCluster(clusterName(), engine).exists())
   const facts = await gatherFacts(clusterName(), engine, { kernel: true, exists })
-  const wishes = { kernel, cluster: cluster || (offlineRoot ? 'embedded' : 'auto') }
-  const { rows, able } = doctorRows(facts, labs, wishes)
+  const settings = { kernel, cluster: cluster || (offlineRoot ? 'embedded' : 'auto') }
+  const { rows, able } = doctorRows(facts, labs, settings)
   const lines = layoutRows(
     rows,
     (sign, severity) => colours[severity](sign),
@@ -34,7 +34,7 @@ await main(async () => {
   )
   console.log(lines.join('\n'))
   if (able.length === 0) {
-    console.log(`\n${noneAble(wishes, doctorRows(facts, labs).able)}`)
+    console.log(`\n${noneAble(settings, doctorRows(facts, labs).able)}`)
     return ExitCode.trouble
   }
   const everywhere = able.length === labs.length

@@ -103,7 +103,7 @@ async function expectAssigned(
   }))
   const fresh = places.slice(0, FRESH)
   const burst = places.slice(FRESH).flatMap((one) => requestTimes(BURST, one))
-  const acts: ClientAction[] = [
+  const actions: ClientAction[] = [
     ...fresh,
     'release all',
     ...fresh,
@@ -112,7 +112,7 @@ async function expectAssigned(
     'release all',
   ]
   const hint = `${lvs.director.name} needs 198.19.0.0/16 as local addresses and a rule in mangle PREROUTING that marks port ${PORT[scheduler]}; outside needs a route there.`
-  const answers = await expectAnswered(live, lvs, acts, { hint })
+  const answers = await expectAnswered(live, lvs, actions, { hint })
   const [once, again, many] = [
     answers.slice(0, FRESH),
     answers.slice(FRESH, 2 * FRESH),

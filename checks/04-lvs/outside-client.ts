@@ -27,8 +27,11 @@ const NODE_AND_PORT = /^(\S+):\d+$/
  * Performs actions in order, until an answer is missing. Returns the answers: the names of real
  * servers, `NODE:PORT`.
  */
-export async function perform(live: LiveCluster, acts: readonly ClientAction[]): Promise<string[]> {
-  const { stdout } = await live.onNode(OUTSIDE, requestsInOrder(acts))
+export async function perform(
+  live: LiveCluster,
+  actions: readonly ClientAction[],
+): Promise<string[]> {
+  const { stdout } = await live.onNode(OUTSIDE, requestsInOrder(actions))
   return readReplies(stdout).flatMap(({ line }) => (NODE_AND_PORT.test(line) ? line : []))
 }
 
@@ -36,11 +39,11 @@ export async function perform(live: LiveCluster, acts: readonly ClientAction[]):
 export async function expectAnswered(
   live: LiveCluster,
   { director }: LvsNodes,
-  acts: readonly ClientAction[],
+  actions: readonly ClientAction[],
   advice: Partial<Advice>,
 ): Promise<string[]> {
-  const answers = await perform(live, acts)
-  const request = acts.filter(isRequest)[answers.length]
+  const answers = await perform(live, actions)
+  const request = actions.filter(isRequest)[answers.length]
   if (!request) return answers
   return fail({
     node: director.name,

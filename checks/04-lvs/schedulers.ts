@@ -50,8 +50,8 @@ export async function schedulersTakeTurns(context: CheckContext): Promise<void> 
   })
   const weighted = expectVirtualServer(lvs, wrr)
   if (!context.live) return
-  const acts = [...requestTimes(REQUESTS, at('rr')), ...requestTimes(REQUESTS, at('wrr'))]
-  const answers = await expectAnswered(context.live, lvs, acts, CHECK_FIRST)
+  const actions = [...requestTimes(REQUESTS, at('rr')), ...requestTimes(REQUESTS, at('wrr'))]
+  const answers = await expectAnswered(context.live, lvs, actions, CHECK_FIRST)
   const [turns, shares] = [answers.slice(0, REQUESTS), answers.slice(REQUESTS)]
   const bars = Object.entries({ rr: turns, wrr: shares }).flatMap(([scheduler, all]) =>
     lvs.realServers.map(({ node }) => ({
@@ -171,13 +171,13 @@ async function expectCounting(
   const to = `${VIP}:${PORT[scheduler]}`
   const hint = 'Other open connections count as well: close yours, then check again.'
   const open = (count: number) => requestTimes(count, { ...at(scheduler), hold: true })
-  const acts: ClientAction[] = [
+  const actions: ClientAction[] = [
     ...open(OPENED),
     { release: heavy },
     ...open(AFTERWARDS),
     'release all',
   ]
-  const answers = await expectAnswered(live, lvs, acts, { hint })
+  const answers = await expectAnswered(live, lvs, actions, { hint })
   const [opened, afterwards] = [answers.slice(0, OPENED), answers.slice(OPENED)]
   const draw = (some: readonly string[]) =>
     some.map((one) => (nodeOf(one) === heavy ? 'H' : 'L')).join(' ')
@@ -313,9 +313,9 @@ async function expectHashing(
       port: to,
       source: clientAddress(index + 1),
     }))
-  const acts = [...from(CLIENTS, port), ...from(AGAIN, port), ...from(CLIENTS, withoutOne(port))]
+  const actions = [...from(CLIENTS, port), ...from(AGAIN, port), ...from(CLIENTS, withoutOne(port))]
   const hint = `Outside must have the clients' addresses (ip route add local 198.18.0.0/16 dev lo), and the director a route back to them.`
-  const answers = await expectAnswered(live, lvs, acts, { hint })
+  const answers = await expectAnswered(live, lvs, actions, { hint })
   const [first, second] = [answers.slice(0, CLIENTS), answers.slice(CLIENTS, CLIENTS + AGAIN)]
   const of = `-t ${VIP}:${port}`
   const moved = second.findIndex((answer, index) => answer !== first[index])

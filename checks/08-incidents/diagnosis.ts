@@ -88,7 +88,7 @@ export function costOfDiagnosis(context: CheckContext): number {
 export async function causeByName(context: CheckContext): Promise<Truth> {
   const { notes } = context
   const open = await expectOpenIncident(context)
-  if (open.note.hard) return causeInWords(context, open)
+  if (open.note.hard) return causeInSentence(context, open)
   const {
     incident: { id },
     note: { choices },
@@ -111,7 +111,7 @@ export async function causeByName(context: CheckContext): Promise<Truth> {
 }
 
 /** Hard mode: the sentence names the cause, on its node, and no other one. */
-async function causeInWords(
+async function causeInSentence(
   { notes, nodes }: CheckContext,
   { incident: { id }, means: { environment } }: OpenIncident,
 ): Promise<Truth> {

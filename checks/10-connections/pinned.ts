@@ -41,14 +41,14 @@ export const rulesLeadToSeveral = onceSeen('pinned', async (context: CheckContex
 
 const pinnedNote = z.looseObject({ requests: z.number(), pods: z.number() })
 
-const heldRequest = ownRequest({ from: 'pod', to: 'shop', word: WORD })
+const pinnedRequest = ownRequest({ from: 'pod', to: 'shop', word: WORD })
 
 /**
  * Evidence: several requests of the client over one connection, and the Pods that answered them.
  */
-export const heldRequests: EvidenceCheck = async (context) => {
+export const pinnedRequests: EvidenceCheck = async (context) => {
   const { live, snapshot } = context
-  const request = await heldRequest(context)
+  const request = await pinnedRequest(context)
   const { client } = shopClient(snapshot)
   const pods = podsWithLabel(snapshot, 'shop').map(({ metadata }) => metadata.name)
   const logged = await timedRequests(live, pods, WORD)

@@ -131,7 +131,7 @@ export function fullImageName(engine: EngineName, image: string): string {
  * The name of an image in the engine's store: the reference itself, or without its digest, which
  * `docker save` and `docker load` lose. Undefined if the engine does not have it.
  */
-export async function heldReference(
+export async function storedReference(
   engine: EngineName,
   image: string,
 ): Promise<string | undefined> {
@@ -145,7 +145,7 @@ export async function heldReference(
 
 /** True when the engine has this image. */
 export async function hasImage(engine: EngineName, image: string): Promise<boolean> {
-  return (await heldReference(engine, image)) !== undefined
+  return (await storedReference(engine, image)) !== undefined
 }
 
 /** True when the image's registry lists it within 10 seconds. Nothing is fetched. */

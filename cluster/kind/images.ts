@@ -13,8 +13,8 @@ import {
   engineReason,
   fullImageName,
   hasImage,
-  heldReference,
   registryHas,
+  storedReference,
 } from './engine.ts'
 
 /** The packages that `make node-image` adds to the image, from the node's own distribution. */
@@ -50,7 +50,7 @@ export async function nodeImage(engine: EngineName): Promise<string> {
   if (process.env.IMAGE) return process.env.IMAGE
   const pinned = pinnedImage()
   if (await isBakedFrom(engine, pinned)) return bakedName(pinned)
-  return (await heldReference(engine, pinned)) ?? pinned
+  return (await storedReference(engine, pinned)) ?? pinned
 }
 
 async function isBakedFrom(engine: EngineName, base: string): Promise<boolean> {
@@ -72,7 +72,7 @@ export async function bakeNodeImage(
 ): Promise<string> {
   const name = bakedName(base)
   const recipe = [
-    `FROM ${(await heldReference(engine, base)) ?? base}`,
+    `FROM ${(await storedReference(engine, base)) ?? base}`,
     `RUN apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -qy ${bakedPackages.join(' ')} && rm -rf /var/lib/apt/lists/*`,
     `LABEL ${baseLabel}=${base}`,
   ]

@@ -57,14 +57,14 @@ async function proveNode(
     leftovers: isFlushed ? describeFlush(planFlush(proxyMode, state, state.ip6tables)) : [],
     logLine: proxierLine(log),
     complaint: ipvsError(log),
-    holds: rulesHeld(state),
+    holds: rulesByMode(state),
     dummyAddresses: state.links.find(({ name }) => name === DUMMY_LINK)?.addresses.length,
     schedulers: [...new Set(state.virtualServers.map(({ scheduler }) => scheduler))].sort(),
   }
 }
 
 /** The rules of one mode may be there beside those that another one left. */
-function rulesHeld({ iptables, nftables }: NodeState): Map<KubeProxyMode, string> {
+function rulesByMode({ iptables, nftables }: NodeState): Map<KubeProxyMode, string> {
   const found = new Map<KubeProxyMode, string>()
   const rulesOf = (chain: string) =>
     (iptables.get('nat')?.get(chain)?.rules ?? []).map(({ spec }) => spec)

@@ -165,7 +165,7 @@ function verdictText(state: GuideStatus, outcome: StepOutcome): string {
   const { definition } = shownStep(state)
   const { verdict, reason } = outcome
   if (verdict === 'passed') {
-    const already = state.held.has(definition.id)
+    const already = state.alreadyPassed.has(definition.id)
       ? 'already passed'
       : `passed, ${pointsWith(definition.points, outcome)} points`
     return `${already}: ${definition.title}. Press Enter to continue.`

@@ -83,8 +83,8 @@ export function foreignRules(node: NodeView): string[] {
 export function commandToRestore(rule: string, is: 'new' | 'gone'): string {
   const mark = /^virtual server of the firewall mark (\S+)$/.exec(rule)?.[1]
   if (mark !== undefined) return `ipvsadm -${is === 'new' ? 'D' : 'A'} -f ${mark}`
-  const [table, chain, ...words] = rule.split(' ')
-  const spec = words.join(' ')
+  const [table, chain, ...rest] = rule.split(' ')
+  const spec = rest.join(' ')
   if (spec === 'policy DROP')
     return `iptables -t ${table} -P ${chain} ${is === 'new' ? 'ACCEPT' : 'DROP'}`
   return `iptables -t ${table} -${is === 'new' ? 'D' : 'A'} ${chain} ${ruleInShell(spec)}`

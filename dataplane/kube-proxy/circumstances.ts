@@ -5,7 +5,7 @@ import type { ClusterObjects } from '../objects.ts'
 import type { PredictOptions } from '../predict.ts'
 import type { KubeProxyConfig, KubeProxyMode } from './config.ts'
 import { DUMMY_LINK, isChainOfAnyMode, isNodePort } from './mode-ownership.ts'
-import { addressesAtLastSync, heldAddresses } from './node-addresses.ts'
+import { addressesAtLastSync, linkAddresses } from './node-addresses.ts'
 import { featuresOf } from './versions.ts'
 
 /** What is known about a node's kube-proxy without the node's state. */
@@ -43,7 +43,7 @@ export function observedOptions(
     version,
     config,
     nodeAddresses:
-      mode === 'ipvs' ? addressesAtLastSync(objects, node, observed) : heldAddresses(observed),
+      mode === 'ipvs' ? addressesAtLastSync(objects, node, observed) : linkAddresses(observed),
     ip6tables: servesBoth && observed.ip6tables !== undefined && hasOwnChains(observed.ip6tables),
   }
 }

@@ -34,7 +34,7 @@ export function defaultNodeAddresses(objects: ClusterObjects, node: string): str
 }
 
 /** The node's own addresses, without those that kube-proxy bound to kube-ipvs0. */
-export const heldAddresses = ({ links }: Pick<NodeState, 'links'>): string[] =>
+export const linkAddresses = ({ links }: Pick<NodeState, 'links'>): string[] =>
   links
     .filter(({ name }) => name !== DUMMY_LINK)
     .flatMap(({ addresses }) => addresses.map(({ address }) => address))
@@ -76,7 +76,7 @@ export function addressesAtLastSync(
     )
     .map(({ address }) => address)
   return [
-    ...new Set([...heldAddresses(state).filter((address) => certain.has(address)), ...serving]),
+    ...new Set([...linkAddresses(state).filter((address) => certain.has(address)), ...serving]),
   ]
 }
 
@@ -132,8 +132,10 @@ function rangesOf(
     return isLoopbackAddress(nodeIP) && features.primaryNodePortAddress ? [] : [asHost(nodeIP)]
   // If 1.20 serves only one family, ranges of the other family count as ranges without an address
   // of the node.
-  const asGiven = features.dualStack === 'gated' && !config.dualStack
-  return ranges.filter((range) => range !== 'primary' && (asGiven || familyOf(range) === family))
+  const bothFamilies = features.dualStack === 'gated' && !config.dualStack
+  return ranges.filter(
+    (range) => range !== 'primary' && (bothFamilies || familyOf(range) === family),
+  )
 }
 
 /**

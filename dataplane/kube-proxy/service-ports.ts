@@ -68,10 +68,10 @@ function portsOf(
       ip === undefined || (features.ingressIPMode && ipMode === 'Proxy') ? [] : [ip],
     ),
   )
-  return service.ports.map(({ name: portName, protocol: asGiven, port, nodePort }) => {
+  return service.ports.map(({ name: portName, protocol: protocolName, port, nodePort }) => {
     const name = portName === '' ? path : `${path}:${portName}`
-    const protocol = PROTOCOLS[asGiven]
-    const key = endpointsKey(service.namespace, service.name, portName, asGiven)
+    const protocol = PROTOCOLS[protocolName]
+    const key = endpointsKey(service.namespace, service.name, portName, protocolName)
     // Without a spread: fields that are added to a copied object take V8 a tenth of the
     // prediction's time.
     return {

@@ -2,7 +2,7 @@ import type { Link } from '../ip-addr.ts'
 import { type Family, familyOf } from '../ip-address.ts'
 import type { KubeProxyConfig, KubeProxyMode } from '../kube-proxy/config.ts'
 import { DUMMY_LINK } from '../kube-proxy/mode-ownership.ts'
-import { heldAddresses } from '../kube-proxy/node-addresses.ts'
+import { linkAddresses } from '../kube-proxy/node-addresses.ts'
 import type { ProxierInput } from '../kube-proxy/proxier.ts'
 import { userspaceListeners } from '../kube-proxy/userspace/ruleset.ts'
 import { featuresOf } from '../kube-proxy/versions.ts'
@@ -66,7 +66,7 @@ function sideOf(
   { config, links }: MigrationSettings,
 ) {
   const read = links?.get(node)?.filter(({ name }) => name !== DUMMY_LINK)
-  const nodeAddresses = read && heldAddresses({ links: read })
+  const nodeAddresses = read && linkAddresses({ links: read })
   const options = { node, mode, version, config, family, ...(read && { nodeAddresses }) }
   const proxier = proxiersOf(objects, options).get(family) as ProxierInput
   const state = predict(objects, options)

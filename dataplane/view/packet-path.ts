@@ -50,7 +50,7 @@ export interface PacketPath {
    * Where it is stopped, in words: the rule, the chain and the consequence for the sender. `rule`
    * is empty where it lacks one.
    */
-  stop?: { hook: Hook; table: string; chain: string; rule: string; words: string }
+  stop?: { hook: Hook; table: string; chain: string; rule: string; sentence: string }
 }
 
 export interface PathHook {
@@ -123,9 +123,9 @@ function stopOf(trace: Trace, packet: Packet, state: NodeState, node: string): P
   const { verdict } = trace
   const then =
     verdict === 'reject' || verdict === 'drop' ? SENDER_SEES[verdict].replace('the', 'The') : ''
-  const words = `The packet ${place}. ${then === '' ? UNTRANSLATED : `${then}.`}`
+  const sentence = `The packet ${place}. ${then === '' ? UNTRANSLATED : `${then}.`}`
   const [by] = trace.outcomes.length === 0 ? trace.lost : []
-  if (by) return { hook: by.hook, table: by.table, chain: by.chain, rule: by.rule, words }
+  if (by) return { hook: by.hook, table: by.table, chain: by.chain, rule: by.rule, sentence }
   // Nothing stops what nothing translates: it is stuck where it last went to a chain of kube-proxy,
   // or at the hook that should take it there.
   const last = trace.steps.findLast(
@@ -133,7 +133,7 @@ function stopOf(trace: Trace, packet: Packet, state: NodeState, node: string): P
       hook !== 'POSTROUTING' && target !== undefined && /nat|kube-proxy/.test(table),
   )
   const hook = last?.hook ?? trace.hooks[0] ?? 'PREROUTING'
-  return { hook, table: last?.table ?? 'nat', chain: last?.target ?? hook, rule: '', words }
+  return { hook, table: last?.table ?? 'nat', chain: last?.target ?? hook, rule: '', sentence }
 }
 
 /** Conntrack alone translates replies back; they meet no nat rule. */

@@ -149,11 +149,11 @@ export function markDeleted(resource: Resource, old: Stored, options: DeleteOpti
  */
 export function canGo({ name }: Resource, { metadata }: Stored): boolean {
   const { deletionTimestamp, finalizers = [], deletionGracePeriodSeconds = 0 } = metadata
-  const isHeld =
+  const isKept =
     finalizers.length > 0 ||
     name === 'namespaces' ||
     (name === 'pods' && deletionGracePeriodSeconds > 0)
-  return deletionTimestamp !== undefined && !isHeld
+  return deletionTimestamp !== undefined && !isKept
 }
 
 /** Pods that no kubelet runs, or that have ended, need no grace. */

@@ -50,7 +50,7 @@ export function Journey(props: JourneyProps) {
     const next = Math.min(last, Math.max(0, to))
     setAt(next)
     const station = stations[next]
-    if (station) say(`${stationName(station)}: ${inWords(station)}`)
+    if (station) say(`${stationName(station)}: ${stationState(station)}`)
   }
   useEffect(() => {
     if (!isPlaying) return
@@ -269,7 +269,7 @@ function StationActions({ station, path }: { station: Station; path: DrawnPath }
 
 const stationName = ({ place, hook }: Station): string => (hook ? `IPVS at ${hook}` : place)
 
-const inWords = ({ packet, changed, isStopped }: Station): string =>
+const stationState = ({ packet, changed, isStopped }: Station): string =>
   isStopped
     ? 'stopped here'
     : changed.length === 0

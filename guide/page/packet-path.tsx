@@ -32,7 +32,7 @@ export function PacketPathView({ state: { dataplane, path, stepPacket } }: { sta
     if (!reply) return change({ found: undefined })
     change({ found: { ...reply, asked: `${Date.now()}` } })
     const [first] = reply.paths
-    if (first) say(first.stop ? `The packet stops: ${first.stop.words}` : 'The packet arrives.')
+    if (first) say(first.stop ? `The packet stops: ${first.stop.sentence}` : 'The packet arrives.')
   }
   return (
     <div class="path">
@@ -241,8 +241,8 @@ function OnePath({ path, small = false }: { path: DrawnPath; small?: boolean }) 
       </p>
       {stop && (
         <p class="stop">
-          <strong>✗ Stops at {stop.hook}.</strong> {stop.words}
-          {stop.rule !== '' && !stop.words.includes(stop.rule) && (
+          <strong>✗ Stops at {stop.hook}.</strong> {stop.sentence}
+          {stop.rule !== '' && !stop.sentence.includes(stop.rule) && (
             <code>
               {stop.table} {stop.chain}: {stop.rule}
             </code>

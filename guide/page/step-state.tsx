@@ -56,7 +56,7 @@ export function StepState({ lab, index, step, done, busy, asOf, hasIncident }: S
         )}
       </p>
       <div class="details">
-        {done.held && isPassed && (
+        {done.alreadyPassed && isPassed && (
           <p class="soft">This step had already passed when you opened it.</p>
         )}
         {isKept && (

@@ -10,8 +10,11 @@ const SCREEN_READER = 'guide-screen-reader'
 /** The sequence that resets a terminal (RIS). */
 const RESET = '\x1bc'
 const ESCAPE = '\x1b'
-/** An Escape goes to the shell after this time, or with the next key. */
-const ESCAPE_MS = 700
+/**
+ * An Escape goes to the shell after this time, or with the next key: long enough for slow fingers,
+ * and for a busy machine, to press Tab after it.
+ */
+const ESCAPE_MS = 2000
 /**
  * Output in bytes that is not yet shown: beyond it the rest is left out, and the terminal begins
  * again with its screen.
@@ -154,24 +157,24 @@ export class TerminalView {
 
   /** A Tab belongs to the shell, so the keyboard leaves by Escape and then Tab. */
   #leaveWithEscapeThenTab(): void {
-    let heldEscape: ReturnType<typeof setTimeout> | undefined
+    let pendingEscape: ReturnType<typeof setTimeout> | undefined
     const sendEscape = () => {
-      if (heldEscape === undefined) return
-      clearTimeout(heldEscape)
-      heldEscape = undefined
+      if (pendingEscape === undefined) return
+      clearTimeout(pendingEscape)
+      pendingEscape = undefined
       this.#send(ESCAPE)
     }
     this.#terminal.attachCustomKeyEventHandler(({ type, key, altKey }) => {
       if (type !== 'keydown' || key === 'Shift') return true
-      if (key === 'Tab' && heldEscape !== undefined) {
+      if (key === 'Tab' && pendingEscape !== undefined) {
         // The shell gets neither of the two.
-        clearTimeout(heldEscape)
-        heldEscape = undefined
+        clearTimeout(pendingEscape)
+        pendingEscape = undefined
         return false
       }
       sendEscape()
       if (key === 'Escape') {
-        heldEscape = setTimeout(sendEscape, ESCAPE_MS)
+        pendingEscape = setTimeout(sendEscape, ESCAPE_MS)
         return false
       }
       // These show another tab; other shortcuts are the shell's own while one types in it.

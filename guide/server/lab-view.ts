@@ -221,7 +221,7 @@ function stepProgress(
   { definition: step, hints: texts }: GuideLab['steps'][number],
   kept: KeptPoints,
 ): StepProgress {
-  const { held, hints } = progress
+  const { alreadyPassed, hints } = progress
   const outcome = outcomeOf(progress, step.id)
   const { verdict, reason, waitsFor, measured, failure, unanswered } = outcome ?? {}
   const points = verdict === 'passed' ? pointsWith(step.points, outcome) : 0
@@ -229,7 +229,7 @@ function stepProgress(
     id: step.id,
     points,
     kept: verdict === 'passed' ? points : (kept.get(step.id) ?? 0),
-    held: held.has(step.id),
+    alreadyPassed: alreadyPassed.has(step.id),
     unsent: outcome?.unsent === true && !isDone(outcome),
     hints: texts.slice(0, hints.get(step.id) ?? 0),
     verdict,

@@ -109,10 +109,10 @@ function openedBy(letter: string, before: string | undefined, last: Open | undef
   return letter === "'" || letter === '"' || letter === '(' ? letter : undefined
 }
 
-function isReadingCommand(words: readonly string[]): boolean {
-  const first = words.findIndex((word) => !ASSIGNMENT.test(word))
+function isReadingCommand(command: readonly string[]): boolean {
+  const first = command.findIndex((word) => !ASSIGNMENT.test(word))
   if (first === -1) return true
-  const [program = '', ...args] = words.slice(first)
+  const [program = '', ...args] = command.slice(first)
   if (program.startsWith('#')) return true
   const rest = args.join(' ')
   if (program === 'kubectl') return readsWithKubectl(args)

@@ -11,7 +11,7 @@ import { SubmissionRefusal } from '../submission/untrusted-text.ts'
 import { type Compared, listed, printsOf } from './copies.ts'
 import { examInSubmission } from './exam-result.ts'
 import { type Flag, type Graded, gradedSchema } from './result.ts'
-import { type GivenTask, taskFlags } from './room-tasks.ts'
+import { type AssignedTask, taskFlags } from './room-tasks.ts'
 
 const CAPTURES_SHOWN = 4
 
@@ -21,7 +21,7 @@ export interface JudgeFileOptions {
   /** The word of the class; with the class's key, each learner's own word is also valid. */
   word?: string | undefined
   /** The tasks that the room of the class has given. */
-  tasks?: readonly GivenTask[] | undefined
+  tasks?: readonly AssignedTask[] | undefined
 }
 
 /**

@@ -8,7 +8,7 @@ import { Refusal } from '../../host/main.ts'
 import { readPlainFile } from '../../host/plain-file.ts'
 import type { Flag } from './result.ts'
 
-const givenTaskSchema = z.object({
+const assignedTaskSchema = z.object({
   learner: z.string(),
   /** What the task asked for. */
   task: z.string(),
@@ -17,12 +17,12 @@ const givenTaskSchema = z.object({
   nonce: z.string().regex(/^[0-9a-f]{16}$/),
   givenAt: z.number(),
 })
-export type GivenTask = z.infer<typeof givenTaskSchema>
+export type AssignedTask = z.infer<typeof assignedTaskSchema>
 
 /** Reads the file. Throws Refusal if it is not that of a room. */
-export function readGivenTasks(file: string): GivenTask[] {
+export function readAssignedTasks(file: string): AssignedTask[] {
   try {
-    return z.array(givenTaskSchema).parse(JSON.parse(readPlainFile(file)))
+    return z.array(assignedTaskSchema).parse(JSON.parse(readPlainFile(file)))
   } catch {
     throw new Refusal(
       `"${file}" is not the tasks of a room: take \`tasks.json\` of its folder, which *Export* writes.`,
@@ -46,7 +46,7 @@ function noncesIn({ objects }: Capture, lab: number): Set<string> {
 export function taskFlags(
   captures: Iterable<readonly [id: string, { takenAt: number; capture: Capture }]>,
   { learner, lab }: { learner: string; lab: number },
-  assigned: readonly GivenTask[],
+  assigned: readonly AssignedTask[],
 ): Flag[] {
   const own = assigned.filter(
     (task) => task.learner.toLowerCase() === learner.toLowerCase() && task.lab === lab,

@@ -128,7 +128,7 @@ async function ofSubmission(specs: readonly LabSpec[], file: string): Promise<Go
   )) {
     const isEnd = id === final
     const own = new Set(
-      steps.filter(({ capture, held }) => [capture, held].includes(id)).map((step) => step.id),
+      steps.filter((step) => [step.capture, step.held].includes(id)).map((step) => step.id),
     )
     const byState = await passedByState(spec, capture, asks)
     const isProved = (step: string) =>

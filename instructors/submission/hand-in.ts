@@ -86,8 +86,10 @@ function wordWarning(
   key: ClassKey | undefined,
 ): string[] {
   const { CLASS } = process.env
-  const words = [...captures.values()].flatMap(({ capture }) => wordIn(capture.objects.items) ?? [])
-  const word = CLASS ? classWord(CLASS) : key ? undefined : words.at(-1)
+  const submitted = [...captures.values()].flatMap(
+    ({ capture }) => wordIn(capture.objects.items) ?? [],
+  )
+  const word = CLASS ? classWord(CLASS) : key ? undefined : submitted.at(-1)
   const flags = wordFlags(captures, manifest.learner, { key, word })
   if (flags.length === 0) return []
   const set = CLASS ? `CLASS=${CLASS}` : key ? 'CLASS_KEY_FILE=…' : 'CLASS=…'

@@ -119,9 +119,9 @@ export function packSubmission({ lab, learner, cluster, moments, now, key }: Han
     const verdict =
       now?.report.steps.find((step) => step.id === id)?.verdict ?? (moment ? 'passed' : 'not yet')
     if (!moment) return { id, verdict }
-    const { passedAt, held } = moment
+    const { passedAt, beforeAnswer } = moment
     const own = keptAs(id, moment)
-    const before = held && keptAs(`${id}-held`, held)
+    const before = beforeAnswer && keptAs(`${id}-held`, beforeAnswer)
     return { id, verdict, passedAt, capture: own.id, ...(before && { held: before.id }) }
   })
   const at = new Date()

@@ -133,10 +133,10 @@ function digestsOf(
 
 function requireNamed({ steps, final }: Manifest, captures: ReadonlyMap<string, unknown>): void {
   const ids = new Set<string>()
-  for (const { id, capture, held } of steps) {
+  for (const { id, capture, held: beforeAnswer } of steps) {
     if (ids.has(id)) refuse(`It names the step ${quoted(id)} twice.`)
     ids.add(id)
-    const lost = [capture, held].find((one) => one !== undefined && !captures.has(one))
+    const lost = [capture, beforeAnswer].find((one) => one !== undefined && !captures.has(one))
     if (lost !== undefined)
       refuse(
         `It claims that step ${quoted(id)} passed on the capture ${quoted(lost)}, which is not in it.`,

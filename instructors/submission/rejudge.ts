@@ -32,8 +32,8 @@ export async function rejudge(
   const inAttempt = attemptFilter(spec, { steps, final }, snapshotOf)
   const outcomes = new Map<string, StepOutcome>()
   for (const step of spec.steps) {
-    const { capture: own, held } = claims.get(step.id) ?? {}
-    const places = step.moment ? [held, own, final] : [final, own, held]
+    const { capture: own, held: beforeAnswer } = claims.get(step.id) ?? {}
+    const places = step.moment ? [beforeAnswer, own, final] : [final, own, beforeAnswer]
     const counted = places.filter((place) => inAttempt(place, step.id))
     const best = await judgeOn(spec, step, new Set(counted), snapshotOf, asks)
     const outcome = isUnseen(step, best, asks) ? unseen(best) : best

@@ -54,7 +54,13 @@ export function shownPathOn(snapshot: Snapshot, at: string, sent: Packet): Shown
     })),
     ...(conntrack && { conntrack: shortened(conntrack, 400) }),
     ...(stop && {
-      stop: { ...stop, rule: shortened(stop.rule, 400), words: shortened(stop.words, 400) },
+      stop: {
+        hook: stop.hook,
+        table: stop.table,
+        chain: stop.chain,
+        rule: shortened(stop.rule, 400),
+        words: shortened(stop.sentence, 400),
+      },
     }),
   }
 }

@@ -2,7 +2,7 @@ import { Button, CodeText, Sure } from '../../guide/page/controls.tsx'
 import { VERDICTS } from '../../guide/page/words.ts'
 import { minutesAt } from '../need-of-help.ts'
 import type { LabPlanned, LearnerDetail, LearnerTile, StepFact } from '../protocol.ts'
-import { actInRoom, lookAt, type RoomPageState, roomClock } from './room-store.ts'
+import { lookAt, performInRoom, type RoomPageState, roomClock } from './room-store.ts'
 import { minutesText } from './tiles.tsx'
 
 /**
@@ -25,12 +25,15 @@ export function Detail({ state }: { state: RoomPageState }) {
       </div>
       <div class="buttons">
         {tile.hand !== undefined && (
-          <Button class="main" onClick={() => void actInRoom('lower-hand', { tile: tile.tile })}>
+          <Button
+            class="main"
+            onClick={() => void performInRoom('lower-hand', { tile: tile.tile })}
+          >
             Lower the hand
           </Button>
         )}
         <Button
-          onClick={() => void actInRoom('task', { tile: tile.tile, withinMinutes: 0 })}
+          onClick={() => void performInRoom('task', { tile: tile.tile, withinMinutes: 0 })}
           title="asks for what a node holds now"
         >
           Give a task now
@@ -39,7 +42,7 @@ export function Detail({ state }: { state: RoomPageState }) {
           label="Remove …"
           sure="Yes, take this learner out of the room"
           onSure={() => {
-            void actInRoom('remove', { tile: tile.tile })
+            void performInRoom('remove', { tile: tile.tile })
             void lookAt(undefined)
           }}
         />

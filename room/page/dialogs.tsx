@@ -4,7 +4,7 @@ import { Button, Form, Select } from '../../guide/page/controls.tsx'
 import { labOfMost } from '../heat-map.ts'
 import type { LabPlanned, RoomPush } from '../protocol.ts'
 import { PollBars } from './notices.tsx'
-import { actInRoom, type RoomPageState, roomClock, updateRoom } from './room-store.ts'
+import { performInRoom, type RoomPageState, roomClock, updateRoom } from './room-store.ts'
 
 /** What the instructor does for the whole class, each in a dialog. */
 export function Dialogs({ state }: { state: RoomPageState }) {
@@ -31,7 +31,7 @@ export function Dialogs({ state }: { state: RoomPageState }) {
 }
 
 async function exportAll(): Promise<void> {
-  const reply = await actInRoom('export', {})
+  const reply = await performInRoom('export', {})
   if (reply) updateRoom({ done: `Written: ${reply.files.join(', ')}` })
 }
 
@@ -90,7 +90,7 @@ function JoinHelp({ room }: { room: RoomPush }) {
             ? 'The connection is encrypted; the end of the word is the fingerprint of this room’s certificate.'
             : 'This room is not encrypted: others in the network can read and change what is sent.'}
         </p>
-        <Button onClick={() => void actInRoom('door', { open: !room.isOpen })}>
+        <Button onClick={() => void performInRoom('door', { open: !room.isOpen })}>
           {room.isOpen ? 'Close the room to new learners' : 'Open the room to new learners'}
         </Button>
       </div>
@@ -115,7 +115,7 @@ function TellForm({ lab, close }: { lab: LabPlanned | undefined; close(): void }
       class="fields"
       send={async () => {
         const to = step === '' || !lab ? {} : { lab: lab.number, step }
-        if (await actInRoom('tell', { text, ...to })) close()
+        if (await performInRoom('tell', { text, ...to })) close()
       }}
     >
       <label>
@@ -161,7 +161,7 @@ function PollForm({ lab, room, state, close }: PollProps) {
       {open.map((poll) => (
         <div key={poll.id} class="large">
           <PollBars poll={poll} of={state.tiles.size} />
-          <Button onClick={() => void actInRoom('end-notice', { id: poll.id })}>
+          <Button onClick={() => void performInRoom('end-notice', { id: poll.id })}>
             End this poll
           </Button>
         </div>
@@ -170,7 +170,7 @@ function PollForm({ lab, room, state, close }: PollProps) {
         class="fields"
         send={async () => {
           const lines = choices.split('\n').map((line) => line.trim())
-          if (await actInRoom('poll', { ask, choices: lines.filter((line) => line !== '') }))
+          if (await performInRoom('poll', { ask, choices: lines.filter((line) => line !== '') }))
             close()
         }}
       >
@@ -215,7 +215,7 @@ function TimerForm({ close }: { close(): void }) {
     <Form
       class="fields"
       send={async () => {
-        if (await actInRoom('timer', { minutes: Number(minutes), label })) close()
+        if (await performInRoom('timer', { minutes: Number(minutes), label })) close()
       }}
     >
       <label>
@@ -249,7 +249,7 @@ function TaskForm({ close }: { close(): void }) {
     <Form
       class="fields"
       send={async () => {
-        const reply = await actInRoom('task', { withinMinutes: Number(within) })
+        const reply = await performInRoom('task', { withinMinutes: Number(within) })
         if (!reply) return
         updateRoom({ done: `${reply.count} learners get a task each within ${within} minutes.` })
         close()
@@ -284,7 +284,7 @@ function PlanForm({ room, now, close }: { room: RoomPush; now: number; close(): 
     <Form
       class="fields"
       send={async () => {
-        if (await actInRoom('plan', { text })) close()
+        if (await performInRoom('plan', { text })) close()
       }}
     >
       <label>

@@ -1,6 +1,6 @@
 import { Button } from '../../guide/page/controls.tsx'
 import type { PollResult } from '../protocol.ts'
-import { actInRoom, type RoomPageState, roomClock } from './room-store.ts'
+import { performInRoom, type RoomPageState, roomClock } from './room-store.ts'
 
 /** What everybody was told or asked, with the answers. */
 export function Notices({ state }: { state: RoomPageState }) {
@@ -10,7 +10,7 @@ export function Notices({ state }: { state: RoomPageState }) {
   const others = room.notices.filter(({ kind }) => kind !== 'poll')
   if (polls.length + others.length === 0) return null
   const end = (id: string) => (
-    <Button class="plain" onClick={() => void actInRoom('end-notice', { id })}>
+    <Button class="plain" onClick={() => void performInRoom('end-notice', { id })}>
       End
     </Button>
   )

@@ -75,7 +75,7 @@ function take({ room, tiles, changed: news, path }: Partial<RoomPushes>): void {
 }
 
 /** Performs an action; undefined if it was refused (the page shows the reason). */
-export async function actInRoom<Name extends RoomAction>(
+export async function performInRoom<Name extends RoomAction>(
   name: Name,
   input: RoomArguments<Name>,
 ): Promise<RoomReply<Name> | undefined> {
@@ -101,13 +101,13 @@ export async function lookAt(tile: number | undefined): Promise<void> {
   state = rest
   if (tile === undefined) return updateRoom({})
   updateRoom({ looked: tile })
-  const reply = await actInRoom('look', { tile, path: true })
+  const reply = await performInRoom('look', { tile, path: true })
   if (reply && state.looked === tile) updateRoom({ detail: reply.detail })
 }
 
 async function refreshDetail(): Promise<void> {
   const tile = state.looked
   if (tile === undefined) return
-  const reply = await actInRoom('look', { tile, path: false })
+  const reply = await performInRoom('look', { tile, path: false })
   if (reply && state.looked === tile) updateRoom({ detail: reply.detail })
 }

@@ -10,7 +10,7 @@ import { classResult } from '../../instructors/class/class-result.ts'
 import { printsOf } from '../../instructors/class/copies.ts'
 import { csvCell, htmlOf } from '../../instructors/class/formats/tables.ts'
 import { gradedReport } from '../../instructors/class/judge-file.ts'
-import type { GivenTask } from '../../instructors/class/room-tasks.ts'
+import type { AssignedTask } from '../../instructors/class/room-tasks.ts'
 import type { StepFact } from '../protocol.ts'
 import { factOf, type LearnerState, type RoomState } from './room-state.ts'
 import { stepFacts } from './tiles.ts'
@@ -23,7 +23,7 @@ export function exportRoom({ state, folder }: { state: RoomState; folder: string
   const files = {
     'room.csv': roomCsv(state),
     'tasks.csv': tasksCsv(state),
-    'tasks.json': `${plainJson(givenTasks(state))}\n`,
+    'tasks.json': `${plainJson(exportedTasks(state))}\n`,
     'report.html': reportHtml(state),
   }
   return Object.entries(files).map(([name, text]) => {
@@ -85,7 +85,7 @@ function tasksCsv(state: RoomState): string {
  * The tasks as `grade-class.ts --tasks` reads them, each with the lab that its learner was at when
  * the answer came.
  */
-function givenTasks(state: RoomState): GivenTask[] {
+function exportedTasks(state: RoomState): AssignedTask[] {
   return learnersOf(state).flatMap((learner) =>
     [...learner.tasks.values()].flatMap(({ task, givenAt }) => {
       const answer = factOf(learner, 'task', `task ${task.id}`)

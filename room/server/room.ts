@@ -311,8 +311,8 @@ export class Room implements LearnerHandler {
     }
     try {
       const hooks = shown.hooks.map(({ hook, actions }) => ({ hook, actions: [...actions] }))
-      const drawing = drawPath({ ...shown, hooks })
       const { packet, node, mode, stop } = shown
+      const drawing = drawPath({ ...shown, hooks, stop: stop && { ...stop, sentence: stop.words } })
       const path = {
         packet,
         node,

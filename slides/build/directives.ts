@@ -29,15 +29,15 @@ export function readDirective(html: string): Directive {
     throw new Error(
       `"${html.trim().slice(0, 40)}" is HTML; a slide is markdown and <!-- name: … -->`,
     )
-  const words = text.split(/\s+/).filter((word) => word !== '')
-  const pairs = words.flatMap((word) => {
+  const parts = text.split(/\s+/).filter((word) => word !== '')
+  const pairs = parts.flatMap((word) => {
     const [, key, value] = /^([a-z]+)=(.*)$/.exec(word) ?? []
     return key === undefined || value === undefined ? [] : [[key, value] as const]
   })
   return {
     kind,
     text,
-    name: words.filter((word) => !/^[a-z]+=/.test(word)).join(' '),
+    name: parts.filter((word) => !/^[a-z]+=/.test(word)).join(' '),
     options: new Map(pairs),
   }
 }

@@ -62,14 +62,14 @@ export function foldCommand(
   return [...lines, indent + joinWords(tokens)]
 }
 
-const joinWords = (words: readonly Word[]): string => words.map(({ text }) => text).join('')
+const joinWords = (tokens: readonly Word[]): string => tokens.map(({ text }) => text).join('')
 
 /** How many words a line takes: up to the last of the best breaks that fit; 0 for a single word. */
-function wordsThatFit(words: readonly Word[], indent: string, end: string, room: number): number {
+function wordsThatFit(tokens: readonly Word[], indent: string, end: string, room: number): number {
   let line = indent
   let best = { count: 0, rank: 0 }
-  for (const [count, word] of words.entries()) {
-    const before = words[count - 1]?.text ?? ''
+  for (const [count, word] of tokens.entries()) {
+    const before = tokens[count - 1]?.text ?? ''
     // A word that is too wide has a line of its own.
     if (count > 1 && widthOf(line.trimEnd() + end) > room) break
     const rank = widthOf(line) > room / 6 ? breakRank(word, before) : 0

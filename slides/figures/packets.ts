@@ -20,7 +20,7 @@ export function packetFigure(path: PacketPath, { brief = false } = {}): HookFigu
   const rows = hooks.map(({ hook, actions }): HookRow => {
     const isStop = hook === stop?.hook
     const lines = brief ? briefLines(actions) : actionLines(actions)
-    if (isStop && stop.rule === '') lines.push({ text: `✗ ${stop.words}`, tone: 'bad' })
+    if (isStop && stop.rule === '') lines.push({ text: `✗ ${stop.sentence}`, tone: 'bad' })
     return {
       title: hook,
       tone: isStop ? 'bad' : 'path',
@@ -32,7 +32,7 @@ export function packetFigure(path: PacketPath, { brief = false } = {}): HookFigu
   if (!brief) rows.push(endRow(ends))
   const through = hooks.map(({ hook }) => hook).join(', ')
   const where = ends.map(({ to, verdict }) => to ?? verdict).join(' or ')
-  const label = `The path of ${path.packet} through ${through}; it ends at ${where}.${stop ? ` ✗ ${stop.words}` : ''}`
+  const label = `The path of ${path.packet} through ${through}; it ends at ${where}.${stop ? ` ✗ ${stop.sentence}` : ''}`
   return { legs, local, stop: stop?.hook, rows, brief, label }
 }
 

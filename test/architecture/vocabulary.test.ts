@@ -91,7 +91,7 @@ const WORDS = ['Failure', 'Trouble', 'Refusal']
 /** These end no command: their catcher, named here, makes something else of them. */
 const SIGNALS: Record<string, string> = {
   NotApplicable: 'a verdict (grading/judge.ts)',
-  PacketsHeld: 'a verdict (grading/judge.ts)',
+  PacketsNotSent: 'a verdict (grading/judge.ts)',
   StepError: "vitest's message about a step (grading/steps-as-tests.ts)",
   StatusError: "the API server's reply (embedded/apiserver/server.ts)",
   BadRequest: "the page server's reply (web/page-server.ts)",

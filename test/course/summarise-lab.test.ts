@@ -15,7 +15,7 @@ const work = {
   progress: {
     lab,
     shown: new Set(ids.filter((id) => id !== 'tools')),
-    held: new Set(['web']),
+    alreadyPassed: new Set(['web']),
     hints: new Map([['flush', 2]]),
   },
   report: { steps, score: 95, maxScore: 100 },
@@ -54,7 +54,12 @@ test('in the terminal it names them by id, as STEP= takes them', () => {
 })
 
 test('of nothing it says so', () => {
-  const progress = { ...work.progress, shown: new Set(ids), held: new Set([]), hints: new Map() }
+  const progress = {
+    ...work.progress,
+    shown: new Set(ids),
+    alreadyPassed: new Set([]),
+    hints: new Map(),
+  }
   const passed = steps.map((step): StepReport => ({ ...step, verdict: 'passed' }))
   const report = { steps: passed, score: 100, maxScore: 100 }
   const summary = summariseLab({ ...work, progress, report, uncounted: [] }, 'page')

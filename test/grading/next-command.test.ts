@@ -18,7 +18,7 @@ const lab = readLab(2)
 const good = flushedCapture()
 
 /** What a step of lab 2 says of a capture, and the last line that it ends with. */
-async function saidOf(capture: Capture, step: string): Promise<{ text: string; last: string }> {
+async function toldOf(capture: Capture, step: string): Promise<{ text: string; last: string }> {
   const [outcome] = await judgeRound(await loadSpec(lab), new Snapshot(capture), undefined, [step])
   if (!outcome?.failure)
     throw new Error(`step ${step} has not failed: ${outcome?.verdict} ${outcome?.reason ?? ''}`)
@@ -82,7 +82,7 @@ describe('a difference on a node is reported with advice', () => {
       /^make flush-nat$/,
     ],
   ])('%s', async (_what, step, file, edit, last) => {
-    expect((await saidOf(brokenBy(file, edit), step)).last).toMatch(last)
+    expect((await toldOf(brokenBy(file, edit), step)).last).toMatch(last)
   })
 
   test('a virtual server without a Service is not attributed to another mode, even if leftovers of one exist', async () => {
@@ -95,13 +95,13 @@ describe('a difference on a node is reported with advice', () => {
       'ipvsadm-save',
       (text) => `${text}-A -t 10.96.7.7:80 -s wlc\n`,
     )
-    expect((await saidOf(both, 'virtual-servers')).last).toBe('make ipvs FORCE=1')
+    expect((await toldOf(both, 'virtual-servers')).last).toBe('make ipvs FORCE=1')
   })
 
   test('the advice for a foreign rule lists rules with their numbers', async () => {
     const rule =
       '*mangle\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -d 10.96.0.0/16 -j DROP\nCOMMIT\n'
-    const { last } = await saidOf(
+    const { last } = await toldOf(
       brokenBy('iptables-save', (text) => text.replace(/^\*mangle$[\s\S]*?^COMMIT\n/m, '') + rule),
       'prerouting',
     )
@@ -111,7 +111,7 @@ describe('a difference on a node is reported with advice', () => {
 
 describe('a step that was not started', () => {
   test('is reported with its first hint, without the solution', async () => {
-    const { text, last } = await saidOf(
+    const { text, last } = await toldOf(
       withObjects((items) => items.filter((item) => !isWeb(item))),
       'web',
     )
@@ -167,7 +167,7 @@ describe('near misses', () => {
     })
 
   test('the right Service in another namespace', async () => {
-    const { text } = await saidOf(
+    const { text } = await toldOf(
       changed(({ metadata }) => {
         metadata.namespace = 'shop'
       }),
@@ -177,7 +177,7 @@ describe('near misses', () => {
   })
 
   test('the right Service under another name', async () => {
-    const { text } = await saidOf(
+    const { text } = await toldOf(
       changed(({ metadata }) => {
         metadata.name = 'www'
       }),
@@ -188,7 +188,7 @@ describe('near misses', () => {
 
   test('both Pods on one node: which one to delete', async () => {
     const nodeName = 'k8s-guide-worker'
-    const { text, last } = await saidOf(
+    const { text, last } = await toldOf(
       withObjects((items) => {
         for (const { endpoints = [] } of items)
           for (const endpoint of endpoints) endpoint.nodeName = nodeName

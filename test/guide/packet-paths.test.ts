@@ -57,7 +57,7 @@ describe.each(MODES)('in %s mode', (mode) => {
       CLUSTER_IP,
     )) {
       expect(ends.every(({ verdict }) => verdict === 'reject' || verdict === 'drop')).toBe(true)
-      expect(stop?.words).toContain(NODE)
+      expect(stop?.sentence).toContain(NODE)
       expect(conntrack).toBeUndefined()
     }
   })

@@ -42,9 +42,9 @@ const pods = fc.uniqueArray(
 
 test('any sequence of endpoints ends in slices with exactly these endpoints, and a second plan changes nothing', () => {
   fc.assert(
-    fc.property(fc.array(pods, { minLength: 1, maxLength: 5 }), (wishes) => {
+    fc.property(fc.array(pods, { minLength: 1, maxLength: 5 }), (requests) => {
       let slices: EndpointSliceObject[] = []
-      for (const requested of wishes) {
+      for (const requested of requests) {
         const wanted = ports.flatMap((own, port): SliceContent[] => {
           const endpoints = requested
             .filter((item) => item.port === port)

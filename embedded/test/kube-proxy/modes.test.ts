@@ -260,13 +260,13 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', () 
 
   test('a real server with an open connection gets weight 0; one without is deleted immediately', async () => {
     // The connection to the first choice of rr stays open while its endpoint is taken away.
-    const held = await nodes.machine.spawn(
+    const client = await nodes.machine.spawn(
       ['bash', '-c', `exec 3<>/dev/tcp/${webIP}/80; echo open; cat`],
       {
         netns: 'client1',
       },
     )
-    await new Promise((resolve) => held.stdout.once('data', resolve))
+    await new Promise((resolve) => client.stdout.once('data', resolve))
     const busy = (await nodes.sh(worker, 'ipvsadm -Ln'))
       .split('\n')
       .find((line) => /-> 10\.244\.\d\.5:80 .* 1 +\d+ *$/.test(line))
@@ -302,19 +302,19 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', () 
     )
     expect(await weights(worker, webIP)).toContain(`${webPods[gone]} 0`)
     await nodes.sh(worker, `ipvsadm -e -t ${webIP}:80 -r ${webPods[gone]}:80 -m -w 1`)
-    held.stdin.end()
-    held.kill('SIGKILL')
-    await held.exited
+    client.stdin.end()
+    client.kill('SIGKILL')
+    await client.exited
   })
 
   test('a Service that is deleted and created again while connections are open gets its real servers in the first sync that knows them', async () => {
-    const held = await nodes.machine.spawn(
+    const client = await nodes.machine.spawn(
       ['bash', '-c', `exec 3<>/dev/tcp/${webIP}/80; echo open; cat`],
       {
         netns: 'client1',
       },
     )
-    await new Promise((resolve) => held.stdout.once('data', resolve))
+    await new Promise((resolve) => client.stdout.once('data', resolve))
     const log = ipvsProxies[1]?.log ?? []
     const failures = () => log.filter((line) => line.includes('Failed to sync ipvs rules')).length
     const before = failures()
@@ -332,9 +332,9 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', () 
     await waitFor('both', 5000, async () => (await weights(worker, webIP)).length === 2)
     expect(await weights(worker, webIP)).toEqual([`${webPods[worker]} 1`, `${webPods[worker2]} 1`])
     expect(failures()).toBe(before)
-    held.stdin.end()
-    held.kill('SIGKILL')
-    await held.exited
+    client.stdin.end()
+    client.kill('SIGKILL')
+    await client.exited
   })
 
   test('health check node ports return 200 on nodes with endpoints, else 503', async () => {

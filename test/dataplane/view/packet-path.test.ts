@@ -151,12 +151,12 @@ test('pathsInAllModes traces the mode of the node in its state and the other mod
   }
   const old = recordedNodes.find(({ path }) => path === 'v1.20.2/iptables/web-clusterip')?.read()
   if (!old) throw new Error('it is recorded')
-  const given = { ...old.options, isService: true }
+  const options = { ...old.options, isService: true }
   const modes = pathsInAllModes(
     old.state,
     old.objects,
     parsePacket('host', '10.96.119.228:80'),
-    given,
+    options,
   ).map(({ mode }) => mode)
   expect(modes).toEqual(['iptables', 'ipvs'])
 })

@@ -87,12 +87,12 @@ test(
     await runAll(page, '.text')
     await page.locator('.walk .main').click()
     for (const { id } of learner.lab.steps) {
-      const [answer, said] = WRONG[id] ?? []
+      const [answer, reply] = WRONG[id] ?? []
       await learner.workThrough(id, async () => {
         await learner.runTask()
-        if (answer && said) {
+        if (answer && reply) {
           const told = await answerWrong(answer)
-          expect(told).toMatch(said)
+          expect(told).toMatch(reply)
         }
       })
       await page.locator('.walk .main').click()

@@ -73,8 +73,8 @@ test('a step whose state holds before it is answered has the captures of both mo
   open().keep(2, snapshot(3000, 'answered'), passed('flush'))
   open().keep(2, snapshot(4000, 'again'), passed('flush'))
   const [moment] = open().all(2)
-  expect([moment?.takenAt, moment?.held?.takenAt]).toEqual([3000, 1000])
-  expect(moment?.held?.capture.nodes[0]?.files.get('iptables-save')).toBe('held')
+  expect([moment?.takenAt, moment?.beforeAnswer?.takenAt]).toEqual([3000, 1000])
+  expect(moment?.beforeAnswer?.capture.nodes[0]?.files.get('iptables-save')).toBe('held')
 })
 
 test('steps of one round share a file, and rounds without new passes write nothing', () => {
