@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import type { Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { Refusal, reasonOf } from './main.ts'
 
 /** A secret for a URL or a cookie that no other user or page can guess. */
@@ -48,12 +48,22 @@ export async function listenOnLoopback(
   return (server.address() as AddressInfo).port
 }
 
-/** Ends all connections and stops listening. */
-export function closeServer(server: Server): Promise<void> {
-  server.closeAllConnections()
-  return new Promise((resolve) => {
-    server.close(() => resolve())
+/**
+ * Follows the connections of a server that does not listen yet. The returned function ends them all
+ * and stops listening. Node's `closeAllConnections` leaves those that were upgraded, whose other
+ * end is still open after a refusal, or that negotiate TLS, and `close` waits for them.
+ */
+export function serverEnd(server: Server): () => Promise<void> {
+  const open = new Set<Socket>()
+  server.on('connection', (socket) => {
+    open.add(socket)
+    socket.once('close', () => open.delete(socket))
   })
+  return () =>
+    new Promise((resolve) => {
+      server.close(() => resolve())
+      for (const socket of open) socket.destroy()
+    })
 }
 
 /**

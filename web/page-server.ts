@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
 import * as z from 'zod'
-import { closeServer, listenOnLoopback, SAFE_HEADERS } from '../host/loopback-server.ts'
+import { listenOnLoopback, SAFE_HEADERS, serverEnd } from '../host/loopback-server.ts'
 import { readBodyUpTo } from '../host/request-body.ts'
 import { contentPolicy, Gate, type RefusedRequest } from './gate.ts'
 import type { PageFiles } from './page-files.ts'
@@ -45,6 +45,7 @@ export async function servePage(handler: PageHandler, port: number): Promise<Pag
   const server: Server = createServer({ maxHeaderSize: 16 * 1024 }, (request, response) => {
     void answer(handler, gate, request, response)
   })
+  const end = serverEnd(server)
   const sockets = new WebSocketServer({ noServer: true, maxPayload: MESSAGE_BYTES })
   server.on('upgrade', (request, socket, head) => {
     // Without this, a connection that is reset while it is refused would end the server.
@@ -61,10 +62,7 @@ export async function servePage(handler: PageHandler, port: number): Promise<Pag
   gate.listensOn(await listenOnLoopback(server, port, handler.target))
   return {
     url: gate.url,
-    close() {
-      for (const page of sockets.clients) page.terminate()
-      return closeServer(server)
-    },
+    close: end,
   }
 }
 

@@ -7,7 +7,7 @@ import { createServer as createPlainServer, type IncomingMessage, type Server } 
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import { type WebSocket, WebSocketServer } from 'ws'
-import { closeServer, SAFE_HEADERS } from '../../host/loopback-server.ts'
+import { SAFE_HEADERS, serverEnd } from '../../host/loopback-server.ts'
 import { Refusal, reasonOf } from '../../host/main.ts'
 import { isSecret } from '../../web/gate.ts'
 import {
@@ -84,6 +84,7 @@ export async function openLearnerPort(
     ? createTlsServer({ ...limits, ...tls, minVersion: 'TLSv1.2', handshakeTimeout: 10_000 })
     : createPlainServer(limits)
   server.maxConnections = MOST_CONNECTIONS
+  const end = serverEnd(server)
   const arrivals = new Arrivals()
   server.on('connection', (socket) => arrivals.admit(socket))
   server.on('request', (request, response) => {
@@ -116,8 +117,7 @@ export async function openLearnerPort(
     port: (server.address() as AddressInfo).port,
     close() {
       clearInterval(pings)
-      for (const link of sockets.clients) link.terminate()
-      return closeServer(server)
+      return end()
     },
   }
 }

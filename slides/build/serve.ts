@@ -2,11 +2,11 @@ import { readFile } from 'node:fs/promises'
 import { createServer, type ServerResponse } from 'node:http'
 import { extname, join } from 'node:path'
 import {
-  closeServer,
   isLoopbackHost,
   listenOnLoopback,
   newToken,
   SAFE_HEADERS,
+  serverEnd,
 } from '../../host/loopback-server.ts'
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -34,8 +34,9 @@ export async function serveSlides(folder: string, port = 0): Promise<SlideServer
       : undefined
     void answer(folder, request.method === 'GET' ? name : undefined, response)
   })
+  const close = serverEnd(server)
   listening = await listenOnLoopback(server, port, 'present')
-  return { url: `http://127.0.0.1:${listening}/${token}/`, close: () => closeServer(server) }
+  return { url: `http://127.0.0.1:${listening}/${token}/`, close }
 }
 
 async function answer(folder: string, name: string | undefined, response: ServerResponse) {
