@@ -1,5 +1,5 @@
 import type { ButtonHTMLAttributes, ComponentChildren } from 'preact'
-import { useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 
 /** A button that acts on a click; one that sends a form is a plain `button`. */
 export const Button = (props: ButtonHTMLAttributes) => <button type="button" {...props} />
@@ -19,14 +19,24 @@ interface FormProps {
   children: ComponentChildren
 }
 
-/** A form that the page itself sends. */
+/** A form that the page itself sends, and not again until the reply has come. */
 export function Form({ class: style, send, children }: FormProps) {
-  const onSubmit = (event: Event) => {
+  const isSent = useRef(false)
+  const [isWaiting, setWaiting] = useState(false)
+  const onSubmit = async (event: Event) => {
     event.preventDefault()
-    send()
+    if (isSent.current) return
+    isSent.current = true
+    setWaiting(true)
+    try {
+      await send()
+    } finally {
+      isSent.current = false
+      setWaiting(false)
+    }
   }
   return (
-    <form class={style} onSubmit={onSubmit}>
+    <form class={style} onSubmit={onSubmit} aria-busy={isWaiting}>
       {children}
     </form>
   )

@@ -193,7 +193,7 @@ function Repair({
       {diagnosis?.verdict === 'passed' ? (
         <p>✓ That is the cause. Repair it so that it stays repaired.</p>
       ) : (
-        <Diagnosis choices={incident.choices} isBusy={progress?.busy !== undefined} />
+        <Diagnosis choices={incident.choices} />
       )}
       <div class="buttons">
         {incident.hintsLeft > 0 && (
@@ -211,24 +211,16 @@ function Repair({
   )
 }
 
-interface DiagnosisProps extends Pick<IncidentPush, 'choices'> {
-  /**
-   * During other work the server refuses an answer: the report is shown while its incident still
-   * starts.
-   */
-  isBusy: boolean
-}
-
-function Diagnosis({ choices, isBusy }: DiagnosisProps) {
+function Diagnosis({ choices }: Pick<IncidentPush, 'choices'>) {
   const [cause, setCause] = useState('')
   const [wrong, setWrong] = useState('')
   const send = async () => {
-    if (cause === '' || isBusy) return
+    if (cause === '') return
     const reply = await performAction('answer', { step: DIAGNOSIS, text: cause })
     setWrong(reply && reply.verdict !== 'passed' ? cause : '')
   }
   const submit = (
-    <button type="submit" class="main" aria-disabled={isBusy}>
+    <button type="submit" class="main">
       This is the cause
     </button>
   )

@@ -186,24 +186,22 @@ export class PageGuide implements GuideHandler {
       findStep(this.#definition, step)
       return this.#doing('Checking', () => this.#check(step))
     },
-    answer: ({ step, text }) => {
-      findStep(this.#definition, step)
-      return this.#doing('Checking the answer', async () => {
+    answer: ({ step, text }) =>
+      this.#doingNext('Checking the answer', async () => {
+        findStep(this.#definition, step)
         const kept = await this.#session.answer(step, text)
         const { verdict } = this.#apply(
           await this.#session.checkAnswered(kept, step, this.#tellWait),
         )
         return { kept, verdict, lines: answerLines(this.#progress.outcomes.get(step)) }
-      })
-    },
-    'show-answer': ({ step }) => {
-      findStep(this.#definition, step)
-      return this.#doing('Showing the answer', async () => {
+      }),
+    'show-answer': ({ step }) =>
+      this.#doingNext('Showing the answer', async () => {
+        findStep(this.#definition, step)
         const lines = await this.#session.showAnswer(step)
         await this.#check(step)
         return { lines: lines.map(plainText) }
-      })
-    },
+      }),
     recall: ({ id, text }) => {
       const recall = this.#definition.recall?.find((one) => one.id === id)
       if (!recall)
@@ -244,11 +242,9 @@ export class PageGuide implements GuideHandler {
         }
         await this.#open(this.#definition)
       }),
-    lab: async ({ number }) => {
+    lab: ({ number }) => {
       const definition = readLab(number)
-      // Chosen at the end of a lab, which is graded then: its page may not know yet.
-      await this.#work.ended()
-      return this.#doing(`Opening lab ${number}`, async () => {
+      return this.#doingNext(`Opening lab ${number}`, async () => {
         await mustRunHere(this.#cluster, definition)
         this.#save()
         await this.#session.saved()
@@ -435,6 +431,14 @@ export class PageGuide implements GuideHandler {
   /** Does long work, then reads the nodes. */
   #doing<T>(name: string, work: () => Promise<T>): Promise<T> {
     return this.#whileStale(() => this.#work.do(name, work)).finally(() => this.#watch.sign())
+  }
+
+  /**
+   * Does long work that is asked for while other work is done, of which the page may not know yet:
+   * the check of a step that has passed meanwhile, or the grading at the end of a lab.
+   */
+  #doingNext<T>(name: string, work: () => Promise<T>): Promise<T> {
+    return this.#whileStale(() => this.#work.doNext(name, work)).finally(() => this.#watch.sign())
   }
 
   /**

@@ -52,9 +52,10 @@ export class LongWork {
     }
   }
 
-  /** Resolves when the work that is done now, if any, has ended. */
-  async ended(): Promise<void> {
-    if (this.isBusy) await new Promise<void>((resolve) => this.#waiting.push(resolve))
+  /** Does work as `do`, once all other work has ended. */
+  async doNext<T>(name: string, work: () => Promise<T>): Promise<T> {
+    while (this.isBusy) await new Promise<void>((resolve) => this.#waiting.push(resolve))
+    return this.do(name, work)
   }
 
   /** Progress lines that are printed, and are the parts of the work. */

@@ -42,7 +42,6 @@ test('work that fails tells why in one line, and other work can begin', async ()
 
 test('what comes during other work can wait until that has ended, also if it fails', async () => {
   const work = new LongWork(() => undefined)
-  await work.ended()
   let end: (error?: Error) => void = () => undefined
   for (const error of [undefined, new Error('no nodes')]) {
     const order: string[] = []
@@ -51,10 +50,12 @@ test('what comes during other work can wait until that has ended, also if it fai
         end = (reason) => (reason ? reject(reason) : resolve())
       }).finally(() => order.push('graded')),
     )
-    const opened = work.ended().then(() => work.do('Opening lab 3', async () => order.push('open')))
+    const answered = work.doNext('Checking the answer', async () => order.push('answered'))
+    const opened = work.doNext('Opening lab 3', async () => order.push('opened'))
     expect(work.shown?.name).toBe('Grading')
     end(error)
-    await Promise.allSettled([grading, opened])
-    expect(order).toEqual(['graded', 'open'])
+    await Promise.allSettled([grading, answered, opened])
+    expect(order).toEqual(['graded', 'answered', 'opened'])
+    expect(await work.doNext('Checking', async () => work.shown?.name)).toBe('Checking')
   }
 })
