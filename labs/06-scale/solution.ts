@@ -21,7 +21,7 @@ const predicted = predictions(LAB)
 const answer = answers(LAB)
 const onAnyNode = withVariables(async () => ({}))
 const READ = 'curl -s localhost:10249/metrics | grep proxy_rules_iptables'
-/** A prediction of somebody who knows labs 1 and 2, typed before the figures are looked at. */
+/** A prediction of a learner who knows labs 1 and 2, typed before the figures are looked at. */
 const foretold = (step: string, text: string) => predicted(step, `'${text}'`, text)
 
 /**

@@ -27,7 +27,7 @@ const CLIENT = `${MANIFESTS}/client.yaml`
 
 const answer = answers(LAB)
 const predicted = predictions(LAB)
-/** A prediction of somebody who knows the earlier labs. */
+/** A prediction of a learner who knows the earlier labs. */
 const foretold = (step: string, text: string) => predicted(step, `'${text}'`, text)
 const { printed } = withVariables()
 

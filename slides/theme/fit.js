@@ -1,4 +1,4 @@
-// Enlarges the text of each slide as far as it fits, without breaking a line of commands, which could not be copied any more.
+// Enlarges the text of each slide as far as it fits, without breaking a line of commands, which could no longer be copied.
 ;(() => {
   const SCALES = [1.6, 1.5, 1.4, 1.3, 1.2, 1.1, 1]
   const SPARE = 24 / 720

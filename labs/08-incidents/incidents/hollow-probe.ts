@@ -56,8 +56,8 @@ export const hollowProbe: Incident = {
     play: (bench) => bench.patch('Deployment', NEXT, requestingPage),
   }),
   revert: (bench) => bench.delete('Deployment', NEXT),
-  debrief: `A Service trusts the readiness of its Pods, and readiness is what the probe says. A probe that asks nothing of the program makes
-a Pod ready as soon as it runs, and each connection that is sent there is refused by the Pod's own kernel until the program
-listens. With a probe that requests a page, the Pod stays out of the rules until then. Deleting it or scaling it down would have
-hidden the fault until the next release.`,
+  debrief: `A Service relies on the readiness of its Pods, and readiness is the result of the probe. A probe that requests nothing of the
+program makes a Pod ready as soon as it runs, and each connection that is sent there is refused by the Pod's own kernel until
+the program listens. With a probe that requests a page, the Pod stays out of the rules until then. Deleting it or scaling it
+down would have hidden the fault until the next release.`,
 }

@@ -36,7 +36,7 @@ export const lostEndpointRule: Incident = {
     const chain = stateOf(snapshot.node(environment.node))
       .iptables.get('nat')
       ?.get(incidentFact(environment, 'chain'))
-    // Another Pod has another chain: then this chain does not exist any more.
+    // Another Pod has another chain: then this chain no longer exists.
     const lost = chain && !chain.rules.some(({ spec }) => spec.includes('-j DNAT'))
     return lost ? `${chain.name} on ${environment.node} has no DNAT rule` : undefined
   },

@@ -20,7 +20,7 @@ export const internalPolicy: Incident = {
   mode: 'iptables',
   needs: ['internal-policy'],
   stops: 'dropped',
-  sign: "With internalTrafficPolicy Local, clients of nodes without a Pod would fail, in Pods and outside of them, and the Service's YAML would say `internalTrafficPolicy: Local`.",
+  sign: "With internalTrafficPolicy Local, clients of nodes without a Pod would fail, in Pods and outside of them, and the Service's YAML would contain `internalTrafficPolicy: Local`.",
   report: ({ nodes, shop }) =>
     `Our backup job on ${nodes[0]}, which runs in the node's own network, gets no answer from the shop at ${shop} since yesterday. Customers in Pods have no trouble.`,
   hints: [
@@ -133,11 +133,11 @@ export const closeEndpoints: Incident = {
   stops: 'pod',
   sign: 'If the Service kept clients in their zone, KUBE-SVC-… of the Service would have one jump on each node, to another Pod on a node of the other zone.',
   report: ({ node }) =>
-    `All orders of the customer on ${node} are made by one Pod of the shop, which is at its limit; the other one is idle. A second customer, on another node, had only that other Pod. Somebody wanted to lower the bill for our network.`,
+    `All orders of the customer on ${node} are made by one Pod of the shop, which is at its limit; the other one is idle. A second customer, on another node, had only that other Pod. A colleague wanted to lower the bill for our network.`,
   hints: [
     'Send a dozen requests from the customer, and a dozen from each node. Which Pod logs which of them?',
     'No request is lost, and no rule stores a client. How many endpoints does the chain KUBE-SVC-… of the Service shop have on each node?',
-    'kube-proxy knows both endpoints, and left one out. Read what is written beside each, `kubectl get endpointslices -l kubernetes.io/service-name=shop -o yaml`. Which field of the Service asks for it?',
+    'kube-proxy knows both endpoints, and left one out. Read what is written beside each, `kubectl get endpointslices -l kubernetes.io/service-name=shop -o yaml`. Which field of the Service causes that?',
   ],
   break: (bench) => bench.patch('Service', 'shop', distribution('PreferClose')),
   symptom: oneOfTwoPods,
