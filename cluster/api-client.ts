@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { Agent, request as httpsRequest, type RequestOptions } from 'node:https'
 import type { V1Status } from '@kubernetes/client-node'
-import { timeoutScale } from '../host/wait.ts'
+import { scaledMs } from '../host/wait.ts'
 import { guardWrite } from './context/write-guard.ts'
 import type { Cluster, KubeClient, ReadApi } from './driver.ts'
 import {
@@ -34,7 +34,7 @@ const ANSWER_MS = 30_000
  */
 async function sendLimited(context: RequestContext, limitBytes: number): Promise<ResponseContext> {
   const url = new URL(context.getUrl())
-  const timeoutMs = ANSWER_MS * timeoutScale()
+  const timeoutMs = scaledMs(ANSWER_MS)
   const signal = AbortSignal.timeout(timeoutMs)
   const options = {
     method: context.getHttpMethod(),

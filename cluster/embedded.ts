@@ -27,7 +27,7 @@ import { Refusal, reasonOf } from '../host/main.ts'
 import { plainText } from '../host/plain-text.ts'
 import type { Progress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
-import { timeoutScale, waitFor } from '../host/wait.ts'
+import { scaledMs, waitFor } from '../host/wait.ts'
 import { changeCluster } from './cluster-lock.ts'
 import { KERNEL_TITLES, kernelForNew } from './doctor/choose.ts'
 import type { LabNeeds } from './doctor/facts.ts'
@@ -224,7 +224,7 @@ export class EmbeddedCluster implements Cluster {
 
   async synced(timeoutMs: number): Promise<string[]> {
     const endpoint = this.#endpoint()
-    const deadlineMs = timeoutMs * timeoutScale()
+    const deadlineMs = scaledMs(timeoutMs)
     const late = (await this.nodes()).map(async (node) =>
       // The callers read the nodes anyway: a node that can't be asked is theirs to report.
       (await syncedOnNode(endpoint, node, deadlineMs).catch(() => true)) ? [] : [node],

@@ -6,7 +6,7 @@ import { reasonOf } from '../host/main.ts'
 import { OUTSIDE } from '../host/outside.ts'
 import { type Progress, withProgress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
-import { DeadlineError, timeoutScale, waitFor } from '../host/wait.ts'
+import { DeadlineError, scaledMs, waitFor } from '../host/wait.ts'
 import { changeCluster } from './cluster-lock.ts'
 import { askToContinue } from './consent.ts'
 import { type Cluster, type KubeClient, notUp } from './driver.ts'
@@ -269,7 +269,7 @@ export class KindCluster implements Cluster {
     if (exported.exitCode !== 0)
       return { trouble: 'its control plane has no kubeconfig', incomplete: true }
     const deadlineMs = answerDeadlineMs[wasInterrupted ? 'interrupted' : 'whole']
-    const seconds = Math.round((deadlineMs * timeoutScale()) / 1000)
+    const seconds = Math.round(scaledMs(deadlineMs) / 1000)
     const waiting = `Waiting for the API server of "${this.name}" (up to ${seconds} s)`
     try {
       const nodes = await withProgress(progress, waiting, () =>

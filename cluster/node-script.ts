@@ -1,6 +1,6 @@
 import { programText } from '../host/program-text.ts'
 import { type ExecResult, shellWord } from '../host/shell-word.ts'
-import { timeoutScale } from '../host/wait.ts'
+import { scaledMs } from '../host/wait.ts'
 import { consent } from './consent.ts'
 import type { Cluster, NodeAccess } from './driver.ts'
 
@@ -56,7 +56,7 @@ export async function runOnNode(
   }: NodeScriptOptions = {},
 ): Promise<ExecResult> {
   if (!readOnly) await consent(cluster, `change node "${node}" by a script that runs there as root`)
-  const timeoutMs = usualMs * timeoutScale()
+  const timeoutMs = scaledMs(usualMs)
   const head = [
     PATH,
     ...(cluster.capabilities.ownIptables ? [ownIptables] : []),

@@ -7,7 +7,7 @@ import { fetchVerified } from '../host/download.ts'
 import { cacheFolder } from '../host/layout.ts'
 import { reasonOf } from '../host/main.ts'
 import type { Progress } from '../host/progress.ts'
-import { timeoutScale } from '../host/wait.ts'
+import { scaledMs } from '../host/wait.ts'
 
 /**
  * A program that is one static file: the release that is fetched if this system lacks it, with the
@@ -82,7 +82,7 @@ export async function installedKind(): Promise<
   const { stdout } = await $({
     quiet: true,
     nothrow: true,
-    timeout: 10_000 * timeoutScale(),
+    timeout: scaledMs(10_000),
   })`${path} version`
   return { path, release: kindVersion(stdout) }
 }

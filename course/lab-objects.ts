@@ -9,7 +9,7 @@ import { restartAnnotation } from '../cluster/kube-proxy/kube-proxy-pods.ts'
 import { KubernetesObjectApi } from '../cluster/kubernetes.ts'
 import { projectRoot } from '../host/layout.ts'
 import type { Progress } from '../host/progress.ts'
-import { DeadlineError, timeoutScale, waitFor } from '../host/wait.ts'
+import { DeadlineError, scaledMs, waitFor } from '../host/wait.ts'
 import { explainBlockedProbe } from './blocked-probe.ts'
 import { type StuckPod, stuckPod } from './stuck-pod.ts'
 
@@ -193,7 +193,7 @@ export class LabObjects {
     let stuck: StuckPod | undefined
     const wait = waitFor(`${what} to be ready`, 120_000, async () => {
       if (await areReady()) return true
-      if (Date.now() - explainedAt > UNREADY_MS * timeoutScale()) {
+      if (Date.now() - explainedAt > scaledMs(UNREADY_MS)) {
         const before = stuck?.reason
         stuck = stuckPod(await this.#podsOf(name))
         if (stuck && before === undefined) this.progress.note(sentenceOf(stuck))

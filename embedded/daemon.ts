@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { clusterFolder } from '../host/layout.ts'
 import { isLive } from '../host/live-process.ts'
 import { explainSystemError } from '../host/system-trouble.ts'
-import { timeoutScale } from '../host/wait.ts'
+import { scaledMs } from '../host/wait.ts'
 import { type Ending, startControlPlane } from './control-plane.ts'
 import { closeInherited } from './inherited-descriptors.ts'
 import { remainingAccess } from './machine/confinement.ts'
@@ -132,7 +132,7 @@ const startDeadlineMs = 180_000
  * ends no command.
  */
 async function notInTime({ name }: DaemonOptions): Promise<void> {
-  const timeoutMs = startDeadlineMs * timeoutScale()
+  const timeoutMs = scaledMs(startDeadlineMs)
   await once(AbortSignal.timeout(timeoutMs), 'abort')
   if (ready) return
   const seconds = Math.round(timeoutMs / 1000)

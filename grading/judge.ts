@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { timeoutScale } from '../host/wait.ts'
+import { scaledMs } from '../host/wait.ts'
 import type { CheckContext, CheckedStep, LabSpec } from './check-context.ts'
 import {
   Failure,
@@ -46,7 +46,7 @@ export async function judge(
   source: SnapshotSource,
   options: JudgeOptions = {},
 ): Promise<Judgement> {
-  const deadline = Date.now() + (options.patienceMs ?? PATIENCE_MS) * timeoutScale()
+  const deadline = Date.now() + scaledMs(options.patienceMs ?? PATIENCE_MS)
   for (;;) {
     const snapshot = await source.snapshot()
     const outcomes = await judgeRound(spec, snapshot, source.live, options.only)

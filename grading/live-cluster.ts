@@ -6,7 +6,7 @@ import { runOnNode } from '../cluster/node-script.ts'
 import { takeCapture } from '../cluster/snapshot.ts'
 import { reasonOf } from '../host/main.ts'
 import type { ExecResult } from '../host/shell-word.ts'
-import { timeoutScale } from '../host/wait.ts'
+import { scaledMs } from '../host/wait.ts'
 import { CompleteChecks } from './complete-checks.ts'
 import { Trouble } from './failure.ts'
 import { Moments } from './moments.ts'
@@ -104,7 +104,7 @@ export class LiveCluster {
     if (silence !== undefined && Date.now() < silence.until)
       throw new Trouble(`a command could not be run in Pod ${pod.name} (${silence.reason})`)
     const began = Date.now()
-    const timeoutMs = EXEC_TIMEOUT_MS * timeoutScale()
+    const timeoutMs = scaledMs(EXEC_TIMEOUT_MS)
     try {
       return await execInPod(this.client, pod, ['sh', '-c', script], { timeoutMs })
     } catch (error) {

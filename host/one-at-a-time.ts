@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { basename, dirname, join } from 'node:path'
 import { isLive, processStartTime } from './live-process.ts'
 import { type Progress, withProgress } from './progress.ts'
-import { DeadlineError, isMetWithin, timeoutScale, waitFor } from './wait.ts'
+import { DeadlineError, isMetWithin, scaledMs, waitFor } from './wait.ts'
 
 const patienceMs = 600_000
 
@@ -85,7 +85,7 @@ async function waitForOthers(own: Ticket, progress: Progress): Promise<void> {
   const { pid, doing } = holderOf(first)
   await withProgress(progress, `Waiting for process ${pid}, which ${doing}`, async () => {
     if (await isMetWithin(patienceMs, async () => others(own).length === 0)) return
-    const minutes = Math.round((patienceMs * timeoutScale()) / 60_000)
+    const minutes = Math.round(scaledMs(patienceMs) / 60_000)
     throw new DeadlineError(
       `Process ${pid}, which ${doing}, has not finished within ${minutes} minutes: wait for it, or end it with \`kill ${pid}\`, and run the command again.`,
     )

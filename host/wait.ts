@@ -11,6 +11,12 @@ export function timeoutScale(value = process.env.LAB_TIMEOUT_SCALE): number {
 }
 
 /**
+ * A deadline in whole milliseconds, times LAB_TIMEOUT_SCALE: timers of Node refuse fractions, which
+ * 180000 × 1.1 has.
+ */
+export const scaledMs = (milliseconds: number): number => Math.round(milliseconds * timeoutScale())
+
+/**
  * Polls until the result is truthy and returns it. Between two polls it pauses, first `gapMs` and
  * then increasingly, up to half a second. Throws DeadlineError with `what` when `deadlineMs` (times
  * LAB_TIMEOUT_SCALE) have passed.
@@ -21,7 +27,7 @@ export async function waitFor<T>(
   ask: () => Promise<T>,
   gapMs = 50,
 ): Promise<Exclude<T, false | undefined | null>> {
-  const patienceMs = deadlineMs * timeoutScale()
+  const patienceMs = scaledMs(deadlineMs)
   const end = Date.now() + patienceMs
   for (let gap = gapMs; ; gap = Math.min(gap * 1.15, 500)) {
     const answer = await ask()

@@ -17,7 +17,7 @@ import {
   shareBars,
 } from '../../grading/shares.ts'
 import { objectsOf, type Snapshot } from '../../grading/snapshot.ts'
-import { timeoutScale } from '../../host/wait.ts'
+import { scaledMs } from '../../host/wait.ts'
 import { expectAllAnswered, localService } from './exposed-service.ts'
 
 const sharesSchema = z
@@ -128,7 +128,7 @@ export async function measureWithNodes(
   isGood: (shares: readonly PodShare[]) => boolean,
   backMs = BACK_MS,
 ): Promise<PodShare[]> {
-  const deadline = Date.now() + backMs * timeoutScale()
+  const deadline = Date.now() + scaledMs(backMs)
   for (let counted = 0; ; ) {
     const shares = await measure()
     const answered = new Set(shares.flatMap(({ node, requests }) => (requests > 0 ? [node] : [])))

@@ -6,7 +6,7 @@ import { podsWithLabel, WEB_NAMESPACE } from '../../grading/expect-object.ts'
 import { expectThat, fail } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { nodeAddressOf, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
-import { isMetWithin, timeoutScale } from '../../host/wait.ts'
+import { isMetWithin, scaledMs } from '../../host/wait.ts'
 import { type ClientLog, type ClientPlace, lostSince, readClientLog } from './client-log.ts'
 import type { ModePair } from './migration.ts'
 import { OUTSIDE_LOG, outsideTargets, readOutside, START_OUTSIDE } from './outside-client.ts'
@@ -81,7 +81,7 @@ export async function readToldClients(read: () => Promise<ClientLog[]>): Promise
     fail({
       inspect: `${printLog(silent)} | tail -n 3`,
       expected: 'a line of counts every second',
-      actual: `${nameOf(silent)} has printed none for ${(TOLD_MS * timeoutScale()) / 1000} s`,
+      actual: `${nameOf(silent)} has printed none for ${scaledMs(TOLD_MS) / 1000} s`,
     })
   return clients
 }

@@ -3,7 +3,7 @@ import type { V1Status } from '@kubernetes/client-node'
 import { reasonOf } from '../../host/main.ts'
 import type { ExecOptions, ExecResult } from '../../host/shell-word.ts'
 import { Trouble } from '../../host/trouble.ts'
-import { timeoutScale } from '../../host/wait.ts'
+import { scaledMs } from '../../host/wait.ts'
 import type { KubeClient } from '../kube-client.ts'
 import { Exec } from '../kubernetes.ts'
 
@@ -32,7 +32,7 @@ export async function execInPod(
   { config }: Pick<KubeClient, 'config'>,
   pod: { namespace: string; name: string; container?: string },
   command: readonly string[],
-  { stdin, timeoutMs = EXEC_MS * timeoutScale() }: ExecOptions = {},
+  { stdin, timeoutMs = scaledMs(EXEC_MS) }: ExecOptions = {},
 ): Promise<ExecResult> {
   const [stdout, stderr] = [new Collector(), new Collector()]
   const input = stdin?.length ? new PassThrough() : null

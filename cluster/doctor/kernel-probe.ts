@@ -4,7 +4,7 @@ import { type HostKernelTrouble, hostKernelTrouble, startMachine } from '../../e
 import { reasonOf } from '../../host/main.ts'
 import { ownTemporaryFolder } from '../../host/own-temporary-folder.ts'
 import { programText } from '../../host/program-text.ts'
-import { timeoutScale } from '../../host/wait.ts'
+import { scaledMs } from '../../host/wait.ts'
 import { HAS_MODULE } from '../kube-proxy/module-check.ts'
 
 /** IPVS schedulers of the kernel (net/netfilter/ipvs), as kube-proxy's configuration names them. */
@@ -36,7 +36,7 @@ const kernelProbe = HAS_MODULE + programText('cluster/doctor/kernel-probe.sh')
  * Loading the modules and about sixty probes take one second; the limit allows for a slow virtual
  * machine.
  */
-export const probeMs = 60_000 * timeoutScale()
+export const probeMs = scaledMs(60_000)
 
 /** The command that runs the probe; the script re-executes itself in a new network namespace. */
 export const kernelProbeCommand: readonly string[] = [

@@ -1,6 +1,6 @@
 import { $ } from '../../host/command.ts'
 import type { ExecOptions, ExecResult } from '../../host/shell-word.ts'
-import { timeoutScale } from '../../host/wait.ts'
+import { scaledMs } from '../../host/wait.ts'
 import { ClusterNotReady } from '../driver.ts'
 import type { EngineName } from './engine.ts'
 import { inspect, STATE } from './node-containers.ts'
@@ -25,7 +25,7 @@ export async function execInContainer(
   command: readonly string[],
   options: ExecOptions,
 ): Promise<ExecResult> {
-  const timeout = options.timeoutMs ?? execDeadlineMs * timeoutScale()
+  const timeout = options.timeoutMs ?? scaledMs(execDeadlineMs)
   const input = options.stdin === undefined ? undefined : Buffer.from(options.stdin)
   const run = $({
     quiet: true,

@@ -1,5 +1,5 @@
 import { $ } from '../../host/command.ts'
-import { timeoutScale } from '../../host/wait.ts'
+import { scaledMs } from '../../host/wait.ts'
 
 export type EngineName = 'docker' | 'podman'
 
@@ -16,7 +16,7 @@ export const engineCommand = (timeoutMs = commandMs) =>
   $({
     quiet: true,
     nothrow: true,
-    timeout: timeoutMs * timeoutScale(),
+    timeout: scaledMs(timeoutMs),
     stdio: ['ignore', 'pipe', 'pipe'],
   })
 

@@ -7,7 +7,7 @@ import {
 import { genuineAnnotation } from '../../embedded/index.ts'
 import { parseImageReference } from '../../host/image-reference.ts'
 import type { Progress } from '../../host/progress.ts'
-import { isMetWithin, timeoutScale } from '../../host/wait.ts'
+import { isMetWithin, scaledMs } from '../../host/wait.ts'
 import type { Cluster } from '../driver.ts'
 import type { KubeClient } from '../kube-client.ts'
 import {
@@ -143,7 +143,7 @@ export async function awaitRollout(
   })
   if (!isDone)
     throw new KubeProxyError(
-      `Only ${counts} after ${(rolloutMs * timeoutScale()) / 1000} s; see \`kubectl -n kube-system get pods -l ${kubeProxy.selector}\`.`,
+      `Only ${counts} after ${scaledMs(rolloutMs) / 1000} s; see \`kubectl -n kube-system get pods -l ${kubeProxy.selector}\`.`,
     )
 }
 

@@ -4,7 +4,7 @@ import { PassThrough, Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { ExecOptions, ExecResult } from '../../host/shell-word.ts'
-import { timeoutScale } from '../../host/wait.ts'
+import { scaledMs } from '../../host/wait.ts'
 import {
   chunkBytes,
   creditPayload,
@@ -53,7 +53,7 @@ export const startMachine = async (options: BootOptions): Promise<Machine> =>
  */
 export async function machineOn(kernel: Kernel): Promise<Machine> {
   const machine = new GuestMachine(kernel)
-  const deadline = AbortSignal.timeout(bootDeadlineMs * timeoutScale())
+  const deadline = AbortSignal.timeout(scaledMs(bootDeadlineMs))
   const late = once(deadline, 'abort').then(() => 'did not answer in time')
   const reason = await Promise.race([machine.ready, machine.ended, late])
   if (reason === undefined) {

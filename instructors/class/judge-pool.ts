@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { START } from '../../host/layout.ts'
-import { timeoutScale } from '../../host/wait.ts'
+import { scaledMs } from '../../host/wait.ts'
 import type { JudgedFile, JudgeFileOptions } from './judge-file.ts'
 
 /** A submission, or a learner's running cluster. */
@@ -56,7 +56,7 @@ export async function judgeAll(
     program = WORKER,
   } = options
   const results: JudgedFile[] = []
-  const limitMs = deadlineMs * timeoutScale()
+  const limitMs = scaledMs(deadlineMs)
   const waiting = tasks.entries()
   let done = 0
   const lane = async () => {

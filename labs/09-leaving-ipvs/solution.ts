@@ -11,7 +11,7 @@ import type { LabSolution, SolutionStep } from '../../course/lab-solution.ts'
 import { answers, flush, predictions, typing } from '../../course/typed-commands.ts'
 import { notesName } from '../../grading/lab-notes.ts'
 import { programText } from '../../host/program-text.ts'
-import { timeoutScale, waitFor } from '../../host/wait.ts'
+import { scaledMs, waitFor } from '../../host/wait.ts'
 import { balancedAddress, endOutside, startOutside } from './outside-client.ts'
 import {
   moveToFirst,
@@ -231,7 +231,7 @@ const cleanup: SolutionStep = {
       bench.client,
       { namespace: kubeProxy.namespace, name: pod },
       ['kube-proxy', '--cleanup'],
-      { timeoutMs: CLEANUP_MS * timeoutScale() },
+      { timeoutMs: scaledMs(CLEANUP_MS) },
     )
     await bench.replaceKubeProxyPod(node)
   },

@@ -9,7 +9,7 @@ import { endNotedProcess, notedProcess, noteProcess } from '../../../host/live-p
 import { reasonOf } from '../../../host/main.ts'
 import { programText } from '../../../host/program-text.ts'
 import type { Progress } from '../../../host/progress.ts'
-import { timeoutScale } from '../../../host/wait.ts'
+import { scaledMs } from '../../../host/wait.ts'
 import { type EngineName, engineCommand, engineReason } from '../engine.ts'
 import { inspect, STATE } from '../node-containers.ts'
 
@@ -68,7 +68,7 @@ async function ensureAppliance(engine: EngineName, cluster: string, image: strin
 
 /** Runs a script in the container, that is, outside the cluster. */
 export async function inAppliance(engine: EngineName, cluster: string, script: string) {
-  const run = $({ quiet: true, nothrow: true, timeout: 30_000 * timeoutScale(), input: script })
+  const run = $({ quiet: true, nothrow: true, timeout: scaledMs(30_000), input: script })
   return run`${engine} exec -i ${applianceName(cluster)} sh -s`
 }
 
