@@ -76,7 +76,7 @@ class KernelsFirst extends BaseSequencer {
 
 /**
  * `npx vitest run checks/02-ipvs.check.ts` grades a cluster; a run that names no check only tests,
- * and never looks at a cluster that somebody works with.
+ * and never looks at a cluster that a user works with.
  */
 const checks = join(import.meta.dirname, 'checks') + sep
 const grades = process.argv

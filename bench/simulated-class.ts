@@ -93,8 +93,8 @@ export class SimulatedLearner {
   }
 
   /**
-   * Goes to a round of the recording: its facts, and the first open step as the place, since so
-   * many minutes.
+   * Goes to a round of the recording: its facts, and the first open step as the place, since
+   * `minutes` minutes.
    */
   go(round: number, minutes = 0): void {
     this.round = Math.min(round, this.#lab.rounds.length - 1)

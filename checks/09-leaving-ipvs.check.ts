@@ -24,7 +24,7 @@ export default defineLab(9, ({ step, liveStep, question, observe }) => {
   observe(keepChange)
   step('traffic', inventory.trafficFlows, { predict: inventory.stockWithoutLocalPod })
   question('inventory', inventory.servicesThatStop)
-  step('mend', inventory.nothingWillStop, { predict: inventory.unmendedClient })
+  step('mend', inventory.nothingWillStop, { predict: inventory.uncorrectedClient })
   step('second', second.secondIsPrepared)
   step('handover', cleanUp.handoverWaits, { predict: cleanUp.withoutRules })
   step('canary', nodes.oneNodeRunsNew, {

@@ -39,7 +39,7 @@ export function readCaptureFolder(folder: string): Capture {
   for (const path of [folder, objectsFile, nodesFolder])
     if (!existsSync(path))
       throw new Refusal(`"${path}" is missing: give a folder that \`make capture\` wrote.`)
-  // Links could lead out of the capture, to files of whoever reads it.
+  // Links could lead out of the capture, to files of the user who reads it.
   if (!lstatSync(nodesFolder).isDirectory())
     throw new Refusal(`"${nodesFolder}" is not a folder: take the capture again.`)
   if (!lstatSync(objectsFile).isFile())

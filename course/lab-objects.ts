@@ -59,7 +59,7 @@ export class LabObjects {
     try {
       return (await unlessCode(409, this.#objects.create(object))) !== undefined
     } catch (error) {
-      // One of somebody else is not ours to use.
+      // An object of the same name that the labs did not create is not used.
       if (error instanceof ForeignObjectError) throw error
       if (await unlessCode(404, this.#objects.read(object))) return false
       throw error

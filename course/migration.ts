@@ -13,7 +13,7 @@ import { newestBefore } from '../dataplane/kube-proxy/versions.ts'
 import type { MigrationSide } from '../dataplane/migration/compare-nodes.ts'
 import { planMigration } from '../dataplane/migration/plan-migration.ts'
 import { printMigrationReport } from '../dataplane/migration/print-report.ts'
-import type { MigrationReport } from '../dataplane/migration/report-shape.ts'
+import { type MigrationReport, publishMigration } from '../dataplane/migration/report-shape.ts'
 import { type ClusterObjects, leftOutObjects, readObjects } from '../dataplane/objects.ts'
 import { ParseError } from '../dataplane/program-output.ts'
 import { ExitCode, Refusal } from '../host/main.ts'
@@ -84,7 +84,9 @@ export async function reportMigration(
   }
   const { isTTY, columns } = process.stdout
   const lines = printMigrationReport(report, (isTTY && columns) || 80)
-  process.stdout.write(options.json ? `${plainJson(report)}\n` : `${plainText(lines.join('\n'))}\n`)
+  process.stdout.write(
+    options.json ? `${plainJson(publishMigration(report))}\n` : `${plainText(lines.join('\n'))}\n`,
+  )
   return report.breaks > 0 ? ExitCode.notYet : ExitCode.passed
 }
 

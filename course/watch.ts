@@ -146,7 +146,7 @@ const WATCHED = [
 /**
  * Ends when a program was started: the last field of /proc/loadavg is the process ID that was given
  * last in this PID namespace (proc(5)). One bash that only uses builtins: it starts nothing itself,
- * and waits by reading from a pipe that nobody writes to.
+ * and waits by reading from a pipe that no process writes to.
  */
 const UNTIL_PROGRAM = programText('course/until-program.sh')
 

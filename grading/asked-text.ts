@@ -15,7 +15,7 @@ export interface AskedText {
 }
 
 const sentence = z.string().trim().min(10).endsWith('?')
-/** Numbers may stand without quotes. */
+/** Numbers may be written without quotes. */
 const choice = z.union([z.string().trim().min(1), z.number().transform(String)])
 const withChoices = z
   .strictObject({

@@ -22,7 +22,7 @@ const evidenceNote = z.looseObject({})
 /**
  * The check of a step with a state: passes when the state holds, the prediction was given (right or
  * wrong), the learner's own work was seen, and the question was answered right, or all of it was
- * given up. Where nobody worked on the lab, only the state is judged.
+ * given up. Where no learner worked on the lab, only the state is judged.
  */
 export function askingCheck(
   asking: AskedStep,

@@ -16,8 +16,8 @@ export interface CheckContext {
   /** For real requests; absent when a capture is judged. */
   live: LiveCluster | undefined
   /**
-   * False if predictions and questions beside a state are not asked: nobody worked on the lab where
-   * this capture was taken.
+   * False if predictions and questions beside a state are not asked: no learner worked on the lab
+   * where this capture was taken.
    */
   asks: boolean
   /** Adds lines of measured values (bars of shares, times) to the report, for any verdict. */

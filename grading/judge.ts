@@ -136,7 +136,7 @@ function waitsFor(
 ): StepOutcome | undefined {
   const open = needs.filter((need) => {
     const { verdict, unsent, unanswered } = outcomes.get(need) ?? {}
-    // The state that this step builds on holds, even if nobody has predicted or answered there.
+    // The state that this step builds on holds, even without a prediction or an answer there.
     return (
       !unsent &&
       !unanswered &&

@@ -57,7 +57,7 @@ export class LabNotes {
     return [...keys].filter((key) => key.startsWith(prefix)).length
   }
 
-  /** True if the cluster, or the capture, has notes of this lab: somebody worked on it there. */
+  /** True if the cluster, or the capture, has notes of this lab: a learner worked on it there. */
   readonly exist: boolean
 
   /** Adds a note, unless the key exists. */

@@ -119,7 +119,7 @@ export interface StepProgress {
   predicted: string | undefined
   /** The question was answered right, or the answer was shown. */
   answered: boolean
-  /** The learner had the answers shown: there is nothing to predict any more. */
+  /** The learner had the answers shown: nothing is left to predict. */
   gaveUp: boolean
   /** The prediction beside what the nodes showed, and why; what help has cost. */
   learnt: string[]

@@ -72,7 +72,7 @@ export function paceOf(
   }
 }
 
-/** The number of the step that is worked on when so many of the minutes are over. */
+/** The number of the step that is worked on when `minutes` of `ofMinutes` are over. */
 function stepAt(lab: LabPlanned, minutes: number, ofMinutes: number): number {
   const of = lab.steps.reduce((sum, { points }) => sum + points, 0)
   let until = 0

@@ -270,7 +270,7 @@ export interface LabPlanned {
   }[]
 }
 
-/** Lab `lab` is planned from `at` (the room's clock) for so many minutes. */
+/** Lab `lab` is planned from `at` (the room's clock) for `minutes` minutes. */
 export interface PlanEntry {
   lab: number
   at: number
@@ -356,7 +356,7 @@ export const ROOM_ACTIONS = {
   look: z.strictObject({ tile, path: z.boolean() }),
   remove: z.strictObject({ tile }),
   door: z.strictObject({ open: z.boolean() }),
-  /** A random task for each learner, or for one, at a random time within so many minutes. */
+  /** A random task for each learner, or for one, at a random time within `withinMinutes`. */
   task: z.strictObject({ tile: tile.optional(), withinMinutes: z.number().min(0).max(240) }),
   export: z.strictObject({}),
 } as const

@@ -50,14 +50,14 @@ await main(async () => {
   else await printExamResult(exam)
 })
 
-/** Where the exam stands, without changing anything. */
+/** Prints the state of the exam, without changing anything. */
 async function showExam(bench: LabBench, exam: Exam): Promise<void> {
   if (exam.endedAt) return printExamResult(exam)
   const note = await currentNote(bench)
   if (note && note.openedAt === exam.openedAt) return printOpen(exam, note)
   console.log(examHeading(exam, columns))
   const text =
-    'Its incident is not open any more, and earns no points: make exam NEXT=1 goes on, make exam SEED=… begins another exam.'
+    'Its incident is no longer open, and earns no points: make exam NEXT=1 goes on, make exam SEED=… begins another exam.'
   for (const line of wrapLines(text, columns ?? 100)) console.log(line)
 }
 

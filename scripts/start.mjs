@@ -157,7 +157,7 @@ async function makeBundle(bundle) {
   }
 }
 
-// Whatever the user's umask is: nobody else may change the programs that run next, or a submission.
+// Whatever the umask is: no other user may change the programs that run next, or a submission.
 // Threads have that of their process and cannot change it.
 if (isMainThread) process.umask(process.umask() | 0o002)
 // Learners cannot act on what Node.js deprecates in installed packages, such as their import of punycode, and would read it at every command.

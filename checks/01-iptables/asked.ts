@@ -37,12 +37,12 @@ export const hooksOfForwarded: Question = (context): Truth => {
       },
       {
         when: lacks('PREROUTING'),
-        because:
-          'Every packet that enters passes PREROUTING, before the kernel knows where it goes.',
+        because: 'Every packet that enters passes PREROUTING, before the routing decision.',
       },
       {
         when: lacks('POSTROUTING'),
-        because: 'Every packet that leaves passes POSTROUTING, whoever made it.',
+        because:
+          'Every packet that leaves passes POSTROUTING, whether the node sent or forwarded it.',
       },
     ],
     because:
@@ -114,7 +114,7 @@ export const hooksOfLoopback: Question = (context): Truth => {
       {
         when: 'none',
         because:
-          'The probes of ip6tables count IPv6, and the packet is one, even if nobody listens.',
+          'The probes of ip6tables count IPv6, and the packet is one, even if no process listens.',
       },
       {
         when: has('FORWARD'),

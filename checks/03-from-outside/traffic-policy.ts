@@ -83,7 +83,7 @@ export function nodePortChain({ snapshot, nodes: [node] }: CheckContext): Truth 
     wrong: [
       {
         when: NODE_PORTS,
-        because: `That is the chain in which the packet is now. The target of its rule stands after -j.`,
+        because: `That is the chain in which the packet is now. The target of its rule follows -j.`,
       },
       {
         when: (answer) =>

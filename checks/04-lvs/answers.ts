@@ -29,7 +29,7 @@ export async function firstRequest(context: CheckContext): Promise<Truth> {
       {
         when: 'refused',
         because:
-          'A refusal would need somebody who has the address and no listener. IPVS takes the packet and sends it on, as it should; only the way back is missing.',
+          'A refusal would need a machine that has the address and no listener. IPVS takes the packet and sends it on, as it should; only the way back is missing.',
       },
     ],
     because:

@@ -116,7 +116,7 @@ export function rejectedSet(context: CheckContext): Truth {
         })),
       {
         when: ACCESS_FILTER,
-        because: 'That is the chain. The name of the set stands after --match-set.',
+        because: 'That is the chain. The name of the set follows --match-set.',
       },
     ],
     because:

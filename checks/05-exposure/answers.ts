@@ -49,7 +49,7 @@ export function agentInIptablesMode(context: CheckContext): Truth {
       },
     ],
     because:
-      'No rule matches the port, so the packet is routed out of the node, to an address that nobody has.',
+      'No rule matches the port, so the packet is routed out of the node, to an address that no machine has.',
   }
 }
 

@@ -79,7 +79,7 @@ export async function curvesThatRise(context: CheckContext): Promise<Truth> {
       },
     ],
     because:
-      'Rules, changes, new connections and their CPU time grow with the list; open connections do not, because conntrack answers for them.',
+      'Rules, changes, new connections and their CPU time grow with the list; open connections do not, because conntrack translates their packets.',
   }
 }
 

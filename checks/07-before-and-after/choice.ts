@@ -167,7 +167,7 @@ export const modeByDefault = (): Truth => ({
   accepts: ['iptables'],
   inspect: `less ${README}`,
   wrong: [
-    { when: 'userspace', because: 'It was the default up to 1.1, and does not exist any more.' },
+    { when: 'userspace', because: 'It was the default up to 1.1, and no longer exists.' },
     { when: 'ipvs', because: 'It never was the default, and is deprecated.' },
     { when: 'nftables', because: 'That is planned for 1.40. This cluster is older.' },
   ],

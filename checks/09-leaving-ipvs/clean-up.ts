@@ -155,7 +155,7 @@ export function withoutRules(context: CheckContext): Truth {
       {
         when: 'an-answer',
         because:
-          'Without a rule nobody translates the packet, and no process listens on a node port.',
+          'Without a rule the packet is not translated, and no process listens on a node port.',
       },
     ],
     because:

@@ -11,7 +11,7 @@ import { type ClientLog, type ClientPlace, lostSince, readClientLog } from './cl
 import type { ModePair } from './migration.ts'
 import { OUTSIDE_LOG, outsideTargets, readOutside, START_OUTSIDE } from './outside-client.ts'
 
-/** Longer than anybody works on a lab. */
+/** Longer than a learner works on a lab. */
 const LOG_SECONDS = 86_400
 
 const PLACES = { pod: 'in a Pod', node: 'on the node itself' } as const

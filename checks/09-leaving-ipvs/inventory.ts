@@ -62,12 +62,12 @@ export function stockWithoutLocalPod(context: CheckContext): Truth {
     ],
     because:
       from === 'ipvs'
-        ? 'IPVS mode keeps one list of real servers for the ClusterIP and the node port, and without a Pod on the node that list has all of them. So nobody noticed the field, until now.'
+        ? 'IPVS mode keeps one list of real servers for the ClusterIP and the node port, and without a Pod on the node that list has all of them. So no client noticed the field, until now.'
         : 'The rules of the node drop packets to a ClusterIP whose policy is Local if the node has no Pod of it.',
   }
 }
 
-/** The changes by which a client gets no answer any more. */
+/** The changes by which a client no longer gets an answer. */
 const stops = (changes: readonly ServiceChange[]) =>
   changes.filter(({ effect, service }) => effect === 'stops' && service !== null)
 
@@ -104,14 +104,14 @@ export function servicesThatStop(context: CheckContext): Truth {
 }
 
 /**
- * What a client would see that is not corrected, by the predicted rules: nothing if its packets are
+ * What a client that is not corrected would see, by the predicted rules: nothing if its packets are
  * dropped.
  */
-export function unmendedClient(context: CheckContext): Truth {
+export function uncorrectedClient(context: CheckContext): Truth {
   const change = modeChange(context)
   const { snapshot } = context
   const objects = objectsOf(snapshot)
-  // Before the mending: the Service as its manifest has it.
+  // Before the fix: the Service as its manifest has it.
   const services = objects.services.map((service) =>
     service.namespace === WEB_NAMESPACE && service.name === STOCK
       ? { ...service, internalTrafficPolicy: 'Local' as const }
@@ -139,7 +139,7 @@ export function unmendedClient(context: CheckContext): Truth {
       },
       {
         when: 'another-pod',
-        because: 'Then it would be an answer, and nothing would have to be mended.',
+        because: 'Then it would be an answer, and nothing would have to be fixed.',
       },
     ],
     because:
@@ -173,7 +173,7 @@ export async function nothingWillStop(context: CheckContext): Promise<void> {
         inspect: `make migration TO=${change.to}`,
         expected: `an answer for the client ${who} that calls ${target}, in ${change.to} mode too`,
         actual: `${found?.after}: ${found?.field} of ${found?.service}`,
-        hint: found?.mend ?? '',
+        hint: found?.advice ?? '',
       })
     }
   }

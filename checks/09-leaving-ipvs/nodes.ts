@@ -112,7 +112,7 @@ export function leftOnCanary(context: CheckContext): Truth {
       {
         when: 'the-rules-only',
         because:
-          'Virtual servers, sets and kube-ipvs0 are in the kernel as rules are: nobody removes them.',
+          'Virtual servers, sets and kube-ipvs0 are in the kernel as rules are: kube-proxy removes all of them, or none.',
       },
     ],
     because:
@@ -204,7 +204,7 @@ export function gapOnTheWayBack(context: CheckContext): Truth {
     because:
       to === 'nftables'
         ? 'It deletes the tables first. The chain of the handover step drops what would go wrong in that moment, and TCP repeats it.'
-        : 'No kube-proxy runs for a moment, and nobody notices: the kernel goes on with the rules that it has.',
+        : 'No kube-proxy runs for a moment, and no client notices: the kernel goes on with the rules that it has.',
   }
 }
 

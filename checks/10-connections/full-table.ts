@@ -47,7 +47,7 @@ async function numberOnNode({ live }: LiveContext, node: string, script: string)
 
 /**
  * shop has two ready Pods, every node has its rules, the table of the client's node was full, and
- * that of no node is any more.
+ * no node's table is full now.
  */
 export const tableHasRoom = onceSeen(STEP, async (context: CheckContext) => {
   const { snapshot, live } = context

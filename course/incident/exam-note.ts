@@ -55,7 +55,7 @@ export function examPoints(parts: readonly ExamPart[]): { points: number; most: 
 
 /**
  * How long its incidents took, in seconds: those that were handed in, and the open one until `now`.
- * The minutes in which the machine prepares an incident are nobody's work.
+ * The minutes in which the machine prepares an incident do not count.
  */
 export function examSeconds(
   { parts, openedAt }: { parts: readonly ExamPart[]; openedAt?: string | undefined },

@@ -53,7 +53,7 @@ export function handedInLines(
 }
 
 /**
- * Where an exam stands: which incident is open, and how long the learner has worked on all of them.
+ * The state of an exam: which incident is open, and how long the learner has worked on all of them.
  */
 export function examHeading(exam: Exam, columns = WIDTH): string {
   const { seed, hard, of, parts, endedAt } = exam

@@ -36,7 +36,7 @@ export function effortOf(
   text: Pick<LabText, 'intro' | 'outro' | 'sections' | 'fences' | 'quotes'>,
   { unguided }: Pick<WrittenLab, 'unguided'>,
 ): Effort {
-  // Nobody reads the list of sources: it is looked up.
+  // The list of sources is looked up, and not read as text.
   const outro = text.outro.replace(/^## References$[\s\S]*/m, '')
   const parts = [text.intro, ...[...text.sections.values()].flatMap(Object.values), outro]
   const prose = parts

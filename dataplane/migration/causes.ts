@@ -16,8 +16,8 @@ export interface MigrationCause {
    * cause.
    */
   modes: Partial<Record<KubeProxyMode, string>>
-  /** What to do before the change if it matters, as a command. */
-  mend: string
+  /** What to do before the change if it matters, as an instruction. */
+  advice: string
 }
 
 const PRIMARY = 'serves node ports on the primary address of the node only (KEP-3866)'
@@ -35,7 +35,7 @@ const CAUSES = {
       ipvs: 'has no virtual server that answers on 127.0.0.1 (kubernetes#96879)',
       nftables: 'serves no node port on a loopback address (KEP-3866)',
     },
-    mend: "Let the clients on the node call the Service's ClusterIP, or the node's own address.",
+    advice: "Let the clients on the node call the Service's ClusterIP, or the node's own address.",
   },
   'node-port-address': {
     field: 'nodePortAddresses (kube-proxy)',
@@ -45,7 +45,8 @@ const CAUSES = {
       ipvs: 'serves node ports on every address of the node',
       nftables: PRIMARY,
     },
-    mend: "Call the node's primary address, or list the ranges of the others in nodePortAddresses.",
+    advice:
+      "Call the node's primary address, or list the ranges of the others in nodePortAddresses.",
   },
   'unused-port': {
     field: 'spec.ports',
@@ -55,7 +56,7 @@ const CAUSES = {
       ipvs: 'binds ClusterIPs to kube-ipvs0: other ports end on the node',
       nftables: 'rejects other ports of a ClusterIP (chain cluster-ips-check)',
     },
-    mend: 'Nothing to do, unless a client waits for one kind of failure.',
+    advice: 'Nothing to do, unless a client waits for one kind of failure.',
   },
   'unallocated-cluster-ip': {
     field: 'ServiceCIDR',
@@ -65,7 +66,7 @@ const CAUSES = {
       ipvs: 'has no rule for unallocated addresses',
       nftables: 'drops unallocated addresses of the ServiceCIDRs since 1.33',
     },
-    mend: 'Do not use addresses of the Service range for anything but Services.',
+    advice: 'Do not use addresses of the Service range for anything but Services.',
   },
   'source-ranges': {
     field: 'spec.loadBalancerSourceRanges',
@@ -74,7 +75,8 @@ const CAUSES = {
       ipvs: 'drops other sources by ipsets, which cannot hold a range of length 0',
       nftables: 'drops other sources before the translation (map firewall-ips)',
     },
-    mend: 'List every range that must pass, also those of the Pods and nodes that call the address.',
+    advice:
+      'List every range that must pass, also those of the Pods and nodes that call the address.',
   },
   'no-endpoints': {
     field: 'EndpointSlice endpoints[].conditions',
@@ -84,7 +86,7 @@ const CAUSES = {
       ipvs: 'has a virtual server without real servers',
       nftables: 'rejects a Service without endpoints (map no-endpoint-services)',
     },
-    mend: 'Nothing to do: the Service has no endpoint that can answer.',
+    advice: 'Nothing to do: the Service has no endpoint that can answer.',
   },
   'external-policy': {
     field: 'spec.externalTrafficPolicy',
@@ -94,7 +96,7 @@ const CAUSES = {
       ipvs: "applies Local to Pods and the node too, and without an endpoint here uses the other nodes'",
       nftables: 'applies Local to clients outside; Pods and the node reach every endpoint',
     },
-    mend: 'Let Pods and nodes call the ClusterIP; outside, call nodes that have an endpoint.',
+    advice: 'Let Pods and nodes call the ClusterIP; outside, call nodes that have an endpoint.',
   },
   'internal-policy': {
     field: 'spec.internalTrafficPolicy',
@@ -104,7 +106,8 @@ const CAUSES = {
       ipvs: 'ignores Local on a node without an endpoint if the Service has external addresses',
       nftables: 'drops packets to a ClusterIP with Local if the node has no endpoint',
     },
-    mend: 'Run an endpoint on each node that calls the Service, or set internalTrafficPolicy: Cluster.',
+    advice:
+      'Run an endpoint on each node that calls the Service, or set internalTrafficPolicy: Cluster.',
   },
   'masquerade-all': {
     field: 'nftables.masqueradeAll, iptables.masqueradeAll (kube-proxy)',
@@ -113,7 +116,7 @@ const CAUSES = {
       ipvs: 'reads iptables.masqueradeAll',
       nftables: 'reads nftables.masqueradeAll',
     },
-    mend: 'Set the field of the new mode to the value of the old one.',
+    advice: 'Set the field of the new mode to the value of the old one.',
   },
   'pod-range': {
     field: 'clusterCIDR, detectLocalMode (kube-proxy)',
@@ -123,7 +126,7 @@ const CAUSES = {
       nftables: 'masquerades clients of a ClusterIP that are not in the Pod range',
       userspace: 'answers every client from the node',
     },
-    mend: 'Set clusterCIDR to the Pod range.',
+    advice: 'Set clusterCIDR to the Pod range.',
   },
   'external-address': {
     field: 'spec.externalIPs, status.loadBalancer.ingress',
@@ -133,22 +136,22 @@ const CAUSES = {
       ipvs: 'binds external addresses to kube-ipvs0 on every node',
       nftables: 'translates external addresses by rules; no address of the node is added',
     },
-    mend: 'Let clients inside the cluster call the ClusterIP.',
+    advice: 'Let clients inside the cluster call the ClusterIP.',
   },
   userspace: {
     field: 'mode (kube-proxy)',
     modes: { userspace: 'relays every connection in kube-proxy itself, so endpoints see the node' },
-    mend: 'Do not let endpoints identify clients by their address before the change.',
+    advice: 'Do not let endpoints identify clients by their address before the change.',
   },
   version: {
     field: "kube-proxy's version",
     modes: {},
-    mend: 'Change the version first and the mode later, to see which of them matters.',
+    advice: 'Change the version first and the mode later, to see which of them matters.',
   },
   rules: {
     field: 'spec',
     modes: {},
-    mend: 'Compare the rules of both modes: scripts/expect.ts prints them.',
+    advice: 'Compare the rules of both modes: scripts/expect.ts prints them.',
   },
 } as const satisfies Record<string, Omit<MigrationCause, 'id'>>
 

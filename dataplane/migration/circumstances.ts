@@ -61,7 +61,7 @@ function kernels({ objects: { nodes }, to }: PlannedChange): Circumstance | unde
       severity: 'check',
       text: 'IPVS mode needs the kernel modules ip_vs, ip_vs_rr (or that of the scheduler), ip_set and xt_set; without them kube-proxy ends since 1.26.',
       field,
-      mend: 'Run "modprobe -n ip_vs" on each node.',
+      advice: 'Run "modprobe -n ip_vs" on each node.',
       concerns: [],
     }
   if (to.mode !== 'nftables') return undefined
@@ -72,7 +72,7 @@ function kernels({ objects: { nodes }, to }: PlannedChange): Circumstance | unde
       severity: 'breaks',
       text: `kube-proxy ends in nftables mode on a kernel older than 5.13: ${[...new Set(old.map(({ kernelVersion }) => kernelVersion))].join(', ')}.`,
       field,
-      mend: 'Update the kernel of these nodes first.',
+      advice: 'Update the kernel of these nodes first.',
       concerns: old.map(({ name }) => name),
     }
   const unknown = nodes.filter(({ kernelVersion }) => kernelVersion === undefined)
@@ -82,7 +82,7 @@ function kernels({ objects: { nodes }, to }: PlannedChange): Circumstance | unde
     severity: 'check',
     text: 'nftables mode needs Linux 5.13 or newer with nf_tables; these Nodes do not report their kernel.',
     field,
-    mend: 'Run "uname -r" on each node.',
+    advice: 'Run "uname -r" on each node.',
     concerns: unknown.map(({ name }) => name),
   }
 }
@@ -94,7 +94,7 @@ function gate({ to }: PlannedChange): Circumstance | undefined {
     severity: 'check',
     text: `kube-proxy ${to.version} has nftables mode only behind the feature gate NFTablesProxyMode (on by default since 1.31, GA in 1.33).`,
     field: 'featureGates (kube-proxy)',
-    mend: 'Update kube-proxy to 1.31 or newer first, or set the gate.',
+    advice: 'Update kube-proxy to 1.31 or newer first, or set the gate.',
     concerns: [],
   }
 }
@@ -106,7 +106,7 @@ function deprecation({ to }: PlannedChange): Circumstance | undefined {
     severity: 'note',
     text: 'IPVS mode is deprecated since 1.35 (KEP-5495).',
     field: 'mode (kube-proxy)',
-    mend: 'Choose nftables for clusters on Linux 5.13 or newer.',
+    advice: 'Choose nftables for clusters on Linux 5.13 or newer.',
     concerns: [],
   }
 }
@@ -125,7 +125,8 @@ function conntrackInvalid({ compared }: PlannedChange): Circumstance | undefined
     severity: 'check',
     text: 'The new mode has no rule that drops INVALID packets: one that conntrack takes for out of window passes untranslated, and its receiver can reset the connection (kubernetes#74839).',
     field: 'conntrack.tcpBeLiberal (kube-proxy)',
-    mend: 'Set conntrack.tcpBeLiberal: true (1.29 and newer), or the sysctl nf_conntrack_tcp_be_liberal=1.',
+    advice:
+      'Set conntrack.tcpBeLiberal: true (1.29 and newer), or the sysctl nf_conntrack_tcp_be_liberal=1.',
     concerns: [],
   }
 }
@@ -151,7 +152,7 @@ function firewalls({ objects, compared, from, to }: PlannedChange): (Circumstanc
       severity: 'check',
       text: `If a firewall of the nodes drops what it does not know in ${chain}, ${stopped.length} kinds of calls stop, such as ${destination} port ${port}, which ${from.mode} mode gets past it.`,
       field: `iptables -S ${chain}, nft list ruleset (nodes)`,
-      mend: ACCEPT_TRANSLATED[chain],
+      advice: ACCEPT_TRANSLATED[chain],
       concerns: [...new Set(stopped.flatMap(({ port }) => port?.name.split(':')[0] ?? []))],
     }
   })
@@ -183,13 +184,13 @@ const RELAYED: [string, string] = [
 function connections({ from, to }: PlannedChange): Circumstance | undefined {
   if (from.mode === to.mode) return undefined
   const relays = from.mode === 'userspace'
-  const [text, mend] = relays ? RELAYED : (KEPT[`${from.mode} ${to.mode}`] ?? CONNTRACK)
+  const [text, advice] = relays ? RELAYED : (KEPT[`${from.mode} ${to.mode}`] ?? CONNTRACK)
   return {
     id: 'kept-connections',
     severity: text === CONNTRACK[0] ? 'note' : 'check',
     text,
     field: 'mode (kube-proxy)',
-    mend,
+    advice,
     concerns: [],
   }
 }
@@ -205,7 +206,8 @@ function gap({ from, to }: PlannedChange): Circumstance | undefined {
     severity: 'check',
     text: 'When kube-proxy starts in nftables mode it removes the rules of the other modes before it writes its own: for a moment new connections to node ports are refused, and those to ClusterIPs leave the node.',
     field: 'mode (kube-proxy)',
-    mend: 'Change node by node, each out of its load balancers, or let a chain drop what is not translated, so that clients repeat it (docs/leaving-ipvs).',
+    advice:
+      'Change node by node, each out of its load balancers, or let a chain drop what is not translated, so that clients repeat it (docs/leaving-ipvs).',
     concerns: [],
   }
 }
@@ -222,7 +224,7 @@ function affinity({ objects, from, to }: PlannedChange): Circumstance | undefine
     severity: 'check',
     text: `The modes keep the clients of sessionAffinity in different places, so each client is assigned to an endpoint again.${inIpvs}`,
     field: 'spec.sessionAffinity',
-    mend: 'Change the mode when sessions may be lost, or keep sessions outside of the Pods.',
+    advice: 'Change the mode when sessions may be lost, or keep sessions outside of the Pods.',
     concerns: sticky.map(({ namespace, name }) => `${namespace}/${name}`),
   }
 }
@@ -242,7 +244,7 @@ function scheduler({ config, from, to, objects }: PlannedChange): Circumstance |
       ? `The scheduler "${name}" of IPVS is gone: each new connection goes to an endpoint at random, with equal chances${sticks ? ', so a client no longer stays with one' : ''}.`
       : `IPVS selects endpoints by the scheduler "${name}" instead of at random.`,
     field: 'ipvs.scheduler (kube-proxy)',
-    mend: sticks
+    advice: sticks
       ? 'Set sessionAffinity: ClientIP on Services whose clients must stay.'
       : 'Nothing to do.',
     concerns: sticks ? objects.services.flatMap(namesWithoutAffinity) : [],
@@ -269,7 +271,7 @@ function addresses({ compared }: PlannedChange): Circumstance | undefined {
     severity: 'note',
     text: `${binds ? 'Each node gets' : 'Nodes lose'} the addresses of all Services (kube-ipvs0): ${binds ? 'a ping of a ClusterIP is then answered by the node itself' : 'a ping of a ClusterIP is no longer answered'}.`,
     field: 'spec.clusterIPs, spec.externalIPs, status.loadBalancer.ingress',
-    mend: 'Let monitoring connect to a port of the Service instead of sending a ping.',
+    advice: 'Let monitoring connect to a port of the Service instead of sending a ping.',
     concerns: [],
   }
 }
@@ -287,7 +289,8 @@ function strictArp({ config, objects, from, to }: PlannedChange): Circumstance |
       severity: 'note',
       text: 'The sysctls of strictARP (arp_ignore=1, arp_announce=2) stay on the nodes; no other mode needs them.',
       field,
-      mend: 'Set net.ipv4.conf.all.arp_ignore=0 and arp_announce=0, unless something else needs them.',
+      advice:
+        'Set net.ipv4.conf.all.arp_ignore=0 and arp_announce=0, unless something else needs them.',
       concerns: [],
     }
   if (to.mode !== 'ipvs' || config.ipvs.strictARP || concerns.length === 0) return undefined
@@ -296,7 +299,7 @@ function strictArp({ config, objects, from, to }: PlannedChange): Circumstance |
     severity: 'check',
     text: 'Every node binds these external addresses and answers ARP requests for them (kubernetes#59976), so a load balancer in the same network, such as MetalLB in mode L2, may lose them.',
     field,
-    mend: 'Set ipvs.strictARP: true.',
+    advice: 'Set ipvs.strictARP: true.',
     concerns,
   }
 }
@@ -309,7 +312,8 @@ function leftovers({ from, to }: PlannedChange): Circumstance | undefined {
     severity: 'check',
     text: `kube-proxy leaves the rules of ${from.mode} mode on the nodes; they still reject and translate what matches them (a kube-proxy of nftables mode removes those of the others).`,
     field: 'mode (kube-proxy)',
-    mend: 'Restart the nodes one after the other. "kube-proxy --cleanup" removes the rules of all modes: run it on a drained node, before the new kube-proxy starts.',
+    advice:
+      'Restart the nodes one after the other. "kube-proxy --cleanup" removes the rules of all modes: run it on a drained node, before the new kube-proxy starts.',
     concerns: [],
   }
 }
@@ -325,7 +329,7 @@ function otherAddresses({ config, from, to, objects }: PlannedChange): Circumsta
     severity: 'check',
     text: 'Node ports stop on every address of a node that is not its first InternalIP: also on those of other interfaces (VPN, storage, keepalived), which no object lists.',
     field: 'nodePortAddresses (kube-proxy)',
-    mend: 'List the ranges of all addresses that clients use in nodePortAddresses.',
+    advice: 'List the ranges of all addresses that clients use in nodePortAddresses.',
     concerns: ports.map(({ namespace, name }) => `${namespace}/${name}`),
   }
 }

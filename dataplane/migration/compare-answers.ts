@@ -2,7 +2,7 @@ import type { NoAnswer, ProbeAnswer } from './probe-answer.ts'
 
 /** What a change of mode does to new connections of one kind. */
 export type MigrationEffect =
-  /** Some or all of them get no answer any more. */
+  /** Some or all of them no longer get an answer. */
   | 'stops'
   /** Some or all of them get an answer that they did not get before. */
   | 'starts'

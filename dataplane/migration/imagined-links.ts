@@ -23,7 +23,7 @@ function linkOf(name: string, flags: string[], addresses: readonly string[]): Li
 }
 
 /**
- * The links of a node that nobody has looked at: loopback, an uplink with the InternalIPs of the
+ * The links of a node whose links were not read: loopback, an uplink with the InternalIPs of the
  * Node object, and a bridge with the first address of each of its Pod ranges, as kind and most
  * bridge plugins have them.
  */

@@ -69,7 +69,7 @@ export function printMigrationReport(report: MigrationReport, width = 80): strin
 
 const changeLines =
   (width: number) =>
-  ({ service, cause, calls, before, after, field, mend }: ServiceChange): string[] => {
+  ({ service, cause, calls, before, after, field, advice }: ServiceChange): string[] => {
     const listed = calls.slice(0, LISTED)
     const more = calls.length - listed.length
     const why = [before, after].filter((text) => text !== '')
@@ -80,7 +80,7 @@ const changeLines =
       ...(more > 0 ? [`    and ${more} more kinds of calls (--json lists all)`] : []),
       ...(modes === '' ? [] : wrap(`why: ${modes}.`, width, '    ', '      ')),
       ...wrap(`field: ${field}`, width, '    ', '      '),
-      ...wrap(`mend: ${mend}`, width, '    ', '      '),
+      ...wrap(`fix: ${advice}`, width, '    ', '      '),
     ]
   }
 
@@ -97,11 +97,11 @@ const callLines =
 
 const noteLines =
   (width: number) =>
-  ({ id, text, field, mend, concerns }: Circumstance): string[] => [
+  ({ id, text, field, advice, concerns }: Circumstance): string[] => [
     ...wrap(`${id}: ${text}`, width, '  ', '    '),
     ...(concerns.length > 0
       ? wrap(`concerns: ${shortText(concerns)}`, width, '    ', '      ')
       : []),
     ...wrap(`field: ${field}`, width, '    ', '      '),
-    ...wrap(`mend: ${mend}`, width, '    ', '      '),
+    ...wrap(`fix: ${advice}`, width, '    ', '      '),
   ]

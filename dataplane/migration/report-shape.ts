@@ -35,7 +35,7 @@ const change = z.object({
   effect: z
     .enum(['stops', 'starts', 'source', 'balancing', 'failure'])
     .describe(
-      'no answer any more; an answer that was not there; another client address; other endpoints or shares; fails in another way',
+      'some or all of the calls are no longer answered; an answer that was not there; another client address; other endpoints or shares; fails in another way',
     ),
   service: z.string().nullable().describe('namespace/name; null for an address without a Service'),
   cause: z.string().describe('id of the explanation'),
@@ -69,6 +69,25 @@ export const migrationReportShape = z.object({
   leftOut: z.array(z.string()).describe('objects that could not be read, with the reason'),
 })
 
-export type MigrationReport = z.infer<typeof migrationReportShape>
-export type ServiceChange = MigrationReport['changes'][number]
-export type Circumstance = MigrationReport['circumstances'][number]
+type PublishedReport = z.infer<typeof migrationReportShape>
+
+/** The JSON has `mend` for what is `advice` here: scripts of users read that field. */
+type WithAdvice<Published> = Omit<Published, 'mend'> & { advice: string }
+
+export type ServiceChange = WithAdvice<PublishedReport['changes'][number]>
+export type Circumstance = WithAdvice<PublishedReport['circumstances'][number]>
+
+export interface MigrationReport extends Omit<PublishedReport, 'changes' | 'circumstances'> {
+  changes: ServiceChange[]
+  circumstances: Circumstance[]
+}
+
+const withMend = ({ advice, ...rest }: ServiceChange | Circumstance) => ({ ...rest, mend: advice })
+
+/** The report with the fields of its JSON, in the order of the shape. */
+export const publishMigration = (report: MigrationReport): PublishedReport =>
+  migrationReportShape.parse({
+    ...report,
+    changes: report.changes.map(withMend),
+    circumstances: report.circumstances.map(withMend),
+  })

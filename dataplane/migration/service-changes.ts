@@ -21,7 +21,7 @@ export function serviceChanges(
   return [...groups.values()]
     .map((alike): ServiceChange => {
       const [first] = alike as [ProbeChange]
-      const { field, modes, mend } = causeOf(first.cause)
+      const { field, modes, advice } = causeOf(first.cause)
       return {
         effect: first.effect,
         service: serviceOf(first),
@@ -29,7 +29,7 @@ export function serviceChanges(
         field,
         before: modes[from.mode] ?? '',
         after: modes[to.mode] ?? '',
-        mend,
+        advice,
         calls: callsOf(alike),
       }
     })

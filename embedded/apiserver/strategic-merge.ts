@@ -115,7 +115,7 @@ function comparable(value: Json | undefined): string {
 
 /**
  * A list whose items are found by their merge key. By a map: a search through the list for each
- * item of a patch of 350 kB took 37 s, in which the API server served nobody.
+ * item of a patch of 350 kB took 37 s, in which the API server served no client.
  */
 class KeyedList {
   readonly #items: (Json | undefined)[]

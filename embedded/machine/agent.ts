@@ -271,7 +271,7 @@ const handlers: Record<number, (stream: number, payload: Buffer) => void> = {
   [FrameType.data](stream, payload) {
     const { input, received } = streams.get(stream) ?? {}
     received?.receive(payload.length)
-    // What a program does not want any more counts as read too.
+    // What a program no longer wants counts as read too.
     input?.write(payload, () => received?.read(payload.length))
   },
   [FrameType.credit](stream, payload) {

@@ -6,8 +6,8 @@
  *
  * Without PROGRAM it only tries: exit code 0 when everything asked for works here. Options are carried out in this order:
  *   --close NUMBER       no descriptors from this one on, which the caller inherited
- *   --keyring            a session keyring of its own, instead of the keys of whoever logged in
- *   --processes NUMBER   at most so many processes and threads of this user in its user namespace; before Linux 5.14, in all of them
+ *   --keyring            a session keyring of its own, instead of the keys of the user who logged in
+ *   --processes NUMBER   at most this number of processes and threads of this user in its user namespace; before Linux 5.14, in all of them
  *   --enter PID          share the namespaces, root and working directory of a process
  *   --join FILE          share one namespace (setns(2))
  *   --new KIND           new namespaces for a container (mount, ipc, uts or pid), none of whose processes is left when its first one has ended
@@ -23,8 +23,8 @@
  *   --landlock           files only as --read and --write say, no TCP
  *   --read PATH          with --landlock: may be read; names of files are visible everywhere
  *   --write DIR          may be changed: plain files, folders and sockets
- *   --one-user           for a user namespace in which one user is mapped: who sets supplementary groups is told they are set, which nobody may
- *                        there (user_namespaces(7)), and ipvsadm gets no generic netlink, which IPVS refuses there
+ *   --one-user           for a user namespace in which one user is mapped: setgroups(2), which no process may call there
+ *                        (user_namespaces(7)), succeeds without effect, and ipvsadm gets no generic netlink, which IPVS refuses there
  *   --no-keys            no system calls for keys
  *   --filter             no system calls that change the mode, owner, times or flags of files, mount, watch or lock files, or reach other
  *                        programs
@@ -638,7 +638,7 @@ static void help_one_user(void)
 
 /*
  * A session keyring of one's own is not enough: the keyring of the user, which /proc/keys lists, may be linked by its number from any user
- * namespace (user_keyring_perm in security/keys/process_keys.c), and whoever possesses it reads its keys.
+ * namespace (user_keyring_perm in security/keys/process_keys.c), and a process that possesses it can read its keys.
  */
 static void deny_keys(void)
 {

@@ -34,7 +34,7 @@ export function detectConfinement(tree: string): Confinement {
 
 /**
  * Whether an ordinary user's kernel runs in a user namespace, in which only this user is mapped:
- * files of the host's root belong to nobody there.
+ * files of the host's root belong to the user nobody there.
  */
 export const runsInUserNamespace = ({ files, signals }: Confinement): boolean =>
   process.getuid?.() !== 0 && (files === 'mounts' || signals === 'namespace')

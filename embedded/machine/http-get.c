@@ -1,6 +1,6 @@
 /*
  * Sends an HTTP GET to an IPv4 address, prints the body of the answer and ends as http_get of cluster/http-get.sh does: 0 for a status
- * below 400, else 22, 7 if nobody listens, 28 without an answer in time, 1 if it is none of HTTP. A static program, because in the
+ * below 400, else 22, 7 if no process listens, 28 without an answer in time, 1 if it is none of HTTP. A static program, because in the
  * guest starting perl takes six times as long.
  *
  *   http-get ADDRESS PORT PATH SECONDS

@@ -116,7 +116,7 @@ async function compileInto(tree: string): Promise<void> {
       make: async (fresh) => {
         const [source = ''] = sources
         await runTool([compiler, '-nostdlib', ...flags, '-o', fresh, source], folder)
-        // Whatever the umask is: root's cluster on the host's kernel runs it as nobody.
+        // Whatever the umask is: root's cluster on the host's kernel runs it as the user nobody.
         chmodSync(fresh, 0o755)
       },
     })

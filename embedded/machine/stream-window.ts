@@ -4,7 +4,7 @@ import { chunkBytes, writeData } from './agent-line.ts'
 /**
  * The most that is under way of one output, or of one input, until its reader has taken it: each
  * has a window of its own, so that a reader that has stopped fills neither memory nor the line that
- * it shares with others. A command that nobody reads waits, as at a pipe.
+ * it shares with others. A command whose output is not read waits, as at a pipe.
  */
 export const WINDOW_BYTES = 256 * 1024
 
@@ -39,7 +39,7 @@ export class SendWindow {
     else this.#waiting.push(go)
   }
 
-  /** The reader is gone, so nobody waits for it any more. */
+  /** The reader is gone, so the sender no longer waits for it. */
   release(): void {
     this.grant(Number.POSITIVE_INFINITY)
   }
@@ -51,7 +51,7 @@ export class ReceiveWindow {
   #unread = 0
   #ungranted = 0
 
-  /** `grant` tells the sender that so many bytes have been read. */
+  /** `grant` tells the sender how many bytes have been read. */
   constructor(grant: (bytes: number) => void) {
     this.#grant = grant
   }

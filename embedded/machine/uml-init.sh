@@ -2,7 +2,7 @@
 #   packages     root of the unpacked packages (usr-merged); empty if they are all there is
 #   copied_packages, copied_host  files below that root, and below the host's, to copy (OFTEN_STARTED in uml-kernel.ts)
 #   fstab        the mounts below /mnt
-#   foreign      not empty: files of the host's root belong to nobody here (uml-kernel.ts)
+#   foreign      not empty: files of the host's root belong to the user nobody here (uml-kernel.ts)
 #   node, agent  the program that runs the agent, and the agent
 # It mounts a writable tmpfs over the host's read-only file system, so that the guest cannot write to the host, and then runs the agent; the
 # kernel ends with the agent.

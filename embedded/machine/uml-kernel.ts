@@ -75,8 +75,8 @@ function oftenMapped(packages: string): Record<'packages' | 'host', string[]> {
 /**
  * User-Mode Linux with the host's file system as its read-only root
  * (Documentation/virt/uml/user_mode_linux_howto_v2). Where files of the host's root belong to
- * nobody, a setuid program such as mount would make root of the guest that user. All mounts are
- * therefore without setuid.
+ * the user nobody, a setuid program such as mount would make root of the guest that user. All
+ * mounts are therefore without setuid.
  */
 export function umlKernel(options: BootOptions, agent: string): KernelStart {
   const confinement = options.confinement ?? detectConfinement(options.packages)

@@ -65,7 +65,7 @@ test('the loop is settled if no change is pending: after its sync, even if that 
   expect(settled, 'minSyncPeriod is not over').toBe(2)
   await loop.stop()
   await vi.advanceTimersByTimeAsync(0)
-  expect(settled, 'nobody will sync any more').toBe(3)
+  expect(settled, 'no sync will follow').toBe(3)
 })
 
 test('changes in quick succession are one sync, and none waits longer than a maximum', async () => {

@@ -132,7 +132,7 @@ const indicesOf = (
 ): ReadonlySet<number> =>
   new Set(stations.flatMap((station, index) => (isWanted(station) ? [index] : [])))
 
-/** Nothing moves by itself for somebody who does not want that. */
+/** Nothing moves by itself for a learner who has asked for reduced motion. */
 const mayMove = (): boolean => !matchMedia('(prefers-reduced-motion: reduce)').matches
 
 interface StationListProps {

@@ -8,7 +8,7 @@ const WIDTH = 'guide-course-width'
 const LETTERS = 'guide-letters'
 const LEAST = 22
 const MOST = 70
-/** One press of an arrow key moves the splitter by so many hundredths of the page's width. */
+/** One press of an arrow key moves the splitter by this percentage of the page's width. */
 const STEP = 2
 
 const clamp = (percent: number) => Math.min(MOST, Math.max(LEAST, percent))

@@ -28,7 +28,7 @@ export function PacketPathView({ state: { dataplane, path, stepPacket } }: { sta
     change({ from, to })
     const reply = await performAction('path', { from, to, node: node || undefined, send })
     setBusy(undefined)
-    // A path of another packet would stand below the reason.
+    // A path of another packet would be shown below the reason.
     if (!reply) return change({ found: undefined })
     change({ found: { ...reply, asked: `${Date.now()}` } })
     const [first] = reply.paths

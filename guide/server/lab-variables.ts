@@ -6,7 +6,7 @@ import { dirname } from 'node:path'
 import { Trouble } from '../../grading/failure.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
 
-/** What can stand in an assignment without quotes. */
+/** What needs no quotes in an assignment. */
 const PLAIN = /^[\w.:-]+$/
 
 /**

@@ -103,7 +103,7 @@ export class Prompt {
     this.#last = {}
   }
 
-  /** The shell has ended: nobody waits for it, and a new one reports for itself. */
+  /** The shell has ended: no caller waits for it any longer, and a new one reports for itself. */
   gone(): void {
     this.#isThere = this.#isReported = this.#hasMarks = this.#isRunning = this.#isLeft = false
     this.#last = {}

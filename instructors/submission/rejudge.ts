@@ -80,7 +80,7 @@ function attemptFilter(
   }
 }
 
-/** As on the cluster, the state of a step holds even if nobody has predicted or answered there. */
+/** As on the cluster, the state of a step holds even without a prediction or an answer there. */
 const isStillOpen = (need: StepOutcome | undefined): boolean =>
   !need || !(need.unanswered || need.verdict === 'passed' || need.verdict === 'not applicable')
 

@@ -20,7 +20,7 @@ export type Redact = (text: string) => string
 
 const V4 = /\b(?:\d{1,3}\.){3}\d{1,3}\b/g
 const MAYBE_V6 = /[0-9a-f:]*:[0-9a-f:]*:[0-9a-f.]*/gi
-/** Without addresses: the nodes of a kubeconfig's cluster are machines of somebody. */
+/** Without addresses: the nodes of a kubeconfig's cluster are real machines. */
 export const withoutAddresses: Redact = (text) =>
   text.replace(MAYBE_V6, (word) => (isIPv6(word) ? '•' : word)).replace(V4, '•')
 

@@ -47,7 +47,7 @@ export interface LearnerPortOptions {
   door: string
   /** Absent for a room without encryption. */
   tls: { cert: string; key: string } | undefined
-  /** The text for somebody who opens the word in a browser. */
+  /** The text for a learner who opens the word in a browser. */
   text: string
 }
 

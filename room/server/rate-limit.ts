@@ -16,7 +16,7 @@ export class RateLimit {
     this.#at = now
   }
 
-  /** Takes so many of what is left; false, without taking any, if there are not enough. */
+  /** Takes an amount of what is left; false, without taking any, if less is left. */
   take(amount: number, now = Date.now()): boolean {
     const { perSecond, atOnce } = this.#rate
     const passedMs = Math.max(0, now - this.#at)

@@ -59,7 +59,7 @@ const NEW_LEARNERS: Rate = { perSecond: 0.5, atOnce: 60 }
 const OWN_LEARNERS: Rate = { perSecond: 100, atOnce: MOST_LEARNERS }
 /** What one learner may add to the journal. */
 const JOURNALED: Rate = { perSecond: 1024, atOnce: 256 * 1024 }
-/** A journal with so many entries more than its state needs is written again at the start. */
+/** A journal with this many entries more than its state needs is written again at the start. */
 const SUPERFLUOUS_ENTRIES = 5000
 
 /**
@@ -197,7 +197,7 @@ export class Room implements LearnerHandler {
 
   /**
    * Whether a fact is about a lab and step that exist, a poll that was opened, or a task that was
-   * given to somebody.
+   * given to a learner.
    */
   #isKnown({ fact }: SentFact): boolean {
     if (fact.kind === 'vote') return this.#state.notices.has(fact.poll)

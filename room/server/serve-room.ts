@@ -62,8 +62,8 @@ export async function serveRoom(options: RoomOptions): Promise<RunningRoom> {
   const cert = new (await import('node:crypto')).X509Certificate(keys.cert)
   const fingerprint = plain ? undefined : fingerprintOf(cert.raw)
   const wordFor = (port: number) => printRoomWord({ host, port, door: keys.door, fingerprint })
-  // The word has the port, and the room's pages the word: the port is opened first, and lets nobody
-  // in until there is a room.
+  // The word has the port, and the room's pages the word: the port is opened first, and lets no
+  // learner in until there is a room.
   let room: Room | undefined
   const port = await openFirst(options.port || keys.port, options.port > 0, (wanted) =>
     openLearnerPort(

@@ -60,7 +60,7 @@ test('a request that a client still waits for is counted: its log is read after 
   expect(client?.failed.map(({ at }) => at)).toEqual(['10:00:05'])
 })
 
-test('a client that prints no counts any more, as one that was stopped, proves nothing', async () => {
+test('a client that no longer prints counts, as one that was stopped, proves nothing', async () => {
   vi.stubEnv('LAB_TIMEOUT_SCALE', '0.02')
   await expect(readToldClients(reading([counts(3)]))).rejects.toMatchObject({
     detail: { actual: 'traffic-1 on worker has printed none for 0.3 s' },

@@ -71,7 +71,7 @@ test('what later steps need is no part of the explanation', () => {
   expect(onward).toContain('WEB=1')
 })
 
-test('the end of a lab is all that stands behind its last step, with every heading', () => {
+test('the end of a lab is all that follows its last step, with every heading', () => {
   const end = '## What you take home\n\nSets.\n\n## References\n\n- KEP-1'
   expect(parseLabText(`${text}\n${end}\n`, 'README.md').outro).toBe(end)
   expect(parseLabText(text, 'README.md').outro).toBe('')

@@ -371,7 +371,7 @@ test('every lab whose test has a table of breakages gets an entry', () => {
   expect(tables.length).toBeGreaterThan(7)
 })
 
-test('a slide whose step before has none stands behind that of an earlier step', () => {
+test('a slide whose step before has none is placed after that of an earlier step', () => {
   const { deck } = filesOfStep('01-iptables', ID)
   const { changed, lab } = withStep('01-iptables', 'ports')
   const shown = [...(changed[deck] ?? '').matchAll(/fence: 01-iptables\/([a-z-]+)#/g)].map(

@@ -10,7 +10,7 @@ test.each([
   ['10.244.1.7/32', '10.244.1.7'],
   ['fd00:10:244:1::/64', 'fd00:10:244:1::fa'],
   ['fd00:10:96::1:0/112', 'fd00:10:96::1:fa'],
-])('an address of %s that probably nobody has is %s', (range, address) => {
+])('an address of %s that is probably unused is %s', (range, address) => {
   expect(quietAddress(range)).toBe(address)
   expect(contains(range, address)).toBe(true)
 })

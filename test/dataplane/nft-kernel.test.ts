@@ -24,7 +24,7 @@ const BALANCER = '172.18.255.200:80'
 const node = (port: number) => `172.18.0.3:${port}`
 const anybody = (to: string) => [`client ${to}`, `host ${to}`, `outside ${to}`]
 
-/** By scenario: who sends to where. After \`silent\`, nobody at the far end answers. */
+/** By scenario: who sends to where. With \`silent\`, no machine at the far end answers. */
 const FLOWS: Record<string, string[]> = {
   'web-clusterip': [
     ...anybody(CLUSTER_IP),

@@ -85,7 +85,7 @@ function whyElsewhere(
       ?.rules.map(({ spec }) => spec) ?? []
   // The virtual servers of a node that was switched back to iptables mode receive no packets.
   if (specsOf('nat', 'KUBE-SERVICES').some((spec) => spec.includes('KUBE-SVC-'))) return 'iptables'
-  // An address that no link holds (any more) leads past INPUT, where IPVS is.
+  // An address that no link has, or no longer has, leads past INPUT, where IPVS is.
   const bound = state.links.some((link) =>
     link.addresses.some(({ address }) => address === server.address),
   )

@@ -23,7 +23,7 @@ import { rulesLeft } from './lab-rules.ts'
 import { countWithNfacct } from './nfacct-rules.ts'
 import { runOn } from './quick-kernel.ts'
 
-// A name of this run's own: a cluster that somebody works with is left alone.
+// A name of this run's own: a cluster that a user works with is left alone.
 const cluster = new EmbeddedCluster(`test-${process.pid}`)
 const worker = `${cluster.name}-worker`
 const make = $({

@@ -25,7 +25,7 @@ import { ensurePackages } from '../../embedded/machine/packages.ts'
 import { cacheFolder, projectRoot } from '../../host/layout.ts'
 import { silent } from '../../host/progress.ts'
 
-/** A folder of the host's as whoever wants to harm its owner would like to find it. */
+/** A folder of the host as an attacker would like to find it. */
 let canary: string
 beforeEach(() => {
   canary = mkdtempSync(join(tmpdir(), 'canary-'))

@@ -1,4 +1,4 @@
-// One booted cluster, reached as a context of somebody's kubeconfig.
+// One booted cluster, reached as a context of a user's kubeconfig.
 
 import { readFileSync, rmSync, statSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -19,7 +19,7 @@ import { silent } from '../../host/progress.ts'
 import { quickKernel, runOn } from './quick-kernel.ts'
 
 const cluster = new EmbeddedCluster(`ways-${process.pid}`)
-/** The context of the kubeconfig, as anybody may call theirs. */
+/** The context of the kubeconfig, with a name that a user may choose. */
 const contextName = cluster.name
 const worker = `${cluster.name}-worker`
 
@@ -35,7 +35,7 @@ const namespaces = async () =>
   )
 const modeAsked = async () => readMode((await readConfigConf(await kubeClient(cluster))).text).mode
 
-/** Rules as they stand, without the counters that every packet moves. */
+/** Rules as they are, without the counters that every packet moves. */
 const rulesOf = (node: NodeView | undefined) =>
   node &&
   filesOf(node)

@@ -378,7 +378,7 @@ describe('what forbids namespaces', () => {
 describe.skipIf(trouble)('IPv6 beside mode nftables', () => {
   /**
    * What kube-proxy's proxier for IPv6 writes on a node without any IPv6 Service, a set of IPVS
-   * mode, and rules of somebody else.
+   * mode, and rules of another program.
    */
   const earlierMode = `ip6tables-restore <<'END'
 *nat

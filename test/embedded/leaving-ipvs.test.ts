@@ -119,7 +119,7 @@ describe.each<[KernelName, KubeProxyMode, KubeProxyMode]>([
       })
       sharedPod.push(`${(await bench.service(name)).clusterIP}:80`)
     }
-    // On a node without an endpoint, only IPVS mode answers for stock.
+    // On a node without an endpoint, stock answers only in IPVS mode.
     const pod = from === 'ipvs' ? 'orders stock' : 'orders'
     const data = { pod, node: 'orders own-node:30090' }
     await bench.create('ConfigMap', 'traffic', { app: 'traffic' }, { data })

@@ -37,7 +37,7 @@ describe.each(kernels)('on kernel %s', (kernel) => {
     started.push(child)
     return child
   }
-  /** Starts a client and stops it when its first output has arrived, which nobody reads. */
+  /** Starts a client and stops it when its first output has arrived, which is never read. */
   async function stopped(...terms: string[]): Promise<void> {
     const child = start(terms)
     await once(child.stdout, 'readable')

@@ -59,10 +59,10 @@ interface Scene {
   rules?: string
   /** The listing, of which each table has its own file on a node. */
   nft?: string
-  /** What the kernel says to the probe. */
+  /** What the kernel reports to the probe. */
   lacks?: string
   notes?: Record<string, string>
-  /** Of the requests, so many never leave the client. */
+  /** The number of requests that never leave the client. */
   unsent?: number
   /** The code of a request to a port that is no Service's. */
   otherPort?: number

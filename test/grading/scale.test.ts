@@ -200,7 +200,7 @@ describe('noise', () => {
       'that drowns everything',
       { changeMs: 400, newMoreMicros: 400, keptMoreMicros: 200, workMicros: 30, busyMore: 0.3 },
     ],
-  ] satisfies [string, Noise][])('%s costs nobody a point', async (_what, noise) => {
+  ] satisfies [string, Noise][])('%s costs no learner a point', async (_what, noise) => {
     const seen = new Set<string>()
     for (let seed = 1; seed <= 100; seed++) {
       const found = await verdicts(madeRun(sizes, usual, noise, seed), shapes)

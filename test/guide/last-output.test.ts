@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { showLastOutput } from '../../guide/server/last-output.ts'
 
 /**
- * What is shown of a shell whose output nobody reads until node-pty gives up, 200 ms after its
+ * What is shown of a shell whose output is not read until node-pty gives up, 200 ms after its
  * exit.
  */
 async function shownOfUnread(command: string): Promise<string> {
@@ -19,7 +19,7 @@ async function shownOfUnread(command: string): Promise<string> {
   return shown
 }
 
-test('what nobody has read when a shell ends is shown, once and in its order', async () => {
+test('what was not read when a shell ends is shown, once and in its order', async () => {
   const lines = Array.from({ length: 500 }, (_, index) => `${index + 1}\r\n`)
   expect(await shownOfUnread('seq 500')).toBe(lines.join(''))
 })

@@ -27,7 +27,7 @@ const progress = {
   note: (line: string) => notes.push(line),
   update: (detail: string) => updates.push(detail),
 }
-/** The programs that stand in for apt's write their process numbers here. */
+/** The programs that replace apt's write their process numbers here. */
 const pids = () => readFileSync(join(folder, 'pids'), 'utf8').trim().split('\n').map(Number)
 
 const program = (name: string, text: string) => {

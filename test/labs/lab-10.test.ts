@@ -37,7 +37,7 @@ const asksOnly = new Set(['naive', 'pinned'])
 const SOON_SECONDS = 60
 
 /**
- * No other Pod of shop ends any more, and every node holds what follows from the objects:
+ * No other Pod of shop is still ending, and every node holds what follows from the objects:
  * kube-proxy writes nothing.
  */
 const settled = (id: string) =>

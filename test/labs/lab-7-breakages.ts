@@ -59,7 +59,7 @@ export const breakages = listBreakages<BreakageEnvironment, Options>({
       editNat(`s/(-A KUBE-PORTALS-CONTAINER -d ${web}.32 .*--to-ports) [0-9]+/\\1 9/`),
   },
   retried: {
-    'kube-proxy reaches one of the two Pods no more': ({ pod }) =>
+    'kube-proxy no longer reaches one of the two Pods': ({ pod }) =>
       `iptables -I OUTPUT -p tcp -d ${pod} --dport 80 -j REJECT --reject-with tcp-reset`,
   },
   back: {

@@ -48,7 +48,7 @@ const WRONG: readonly [what: string, sentence: RegExp, asItStood: string][] = [
   ],
   // lab-2.test.ts (an old REJECT rule).
   [
-    'old REJECT rules reject a Service for ever',
+    'old REJECT rules reject a Service permanently',
     /reject(?:s|ed)? (?:it )?permanently/i,
     'an old rule rejects it permanently',
   ],

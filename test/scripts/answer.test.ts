@@ -26,7 +26,7 @@ function answer(...args: string[]): Promise<{ code: number; stderr: string }> {
 
 test.concurrent.each([
   [
-    'a question that nobody asks',
+    'a question that no lab asks',
     ['Q=nothing', 'A=x'],
     /No lab has the question "nothing"\. Questions: .*Q=chain-name/,
   ],

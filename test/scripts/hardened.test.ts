@@ -120,14 +120,14 @@ console.log(ownTemporaryFolder('probe', process.argv[1])); process.kill(process.
   const args = ['--import', 'tsx', '--input-type=module', '-e', script, folder]
   const { stdout } = spawnSync(process.execPath, args, { cwd: projectRoot, encoding: 'utf8' })
   expect(existsSync(stdout.trim())).toBe(true)
-  mkdirSync(join(folder, 'probe-of-somebody'))
+  mkdirSync(join(folder, 'probe-of-another-program'))
   const [one, other] = [ownTemporaryFolder('probe', folder), ownTemporaryFolder('probe', folder)]
   expect(existsSync(stdout.trim())).toBe(false)
   expect(readdirSync(folder)).toHaveLength(3)
   for (const own of [one, other]) expect(statSync(own).mode & 0o777).toBe(0o700)
 })
 
-test('whatever the umask is, nobody else may change our programs', () => {
+test('whatever the umask is, no other user may change our programs', () => {
   const script = `umask 000; exec "$0" scripts/start.mjs scripts/submit.ts --help >/dev/null`
   const checkout = join(folder, 'checkout')
   const parts = ['package.json', 'host', 'scripts', 'node_modules']

@@ -117,7 +117,7 @@ describe('values typed after make are text', () => {
       expect(existsSync(canary)).toBe(false)
       expect(calls).toHaveLength(goals.length)
       for (const { args: argv, env } of calls) {
-        // The Makefile's own, for which it takes nobody's word.
+        // The Makefile sets these itself, whatever the caller gives.
         const own = ['STEM', 'RUN']
         expect(input.filter((name) => env.get(name) !== text && !own.includes(name))).toEqual([])
         const strange = argv.filter((word) => /touch/.test(word) && !word.endsWith(text))
@@ -177,7 +177,7 @@ describe('what is misspelt is refused', () => {
   )
 
   test('a goal that is far from every target, also a hostile one, is quoted as text', () => {
-    expect(refused('gibberish-of-somebody')).toContain('": `make` lists all.')
+    expect(refused('gibberish-of-a-user')).toContain('": `make` lists all.')
     const goal = `a;touch ${canary} $(shell touch ${canary}) \`touch ${canary}\``
     expect(refused(goal.replaceAll('\n', ''))).toContain('There is no target "a;touch')
     expect(existsSync(canary)).toBe(false)

@@ -57,7 +57,7 @@ describe('imperative commands', () => {
     expect(await cluster.ok('version -o json')).toContain('v1.34.11')
   })
 
-  test('auth answers for a user who may do everything', async () => {
+  test('auth reports a user who may do everything', async () => {
     expect(await cluster.ok('auth can-i get pods')).toBe('yes\n')
     expect(await cluster.ok('auth can-i delete nodes --all-namespaces')).toBe('yes\n')
     expect(await cluster.ok('auth can-i --list')).toMatch(/^\*\.\*\s+\[\]\s+\[\]\s+\[\*\]$/m)

@@ -141,7 +141,7 @@ test('every patched item is in the result, and nothing from before is lost', () 
   )
 })
 
-test('lists of many items are merged and ordered in little time: nobody else is served meanwhile', () => {
+test('lists of many items are merged and ordered in little time: no other client is served meanwhile', () => {
   const volumes = Array.from({ length: 20_000 }, (_, index): JsonObject => ({ name: `v${index}` }))
   const finalizers = volumes.map(({ name }) => name ?? '')
   const began = performance.now()

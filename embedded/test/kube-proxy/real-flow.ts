@@ -10,7 +10,7 @@ export interface RealFlow {
   netns: string | undefined
   source: string | undefined
   packet: Packet
-  /** Who answers is not decided by this node's rules, or nobody does. */
+  /** Who answers is not decided by this node's rules, or no endpoint answers. */
   countersOnly: boolean
   /** The first request decides for those that follow. */
   once: boolean
@@ -114,7 +114,10 @@ while (<STDIN>) {
   print "==counters\\n", \`iptables-save -c\`;
 }`
 
-/** Every way of a random choice is taken within so many requests, but once in ten thousand runs. */
+/**
+ * The number of requests in which each outcome of a random choice occurs, except in one of ten
+ * thousand runs.
+ */
 const ENOUGH = { iptables: 16, ipvs: 4 }
 
 /** A flow as the sender reads it. */

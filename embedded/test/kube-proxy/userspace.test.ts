@@ -1,5 +1,5 @@
-// The same Service with an endpoint that answers nobody, on one node in userspace mode and on
-// another in iptables mode.
+// The same Service with an endpoint that refuses connections, on one node in userspace mode
+// and on another in iptables mode.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { writeMode } from '../../../dataplane/kube-proxy/config-conf.ts'
@@ -16,7 +16,7 @@ import {
 } from './three-nodes.ts'
 
 const VERSION = 'v1.20.0'
-/** The control plane's address: a host where nobody listens on port 80, so that it refuses. */
+/** The control plane's address: a host where no process listens on port 80, so that it refuses. */
 const DEAD = '172.18.0.2'
 const DNS = '10.96.0.10'
 
@@ -73,7 +73,7 @@ test('a connection to the failing endpoint is made to another one in userspace m
   expect(await nodes.ask(worker, webIP, 4)).toEqual({ web1: 2, web2: 2 })
   const failed = () => userspace.log.filter((line) => line.includes('"Dial failed"'))
   // Three turns serve two connections, so that 16 of them meet it seven times, or eight where it
-  // stands before the last.
+  // is before the last.
   await waitFor(
     'a line in the log for each connection that went on',
     5000,
@@ -117,7 +117,7 @@ test('changes of the endpoints take effect, and without endpoints the connection
   )
   nodes.setEndpoints('web', [])
   await waitFor(
-    'nobody to answer',
+    'no endpoint to answer',
     10_000,
     async () => (await nodes.ask('client1', webIP, 1)).none === 1,
   )

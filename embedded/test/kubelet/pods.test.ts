@@ -11,7 +11,7 @@ import {
 
 let cluster: GuestCluster
 
-/** What the main process of each Pod may do, as the kernel says it. */
+/** What the main process of each Pod may do, as the kernel reports it. */
 const RIGHTS = "grep -E '^(Cap(Prm|Bnd|Eff|Inh|Amb)|NoNewPrivs)' /proc/self/status"
 const image = 'tools'
 const command = ['sh', '-c', `${RIGHTS}; exec sleep infinity`]

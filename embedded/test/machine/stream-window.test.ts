@@ -34,7 +34,7 @@ const endless = () =>
     },
   })
 
-test('output that nobody reads stops at its window, and that of another stream goes on', async () => {
+test('output that is not read stops at its window, and that of another stream goes on', async () => {
   const { line, sent } = measuredLine()
   const [stopped, read] = [new SendWindow(), new SendWindow()]
   const sources = [endless(), endless()] as const

@@ -61,10 +61,7 @@ function flushed({ state, ipv6 }: Recorded, plan: FlushPlan): Recorded {
 const chains = (ruleset: Ruleset) =>
   [...ruleset].flatMap(([table, all]) => [...all.keys()].map((chain) => `${table} ${chain}`))
 
-/**
- * All that this ruleset holds in the chains of somebody else, and the rules of the built-in chains
- * that lead nowhere of ours.
- */
+/** All that this ruleset holds outside of the chains KUBE-*, except the jumps to them. */
 const foreign = (ruleset: Ruleset) =>
   [...ruleset].flatMap(([table, all]) =>
     [...all.values()]
@@ -148,7 +145,7 @@ test.each(['ipvs', 'iptables'] as const)(
   },
 )
 
-// Recorded while the IPVS proxier was in its first sync: its virtual servers stood, KUBE-SERVICES
+// Recorded while the IPVS proxier was in its first sync: its virtual servers existed, KUBE-SERVICES
 // was still the old one.
 test('what a chain that kube-proxy has not rewritten yet jumps to is kept, with the reason', () => {
   const { state } = recorded('transitions/v1.30.3/2-iptables-then-ipvs')

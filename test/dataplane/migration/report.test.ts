@@ -16,7 +16,10 @@ import {
 import { withDropPolicy } from '../../../dataplane/migration/firewall-policy.ts'
 import { planMigration } from '../../../dataplane/migration/plan-migration.ts'
 import { printMigrationReport } from '../../../dataplane/migration/print-report.ts'
-import { migrationReportShape } from '../../../dataplane/migration/report-shape.ts'
+import {
+  migrationReportShape,
+  publishMigration,
+} from '../../../dataplane/migration/report-shape.ts'
 import type { NodeState } from '../../../dataplane/node-state.ts'
 import { tracePacket } from '../../../dataplane/trace.ts'
 import { projectRoot } from '../../../host/layout.ts'
@@ -108,7 +111,7 @@ describe('what changes for a Service', () => {
     expect(JSON.stringify(changes)).not.toContain('10.96.0.1:30080')
   })
 
-  test('the mend works: with nodePortAddresses other addresses answer as before', () => {
+  test('the fix works: with nodePortAddresses other addresses answer as before', () => {
     const change = { nodePortAddresses: ['10.244.1.1/32', '172.18.0.3/32'] }
     const after = plan('ipvs', 'nftables', { spec: nodePort, change })
     expect(after.breaks).toBe(0)
@@ -120,21 +123,21 @@ describe('what changes for a Service', () => {
     expect(told(plan('ipvs', 'nftables', { change }))).toContain(
       'source masquerade-all: pod 10.96.0.7:80',
     )
-    const mended = { ...change, nftables: { masqueradeAll: true, masqueradeBit: 14 } }
-    expect(told(plan('ipvs', 'nftables', { change: mended })).join()).not.toContain('source')
+    const fixed = { ...change, nftables: { masqueradeAll: true, masqueradeBit: 14 } }
+    expect(told(plan('ipvs', 'nftables', { change: fixed })).join()).not.toContain('source')
   })
 
-  test('internalTrafficPolicy Local on a node without an endpoint, and its mend', () => {
+  test('internalTrafficPolicy Local on a node without an endpoint, and its fix', () => {
     const spec = { ...nodePort, internalTrafficPolicy: 'Local' }
     const lines = told(plan('ipvs', 'nftables', { spec, backends: [elsewhere] }))
     expect(lines).toContain('stops internal-policy: pod 10.96.0.7:80')
-    const mended = told(
+    const fixed = told(
       plan('ipvs', 'nftables', {
         spec: { ...spec, internalTrafficPolicy: 'Cluster' },
         backends: [elsewhere],
       }),
     )
-    expect(mended.join()).not.toContain('internal-policy')
+    expect(fixed.join()).not.toContain('internal-policy')
   })
 
   test('externalTrafficPolicy Local: IPVS applies it to Pods of the node too', () => {
@@ -213,7 +216,7 @@ describe('what matters besides single Services', () => {
     expect(ids(plan('ipvs', 'nftables'))).not.toContain('check invalid-packets')
   })
 
-  test('a firewall that drops forwarded packets stops what IPVS took in INPUT, and the mend helps', () => {
+  test('a firewall that drops forwarded packets stops what IPVS took in INPUT, and the fix helps', () => {
     const found = plan('ipvs', 'nftables').circumstances.find(({ id }) => id === 'firewall-forward')
     expect(found).toMatchObject({ severity: 'check', concerns: ['default/web'] })
     expect(ids(plan('iptables', 'ipvs'))).toContain('check firewall-input')
@@ -266,7 +269,12 @@ describe('the report', () => {
   }
 
   test('has the documented shape', () => {
-    expect(migrationReportShape.strict().parse(JSON.parse(JSON.stringify(report)))).toEqual(report)
+    const published = publishMigration(report)
+    const read = JSON.parse(JSON.stringify(published))
+    expect(migrationReportShape.strict().parse(read)).toEqual(published)
+    const advised = [...report.changes, ...report.circumstances]
+    const mends = [...published.changes, ...published.circumstances].map(({ mend }) => mend)
+    expect(mends).toEqual(advised.map(({ advice }) => advice))
   })
 
   test('every field is documented', () => {
@@ -284,8 +292,8 @@ describe('the report', () => {
   })
 
   test('explains every change', () => {
-    for (const { cause, field, mend, before, after } of report.changes)
-      expect([cause, field, mend, before, after]).not.toContain('')
+    for (const { cause, field, advice, before, after } of report.changes)
+      expect([cause, field, advice, before, after]).not.toContain('')
   })
 
   test.each([60, 80, 120])('fits into %i columns', (width) => {

@@ -29,7 +29,7 @@ export async function hasFocus(page: Page, target: Locator): Promise<boolean> {
 }
 
 /**
- * As many elements as a page of the guide has, at most, from one to the next that somebody goes to.
+ * The most presses of Tab from one element of the guide's page to another that a test goes to.
  */
 const MOST_PRESSES = 150
 

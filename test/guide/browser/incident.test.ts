@@ -44,7 +44,7 @@ test(
     expect(box ? box.y + box.height : undefined).toBeLessThan(768)
     const bench = await LabBench.open(guide.cluster, silent)
     const note = await currentNote(bench)
-    // Closed, so that nobody reads the causes before looking.
+    // Closed, so that a learner does not read the causes before looking.
     expect(await page.getByRole('radio').first().isVisible()).toBe(false)
     await page.getByText('Name the cause: ').click()
     await page.getByRole('radio', { name: unseal(note?.sealed ?? '')?.id ?? '' }).check()

@@ -78,7 +78,7 @@ test(
 )
 
 test(
-  'Play and Pause work by keyboard; nothing moves by itself for somebody who wants less motion',
+  'Play and Pause work by keyboard; nothing moves by itself for a learner who wants less motion',
   async () => {
     const place = async (one: Page) =>
       Number(/place (\d+) of/.exec((await packet(one).textContent()) ?? '')?.[1])

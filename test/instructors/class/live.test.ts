@@ -123,7 +123,7 @@ describe('a stranger’s kubeconfig', () => {
       kubeconfig('https://h', 'token: x', 'proxy-url: http://10.0.0.1'),
       /"proxy-url"/,
     ],
-    ['is somebody else', kubeconfig('https://h', 'as: root'), /"as"/],
+    ['acts as another user', kubeconfig('https://h', 'as: root'), /"as"/],
     ['has a password', kubeconfig('https://h', 'username: root'), /"username"/],
     ['spells a field its own way', kubeconfig('https://h', 'Token: x'), /"Token"/],
     ['merges a map', kubeconfig('https://h', '<<: {exec: {command: x}}'), /"<<"/],

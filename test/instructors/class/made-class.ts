@@ -4,7 +4,7 @@ import type { JudgedFile } from '../../../instructors/class/judge-file.ts'
 import type { ExamResult, Graded } from '../../../instructors/class/result.ts'
 
 export interface Made {
-  /** Put wherever a submission's own text may come to stand. */
+  /** Put wherever a submission's own text may be shown. */
   text?: string
   prints?: Partial<Prints>
   seed?: string

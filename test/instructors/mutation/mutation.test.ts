@@ -25,7 +25,7 @@ const { SEED } = process.env
 const seed = SEED
   ? Number.parseInt(createHash('sha256').update(SEED).digest('hex').slice(0, 6), 16)
   : 0
-/** One mutation in so many is tried, and one harmless change. */
+/** One mutation in EVERY is tried, and one harmless change in ALARMS_EVERY. */
 const EVERY = 151
 const ALARMS_EVERY = 13
 

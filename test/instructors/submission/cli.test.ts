@@ -159,14 +159,14 @@ describe('submit.ts without a cluster', () => {
     })
 
   test('reports what is missing', async () => {
-    const [nobody, odd, nowhere, which] = await Promise.all([
+    const [unnamed, odd, nowhere, which] = await Promise.all([
       submit({}),
       submit({ NAME: '../alice' }),
       submit({ NAME: 'alice', LAB: '2' }),
       submit({ LEARNER: 'alice', NAME: 'not-there' }),
     ])
-    expect([nobody.code, odd.code, nowhere.code, which.code]).toEqual([2, 2, 2, 2])
-    expect(nobody.stderr).toContain('make submit LEARNER=alice LAB=2')
+    expect([unnamed.code, odd.code, nowhere.code, which.code]).toEqual([2, 2, 2, 2])
+    expect(unnamed.stderr).toContain('make submit LEARNER=alice LAB=2')
     expect(odd.stderr).toContain('"../alice" can\'t name a learner')
     expect(nowhere.stdout).toBe(
       'NAME=alice is used as the learner; write LEARNER=alice, as NAME is the cluster everywhere else.\n',

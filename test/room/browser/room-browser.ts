@@ -60,7 +60,7 @@ export class RoomBrowser {
     return this.#process
   }
 
-  /** Ends the room at once, without a word to anybody. */
+  /** Ends the room at once, without a message to anyone. */
   async kill(): Promise<void> {
     this.process.kill('SIGKILL')
     await once(this.process, 'exit')
