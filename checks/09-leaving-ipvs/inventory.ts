@@ -91,11 +91,11 @@ export function servicesThatStop(context: CheckContext): Truth {
       },
       {
         when: 'none',
-        because: 'The report has a part "Answers no more", and ends with status 1 because of it.',
+        because: 'The report has a part "No longer answers", and ends with status 1 because of it.',
       },
       {
         when: (answer) => !answer.includes('stock') || accepted.length > 1,
-        because: 'Look at the name above each cause in the part "Answers no more".',
+        because: 'Look at the name above each cause in the part "No longer answers".',
       },
     ],
     because:

@@ -1,8 +1,8 @@
 import type { Circumstance, MigrationReport, ServiceChange } from './report-shape.ts'
 
 const EFFECTS: Record<ServiceChange['effect'], string> = {
-  stops: 'Answers no more',
-  starts: 'Answers newly',
+  stops: 'No longer answers',
+  starts: 'Answers from now on',
   source: 'The endpoints see another client address',
   balancing: 'Other endpoints, or other shares',
   failure: 'Fails in another way',
