@@ -36,8 +36,9 @@ export function createBackend(
     return worker
   }
   const placementOf = (node: string) => {
-    // The guest's own network, from which routes lead to load balancers' addresses.
-    if (node === OUTSIDE) return {}
+    // The guest's own network, from which routes lead to load balancers' addresses. Its /root is
+    // this machine's, whose profile a login shell must not read.
+    if (node === OUTSIDE) return { env: { HOME: '/run' } }
     if (!network.nodes.some(({ name }) => name === node))
       throw notFound(resourceNamed('nodes'), node)
     return network.placement(node)

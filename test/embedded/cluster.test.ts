@@ -17,6 +17,7 @@ import { notesName, writeNotes } from '../../grading/lab-notes.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { clusterFolder, projectRoot } from '../../host/layout.ts'
 import { processStartTime } from '../../host/live-process.ts'
+import { OUTSIDE } from '../../host/outside.ts'
 import { silent } from '../../host/progress.ts'
 import { timeoutScale, waitFor } from '../../host/wait.ts'
 import { rulesLeft } from './lab-rules.ts'
@@ -132,6 +133,16 @@ describe('a cluster that is up', () => {
     )
     expect(await cluster.exec(worker, ['no-such-program'])).toMatchObject({ exitCode: 127 })
   })
+
+  test.each([worker, OUTSIDE])(
+    'a login shell on %s reads no profile that it may not',
+    async (place) => {
+      expect(await cluster.exec(place, ['bash', '-lc', 'cd && pwd'])).toMatchObject({
+        exitCode: 0,
+        stderr: '',
+      })
+    },
+  )
 
   test.each([
     ['make shell', () => 'node scripts/start.mjs scripts/exec.ts --shell', worker],
