@@ -37,10 +37,11 @@ export function backendsOnTwoNodes({ snapshot }: CheckContext): void {
 }
 
 function tooFew(snapshot: Snapshot, name: string, ready: number, replicas: number) {
-  const wanted = Number(snapshot.find('Deployment', WEB_NAMESPACE, name)?.spec?.replicas ?? 0)
+  const deployment = snapshot.find('Deployment', WEB_NAMESPACE, name)
+  const wanted = Number(deployment?.spec?.replicas ?? 1)
   return {
     actual: `${ready} ready ${ready === 1 ? 'endpoint' : 'endpoints'}`,
-    ...(wanted > 0 && wanted < replicas
+    ...(deployment && wanted < replicas
       ? {
           hint: `Deployment ${name} has ${wanted} of the ${replicas} Pods that this lab needs:`,
           next: `kubectl scale deployment ${name} --replicas=${replicas}`,

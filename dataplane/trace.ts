@@ -58,6 +58,8 @@ export interface Trace {
 export interface EndedFlow {
   flow: Flow
   stoppedAt?: Hook
+  /** There, IPVS stopped it: its virtual server has no real server that takes the packet. */
+  stoppedByIpvs?: boolean
 }
 
 export interface TraceOptions {
@@ -103,7 +105,13 @@ export function tracePacket(state: NodeState, packet: Packet, options: TraceOpti
 
 function endedFlows({ delivered, lost }: KernelPath): EndedFlow[] {
   const likely = (one: EndedFlow, other: EndedFlow) => other.flow.probability - one.flow.probability
-  const stopped = lost.map(({ flow, by }): EndedFlow => ({ flow, stoppedAt: by.hook }))
+  const stopped = lost.map(
+    ({ flow, by }): EndedFlow => ({
+      flow,
+      stoppedAt: by.hook,
+      stoppedByIpvs: by.table === 'ipvs',
+    }),
+  )
   return [...delivered.map((flow): EndedFlow => ({ flow })).sort(likely), ...stopped.sort(likely)]
 }
 

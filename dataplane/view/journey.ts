@@ -102,13 +102,14 @@ function chosenFlow(flows: readonly EndedFlow[], destination?: string): EndedFlo
 }
 
 /** Adds the hooks of one node. */
-function add(stations: Station[], node: string, { flow, stoppedAt }: EndedFlow): void {
+function add(stations: Station[], node: string, ended: EndedFlow): void {
+  const { flow, stoppedAt, stoppedByIpvs = false } = ended
   for (const sighting of flow.sightings ?? [])
     stations.push(stationOf(stations, node, flow, sighting))
   // A packet that is stopped does not leave the hook.
   if (stoppedAt === undefined) return
   const { source, destination, port, mark } = flow
-  const at = { hook: stoppedAt, byIpvs: false, source, destination, port, mark }
+  const at = { hook: stoppedAt, byIpvs: stoppedByIpvs, source, destination, port, mark }
   stations.push({ ...stationOf(stations, node, flow, at), isStopped: true })
 }
 

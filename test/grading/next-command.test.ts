@@ -186,6 +186,19 @@ describe('near misses', () => {
     expect(text).toContain('but "www", which selects the Pods')
   })
 
+  test('a Deployment that was scaled down, even to no Pod at all: how to scale it', async () => {
+    const { text, last } = await toldOf(
+      withObjects((items) => {
+        for (const item of items) if (item.kind === 'EndpointSlice') item.endpoints = []
+        const metadata = { name: 'web', namespace: 'default' }
+        return [...items, { kind: 'Deployment', metadata, spec: { replicas: 0 } }]
+      }),
+      'web',
+    )
+    expect(text).toContain('Deployment web has 0 of the 2 Pods')
+    expect(last).toBe('kubectl scale deployment web --replicas=2')
+  })
+
   test('both Pods on one node: which one to delete', async () => {
     const nodeName = 'k8s-guide-worker'
     const { text, last } = await toldOf(

@@ -112,8 +112,8 @@ export const markedVirtualServer: Incident = {
   },
   fix: (environment) => runOn(firstNode(environment), `ipvsadm -D -f ${MARK}`),
   debrief: `IPVS finds virtual servers by address and port, or by firewall mark, and looks up the mark first. kube-proxy marks packets to
-be masqueraded with 0x4000, which is 16384: a virtual server for that mark receives all of them, and drops them if it has no
-real server. kube-proxy removes virtual servers whose addresses are not its own, but not those of marks.`,
+be masqueraded with 0x4000, which is 16384: a virtual server for that mark receives all of them, and refuses them if it has
+no real server. kube-proxy removes virtual servers whose addresses are not its own, but not those of marks.`,
 }
 
 export const weightZero: Incident = {

@@ -55,6 +55,22 @@ test('IPVS takes a Pod’s packet at LOCAL_IN, and the node’s own at LOCAL_OUT
   expect(own[4]?.conntrack?.reply).toBe(`${LOCAL} → ${own[4]?.packet.source}`)
 })
 
+test('a packet that finds no real server stops at IPVS, in the hook where IPVS took it', () => {
+  const whole = state('ipvs')
+  const empty = {
+    ...whole,
+    virtualServers: whole.virtualServers.map((server) => ({ ...server, realServers: [] })),
+  }
+  const stopped = (from: string) => told(journeyOf(empty, parsePacket(from, WEB), around))
+  expect(stopped('pod:10.244.1.99')).toEqual([
+    'Pod',
+    'PREROUTING',
+    'INPUT',
+    'IPVS LOCAL_IN stopped',
+  ])
+  expect(stopped('host')).toEqual(['process', 'OUTPUT mark', 'IPVS LOCAL_OUT stopped'])
+})
+
 test('to a Pod of another node: over the wire, and through the hooks there', () => {
   const other = { stateOf: () => state('iptables') }
   const far = journey('iptables', 'pod:10.244.1.99', '10.244.2.4:80', other)

@@ -103,7 +103,7 @@ test('a stopped packet has its hook, table, chain and rule, and the consequence 
     table: 'filter',
     chain: 'FORWARD',
     rule: '-A FORWARD -d 10.244.0.0/16 -j DROP',
-    words:
+    sentence:
       'The packet is dropped on worker by filter FORWARD: -A FORWARD -d 10.244.0.0/16 -j DROP. The sender gets no answer and times out.',
   })
   const { links, ...rest } = node({ nat })
@@ -113,7 +113,7 @@ test('a stopped packet has its hook, table, chain and rule, and the consequence 
     table: 'nat',
     chain: 'KUBE-SERVICES',
     rule: '',
-    words:
+    sentence:
       'The packet reaches KUBE-SERVICES on worker and finds no rule for TCP 10.96.0.9:81. No rule translates it: it goes to its original destination.',
   })
   expect(pathOf(withoutIpvs, pod, '10.244.2.5:8080', false).stop).toBeUndefined()
