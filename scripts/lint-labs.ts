@@ -43,6 +43,6 @@ await main(async () => {
 async function fixMinutes(): Promise<void> {
   for (const [file, text] of Object.entries(withModelMinutes(await readCourse()))) {
     writeFileSync(join(projectRoot, file), text)
-    console.log(` ${chalk.green('✓')} ${file}: states the minutes of the model.`)
+    console.log(` ${chalk.green('✓')} ${file}: states the lab's minutes, within five of the model.`)
   }
 }

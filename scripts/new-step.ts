@@ -158,7 +158,7 @@ async function placeStep({ number, folder }: Lab, id: string): Promise<number> {
   const told = lintPlaced(await readCourse(), draft, folder, changed)
   const complaints = told.filter((one) => !isAboutMinutes(one))
   if (complaints.length > 0) return refuseDraft(file, complaints)
-  for (const [path, text] of Object.entries(changed)) write(path, text)
+  for (const [path, text] of Object.entries(changed)) if (text !== read(path)) write(path, text)
   rmSync(placeOf(file))
   const typescript = Object.keys(changed).filter((path) => path.endsWith('.ts'))
   // What can't be parsed is reported by tsc.

@@ -62,7 +62,8 @@ export function faultsOfNewStep(
   const faults: string[] = []
   if (!ids.includes(after))
     faults.push(`AFTER="${after}" is not a step of the lab: its steps are ${ids.join(', ')}`)
-  if (!ID.test(id))
+  if (id === '') faults.push('ID is missing: name the new step, as in ID=node-port')
+  else if (!ID.test(id))
     faults.push(`ID="${id}" is not an id: use small letters, digits and "-", as in ID=node-port`)
   else if (ids.includes(id)) faults.push(`ID="${id}" is a step of the lab already`)
   if (asks !== undefined && !ASKS.includes(asks))

@@ -6,6 +6,7 @@ import { judgeRound } from '../../grading/judge.ts'
 import { type LabDefinition, readLab } from '../../grading/lab-definition.ts'
 import { openCluster } from '../../grading/live-cluster.ts'
 import { projectRoot } from '../../host/layout.ts'
+import { plainText } from '../../host/plain-text.ts'
 import { createProgress } from '../../host/progress.ts'
 import { shellWord } from '../../host/shell-word.ts'
 import { timeoutScale } from '../../host/wait.ts'
@@ -180,6 +181,8 @@ async function typesText({ lab }: LabSpec, { cluster }: LabBench): Promise<LintM
         timeout: part.timeout * timeoutScale(),
       })
       if (exitCode === 0) continue
+      // Which of the commands it was, and what a check has found.
+      console.log(plainText(output))
       const last = output.split('\n').at(-1) ?? ''
       return [
         {

@@ -119,7 +119,7 @@ export function stepDraft({ after, id, asks, claim }: NewStep, place: DraftPlace
     'points: 3',
     ...(needs.length > 0
       ? [
-          '# Without a step that the same breakage fails: this one would wait for it.',
+          '# Leave out steps that the breakage below fails, too: while one of them fails, this step is not judged.',
           `needs: [${needs.join(', ')}]`,
         ]
       : []),
@@ -135,7 +135,8 @@ export function stepDraft({ after, id, asks, claim }: NewStep, place: DraftPlace
           ...(place.isByStep
             ? []
             : [
-                "# The lab is solved then: without this part, break a state that the text takes back (moment: true) in the lab's test.",
+                '# It is broken when the whole lab is solved. A state that the text has taken back by then (moment: true) is not there to be',
+                '# broken: delete this part, and break it in a test of its own (CONTRIBUTING.md).',
               ]),
           'broken:',
           `  ${UNWRITTEN} what is broken: ${UNWRITTEN} the commands that break it`,

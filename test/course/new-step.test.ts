@@ -319,7 +319,7 @@ test('a state that is taken back is broken where its lab is played step by step,
   expect(begun).toContain('(moment: true)')
   expect(changed['labs/03-from-outside/lab.yaml']).toContain('    moment: true\n    points: 3\n')
   const byStep = withStep('05-exposure', 'exposed', {}, moment)
-  expect(byStep.begun).not.toContain('The lab is solved then')
+  expect(byStep.begun).not.toContain('when the whole lab is solved')
   expect(byStep.changed['test/labs/lab-5-breakages.ts']).toContain('ipset flush X')
 })
 
