@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -123,16 +123,20 @@ describe('a cluster whose kernel ends reports why', () => {
     cluster.exec(`${cluster.name}-worker`, ['sh', '-c', `${script}; sleep 60`], {
       timeoutMs: 60_000 * timeoutScale(),
     })
-  const kernels = async () =>
-    (await $({ quiet: true })`ps -eo pid,ppid,args`).stdout
+  const kernels = () =>
+    execFileSync('ps', ['-eo', 'pid,ppid,args'], { encoding: 'utf8' })
       .split('\n')
       .filter((line) => line.includes(` umid=${cluster.name} `) && !/ sh -c /.test(line))
       .map((line) => line.trim().split(/\s+/).map(Number))
 
-  const hang = async () => {
-    // A guest's process may end between the list and the signal; `kill` goes on to the next one.
-    const pids = (await kernels()).map(([pid]) => String(pid))
-    await $({ quiet: true, nothrow: true })`kill -STOP ${pids}`
+  /** Stops the processes of the kernel, at once: the start of a cluster goes on meanwhile. */
+  const hang = () => {
+    for (const [pid = Number.NaN] of kernels())
+      try {
+        process.kill(pid, 'SIGSTOP')
+      } catch {
+        // A process of the guest has ended since the list was made.
+      }
   }
 
   afterEach(() => {
@@ -202,7 +206,7 @@ describe('a cluster whose kernel ends reports why', () => {
     {
       how: 'SIGKILL from outside',
       end: async () => {
-        const all = await kernels()
+        const all = kernels()
         const [main] = all.find(([, parent]) => !all.some(([pid]) => pid === parent)) ?? []
         process.kill(main ?? Number.NaN, 'SIGKILL')
       },
@@ -236,14 +240,12 @@ describe('a cluster whose kernel ends reports why', () => {
     // A few times what a start takes here, of the deadline of 180 s.
     const scale = Math.max(0.1, (3 * startMs) / 180_000)
     vi.stubEnv('LAB_TIMEOUT_SCALE', `${scale}`)
-    let stopped: Promise<void> | undefined
     const start = (text: string) => {
-      if (text.startsWith('Creating the network')) stopped = hang()
+      if (text.startsWith('Creating the network')) hang()
     }
     await expect(cluster.up({ ...progress, start })).rejects.toThrow(
       /^The cluster was not ready within \d+ s\. The console/,
     )
-    await stopped
     await ended()
     await expect.poll(kernels).toEqual([])
   })
@@ -254,7 +256,7 @@ describe('a cluster whose kernel ends reports why', () => {
   ])('a cluster that hangs is ended by $how, and nothing is left', async ({ end }) => {
     await cluster.up(progress)
     const daemon = Number(daemonOf(cluster.name))
-    await hang()
+    hang()
     end()
     await waitFor('the daemon to end', 15_000, async () => processStartTime(daemon) === undefined)
     await expect.poll(kernels).toEqual([])

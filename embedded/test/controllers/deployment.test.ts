@@ -50,7 +50,7 @@ async function createWeb(settings: Parameters<typeof deployment>[1] = {}) {
 }
 
 describe('a new Deployment', () => {
-  test('has its Pods on two workers, within some milliseconds', async () => {
+  test('has its Pods on two workers at once', async () => {
     await cluster.settled()
     const start = performance.now()
     cluster.api.create('deployments', 'default', deployment('web'))
@@ -58,7 +58,7 @@ describe('a new Deployment', () => {
       const pods = cluster.pods()
       return pods.length === 2 && pods.every(({ spec }) => spec.nodeName)
     })
-    expect(performance.now() - start).toBeLessThan(500 * timeoutScale())
+    expect(performance.now() - start).toBeLessThan(1500 * timeoutScale())
     expect(cluster.pods().map(({ spec }) => spec.nodeName)).toEqual(expect.arrayContaining(workers))
   })
 
