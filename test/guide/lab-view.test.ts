@@ -37,7 +37,7 @@ test('the page introduces a lab in its own words, and keeps what is true of the 
     )
     expect(html, `lab ${number}`).not.toMatch(/guides you\s+through/)
   }
-  expect(introOf(1)).toContain('A <strong>prediction</strong> is asked before the commands')
+  expect(introOf(1)).toContain('You make a <strong>prediction</strong> before the commands')
   expect(introOf(4)).toContain('The kernel needs IPVS')
   expect(introOf(5)).toMatch(/<em>Reset<\/em> starts over; it also deletes every rule/)
   // Of lab 8's commands the text names only the one that hands in, for which the page has no
