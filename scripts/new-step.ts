@@ -53,10 +53,13 @@ function write(file: string, text: string): void {
   console.log(` ${chalk.green('✓')} ${file}`)
 }
 
+/** What to do next, as a sentence, and its commands. */
+type NextCommands = readonly [sentence: string, ...commands: string[]]
+
 /**
  * What to do next: sentences, each with commands on lines of their own, so that they can be copied.
  */
-function sayNext(next: readonly (readonly [sentence: string, ...commands: string[]])[]): void {
+function sayNext(next: readonly NextCommands[]): void {
   console.log('Next:')
   for (const [index, [sentence, ...commands]] of next.entries())
     for (const line of [
@@ -194,14 +197,19 @@ function sayAfterwards(
   { solution, breakages, test: testFile }: ReturnType<typeof filesOfStep>,
 ): void {
   const later = parseLab(definition, `labs/${number}`)
-  const steps = neededSteps(later, id).map((one) => `'${one}'`)
+  const needed = neededSteps(later, id)
+  const steps = needed.map((one) => `'${one}'`)
   const test = `npx vitest run ${testFile}`
   const byStep = isByStep(read(testFile))
+  const textTest = `test/labs/lab-${number}-text.test.ts`
+  const playsText: NextCommands[] = isThere(textTest)
+    ? [['Play the commands of the text, as a learner types them:', `npx vitest run ${textTest}`]]
+    : []
   const only = byStep ? ` -t "${steps.join('|')}"` : ''
   sayNext([
     [
-      `Play it and judge it. What it leaves on a cluster is removed by leave in ${solution}.`,
-      `make solve-${number} STEP=${id}`,
+      `Play it after what it needs, and judge it. What it leaves on a cluster is removed by leave in ${solution}.`,
+      ...needed.map((one) => `make solve-${number} STEP=${one}`),
       `make check-${number} STEP=${id}`,
     ],
     ['What is left to be written, and the minutes of the longer text:', 'make lint-labs FIX=1'],
@@ -209,6 +217,7 @@ function sayAfterwards(
       `${Object.keys(broken).length > 0 ? `Its breakage is in ${breakages}` : `Break one thing on one node in a test of ${testFile}`}. ${byStep ? 'Its test plays the step and those that it needs:' : 'The test of the lab:'}`,
       `${test}${only}`,
     ],
+    ...playsText,
     [
       'Record the solved lab again, and test what was written:',
       `make record-solved LAB=${number}`,
