@@ -10,11 +10,15 @@ export function timeoutScale(value = process.env.LAB_TIMEOUT_SCALE): number {
   return Number.isFinite(scale) && scale > 0 ? scale : 1
 }
 
+/** Node's timers take no more: a longer one fires at once. */
+const LONGEST_MS = 2 ** 31 - 1
+
 /**
  * A deadline in whole milliseconds, times LAB_TIMEOUT_SCALE: timers of Node refuse fractions, which
  * 180000 × 1.1 has.
  */
-export const scaledMs = (milliseconds: number): number => Math.round(milliseconds * timeoutScale())
+export const scaledMs = (milliseconds: number): number =>
+  Math.min(Math.round(milliseconds * timeoutScale()), LONGEST_MS)
 
 /**
  * Polls until the result is truthy and returns it. Between two polls it pauses, first `gapMs` and

@@ -17,4 +17,7 @@ test('a deadline is a whole number of milliseconds, whatever the scale: no timer
     expect(() => AbortSignal.timeout(deadline)).not.toThrow()
     expect(deadline).toBeCloseTo(180_000 * Number(scale), -1)
   }
+  // A longer timer would fire at once.
+  vi.stubEnv('LAB_TIMEOUT_SCALE', '20000')
+  expect(scaledMs(180_000)).toBe(2 ** 31 - 1)
 })
